@@ -1,0 +1,32 @@
+"""desim: discrete-event simulation for cluster scheduling, on SimPy."""
+
+from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, simulate
+from desim.exceptions import (
+    DesimError,
+    InfeasibleAction,
+    InvalidConfiguration,
+    MissingDependency,
+    RecordError,
+    WorkloadError,
+)
+from desim.problems.base import Problem
+from desim.result import Result
+
+__all__ = [
+    "Decision",
+    "DesimError",
+    "InfeasibleAction",
+    "InvalidConfiguration",
+    "MissingDependency",
+    "Phase",
+    "Problem",
+    "RecordError",
+    "Result",
+    "Simulation",
+    "SimulationInterrupted",
+    "WorkloadError",
+    "at",
+    "simulate",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,66 @@
+"""Events at absolute times, and the order of what happens at one instant."""
+
+from __future__ import annotations
+
+import math
+
+import simpy
+from simpy.events import NORMAL, EventPriority
+
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Phase", "at"]
+
+
+class Phase:
+    """Order of what happens at one instant, as SimPy event priorities.
+
+    The horizon is the end of the run: what happens at ``until`` is no longer part of it.
+    Completions, then changes of capacity, then arrivals follow; decisions come last, when the
+    instant is over. A plain ``env.timeout()`` has SimPy's normal priority, which is that of a
+    completion, so a user's own process acts before the arrivals and decisions of its instant.
+    """
+
+    HORIZON = EventPriority(-1)
+    COMPLETION = NORMAL
+    CAPACITY = EventPriority(NORMAL + 1)
+    ARRIVAL = EventPriority(NORMAL + 2)
+
+
+def at(
+    env: simpy.Environment, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None
+) -> simpy.Event:
+    """Return an event that happens at an absolute time and in a given phase of that instant.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        The environment whose clock counts.
+    time : float
+        When the event happens, in seconds, not before ``env.now``.
+    phase : int
+        Its place within the instant: a constant of :class:`Phase`.
+    value : object
+        What a process that waits for the event receives.
+
+    Returns
+    -------
+    simpy.Event
+        The scheduled event.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the time lies in the past or is not a number.
+    """
+    now = env.now
+    delay = time - now
+    if not delay >= 0:
+        raise InvalidConfiguration(f"an event for time {time!r} cannot be scheduled at time {now!r}")
+    while now + delay < time:  # rounding must never let an event happen before its time
+        delay = math.nextafter(delay, math.inf)
+    event = simpy.Event(env)
+    event._ok = True
+    event._value = value
+    env.schedule(event, phase, delay)  # SimPy's NewType over int
+    return event

@@ -1,0 +1,341 @@
+"""The kernel: a clock, decisions, random streams, and the loop that everything is built on.
+
+A problem is a set of SimPy processes. Where a choice is due, a process waits for a decision::
+
+    action = yield simulation.decide(observation)
+
+and whoever drives the simulation answers it::
+
+    while (decision := simulation.advance()) is not None:
+        decision.answer(agent.act(decision.observation))
+
+:func:`simulate` is that loop. Nothing in this module knows any particular problem.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import simpy
+from simpy.core import EmptySchedule
+
+from desim._clock import Phase, at
+from desim._interruption import deferred_interrupts
+from desim.exceptions import DesimError, InvalidConfiguration
+from desim.records import Records
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from desim.problems.base import Problem
+    from desim.result import Result
+
+__all__ = ["Agent", "Decision", "Phase", "Simulation", "SimulationInterrupted", "at", "simulate"]
+
+
+class Agent(Protocol):
+    """What answers decisions; ``agents.base`` describes the whole protocol."""
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for one observation."""
+
+
+class Decision(simpy.Event):
+    """A choice that is due: the SimPy event that a problem's process waits on.
+
+    A process that has been answered may wait for the same decision again, after it has given it
+    a new list of ``callbacks``, as for any SimPy event.
+
+    Attributes
+    ----------
+    observation : object
+        What the agent may see. It is a live view, valid until the decision is answered.
+    """
+
+    _ok = True
+
+    def __init__(self, simulation: Simulation, observation: Any) -> None:
+        self.env = simulation.env
+        self.callbacks = []
+        self.observation = observation
+        self._pending = simulation._pending
+        self._actions = simulation.actions
+
+    def request(self) -> Decision:
+        """Make the decision due as soon as everything else at this instant has happened."""
+        self._pending.append(self)
+        return self
+
+    def answer(self, action: Any) -> None:
+        """Hand an action to the waiting process, which acts on it at once.
+
+        Parameters
+        ----------
+        action : object
+            What the problem's documentation allows.
+
+        Raises
+        ------
+        DesimError
+            If this decision is not the one that is due.
+        """
+        pending = self._pending
+        if not pending or pending[0] is not self:
+            raise DesimError(f"a decision can be answered once, and only while it is due (time {self.env.now})")
+        pending.popleft()
+        if self._actions is not None:
+            self._actions.append(action)
+        # Nothing else happens at this instant, so there is no need to go by way of the event queue.
+        self._value = action
+        callbacks = self.callbacks
+        self.callbacks = None  # type: ignore[assignment]  # as SimPy marks what has happened
+        for callback in callbacks:
+            callback(self)
+
+
+class Simulation:
+    """One run of a problem: its clock, its pending decisions, its random streams, its records.
+
+    Parameters
+    ----------
+    problem : Problem
+        The configuration; it is not changed.
+    seed : int
+        Root of all random streams.
+    until : float
+        The run covers [0, until), in seconds of simulated time.
+    out : path, optional
+        Directory that records are streamed to, in Parquet files; in memory if None.
+    log_actions : bool
+        Keep every answered action, which :meth:`fork` needs.
+
+    Attributes
+    ----------
+    env : simpy.Environment
+        The SimPy environment, whose ``now`` is the time in seconds.
+    problem : Problem
+        The bound copy of the problem.
+    actions : list or None
+        The actions answered so far.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        seed: int = 0,
+        until: float = math.inf,
+        out: str | PathLike[str] | None = None,
+        log_actions: bool = True,
+    ) -> None:
+        if not until > 0:
+            raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
+        self.env = simpy.Environment()
+        self.seed = seed
+        self.until = until
+        self.actions: list[Any] | None = [] if log_actions else None
+        self._configuration = problem
+        self._pending: deque[Decision] = deque()
+        self.problem = copy.copy(problem)
+        self.records = Records(self.problem.schemas(), out)
+        if until < math.inf:
+            at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
+        self.problem.bind(self)
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return a new generator for a named purpose, the same one for the same seed and name.
+
+        Parameters
+        ----------
+        name : str
+            For example ``"arrivals"``, ``"outages"`` or ``"agent"``.
+
+        Returns
+        -------
+        numpy.random.Generator
+            Independent of the generators of all other names.
+        """
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=tuple(name.encode())))
+
+    def decide(self, observation: Any) -> Decision:
+        """Ask for a decision; the calling process yields what is returned and receives the action."""
+        return Decision(self, observation).request()
+
+    def advance(self) -> Decision | None:
+        """Run the clock to the next decision that is due.
+
+        A decision is due once everything else that happens at its instant has happened. A
+        decision that has not been answered yet is returned again.
+
+        Returns
+        -------
+        Decision or None
+            None when nothing is left to happen before ``until``.
+        """
+        env, pending = self.env, self._pending
+        try:
+            if not pending:
+                step = env.step
+                while not pending:
+                    step()
+            now = env.now
+            while env.peek() <= now:
+                env.step()
+        except (EmptySchedule, _HorizonReached):
+            return None
+        return pending[0]
+
+    @property
+    def end_time(self) -> float:
+        """Where the clock stands, in seconds, and at most ``until``."""
+        return min(self.env.now, self.until)
+
+    def fork(self) -> Simulation:
+        """Return an independent simulation in the same state, made by replaying the actions.
+
+        The copy has no listeners and keeps its records in memory. An agent that has state of
+        its own is not part of the simulation: copy it as well.
+
+        Returns
+        -------
+        Simulation
+            Continues exactly as this one does if it is given the same answers.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If actions were not logged, or the workload is an iterator that is already used up.
+        """
+        if self.actions is None:
+            raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
+        self._configuration.check_replayable()
+        configuration = copy.copy(self._configuration)
+        configuration.listeners = {event: [] for event in configuration.events}
+        other = Simulation(configuration, seed=self.seed, until=self.until)
+        for action in self.actions:
+            decision = other.advance()
+            if decision is None:
+                raise DesimError("the replay ended early: the workload or a process is not reproducible")
+            decision.answer(action)
+        if self._pending:
+            other.advance()
+        return other
+
+    def finish(self, *, status: str = "complete", agent: str = "") -> Result:
+        """Close the records and return the result; what is still in the system is recorded as such.
+
+        Parameters
+        ----------
+        status : str
+            ``"complete"``, ``"interrupted"`` or ``"failed"``.
+        agent : str
+            Name of the agent, for the records.
+
+        Returns
+        -------
+        Result
+            Tables and metrics of the run so far.
+        """
+        from desim.result import Result
+
+        self.problem.close(self.end_time)
+        info = self.problem.describe() | {
+            "agent": agent,
+            "seed": self.seed,
+            "status": status,
+            "end_time": self.end_time,
+            "until": None if self.until == math.inf else self.until,
+        }
+        return Result(self.records.close(info), info)
+
+
+class _HorizonReached(Exception):  # noqa: N818  # control flow inside advance(), never seen outside
+    """The clock has reached ``until``."""
+
+
+def _reach_horizon(event: simpy.Event) -> None:
+    raise _HorizonReached
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
+
+    Attributes
+    ----------
+    result : Result
+        The records up to the interruption, complete and consistent.
+    """
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+def simulate(
+    problem: Problem,
+    agent: Agent,
+    *,
+    seed: int = 0,
+    until: float = math.inf,
+    out: str | PathLike[str] | None = None,
+) -> Result:
+    """Run a problem with an agent to its end.
+
+    Parameters
+    ----------
+    problem : Problem
+        The system and its workload.
+    agent : Agent
+        Answers every decision. Its ``reset(info, rng)``, if it has one, is called first.
+    seed : int
+        Root of all random streams; the workload's streams do not depend on the agent.
+    until : float
+        Stop at this time, in seconds.
+    out : path, optional
+        Directory to stream the records to, in Parquet files.
+
+    Returns
+    -------
+    Result
+        Tables of records and metrics.
+
+    Raises
+    ------
+    SimulationInterrupted
+        On Ctrl-C, with the result so far; a second Ctrl-C stops at once.
+    InfeasibleAction
+        If the agent asks for what cannot be done. Records are complete up to that moment, as
+        for any other exception that an agent or process raises.
+
+    Examples
+    --------
+    >>> from agents.batch import FCFS
+    >>> from desim.problems.batch import BatchCluster, Job
+    >>> jobs = [Job(1, 0.0, 2, 10.0, 10.0), Job(2, 1.0, 2, 5.0, 5.0)]
+    >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()
+    [0.0, 9.0]
+    """
+    simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=False)
+    name = getattr(agent, "name", type(agent).__name__)
+    try:
+        reset = getattr(agent, "reset", None)
+        if reset is not None:
+            reset(simulation.problem.describe(), simulation.stream("agent"))
+        act = agent.act
+        with deferred_interrupts() as interrupted:
+            while (decision := simulation.advance()) is not None:
+                decision.answer(act(decision.observation))
+                if interrupted:
+                    break
+    except BaseException as error:
+        simulation.finish(status="failed", agent=name)
+        error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
+        raise
+    if interrupted:
+        result = simulation.finish(status="interrupted", agent=name)
+        raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
+    return simulation.finish(agent=name)

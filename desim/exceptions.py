@@ -1,0 +1,49 @@
+"""The errors that desim raises, all below one base class.
+
+.. code-block:: text
+
+    DesimError
+    ├── WorkloadError          a trace, table or job that cannot be used (ValueError)
+    ├── InfeasibleAction       an agent's answer that the system cannot carry out (ValueError)
+    ├── InvalidConfiguration   arguments that make no sense together (ValueError)
+    ├── RecordError            stored results that cannot be read or written (OSError)
+    └── MissingDependency      an optional package that is not installed (ImportError)
+
+Every error carries exactly one string, so that SimPy, which raises a process's error again as
+``type(error)(*error.args)``, loses nothing.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "DesimError",
+    "InfeasibleAction",
+    "InvalidConfiguration",
+    "MissingDependency",
+    "RecordError",
+    "WorkloadError",
+]
+
+
+class DesimError(Exception):
+    """Base class of every error that desim raises on purpose."""
+
+
+class WorkloadError(DesimError, ValueError):
+    """A workload that cannot be used; the message names the file and line, or the job."""
+
+
+class InfeasibleAction(DesimError, ValueError):
+    """An action that the system cannot carry out; the message names time, job and reason."""
+
+
+class InvalidConfiguration(DesimError, ValueError):
+    """Arguments that are out of range or contradict each other; the message names them."""
+
+
+class RecordError(DesimError, OSError):
+    """Stored records that are missing, incomplete or unreadable; the message names the path."""
+
+
+class MissingDependency(DesimError, ImportError):
+    """An optional package is needed; the message holds the command that installs it."""

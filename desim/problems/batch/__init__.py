@@ -1,0 +1,22 @@
+"""The batch cluster: rigid jobs, a queue, identical cores, schedule cycling."""
+
+from desim.problems.batch.cluster import BatchCluster
+from desim.problems.batch.cores import core_set, parse_core_sets, to_core_ids
+from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
+from desim.problems.batch.execution import Execution
+from desim.problems.batch.observation import BatchObservation, Queue, Running
+
+__all__ = [
+    "BatchCluster",
+    "BatchObservation",
+    "Execution",
+    "Job",
+    "Queue",
+    "Running",
+    "Start",
+    "WaitUntil",
+    "check_job",
+    "core_set",
+    "parse_core_sets",
+    "to_core_ids",
+]

@@ -1,0 +1,396 @@
+"""The batch cluster: identical cores, a queue of rigid jobs, and schedule cycling.
+
+Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-A and III-B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
+
+import simpy
+
+from desim.core import Decision, Phase, at
+from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
+from desim.problems.base import Problem, Process
+from desim.problems.batch.cores import lowest_cores, to_core_ids
+from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
+from desim.problems.batch.execution import Execution
+from desim.problems.batch.failures import CoreFailures
+from desim.problems.batch.observation import BatchObservation, Queue, Running
+from desim.problems.batch.tables import schemas
+from desim.processes.arrivals import arrivals
+from desim.records import Schema
+
+__all__ = ["BatchCluster"]
+
+
+class BatchCluster(Problem):
+    """Identical cores and an unbounded queue of rigid jobs.
+
+    A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
+    have one cycle each, so that each is once at the tail of the queue; completions, outages and
+    repairs of the same instant come before and share the first of these cycles, or have one of
+    their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
+    starts that job and the cycle goes on; None, or a :class:`WaitUntil`, ends it. A list of such
+    actions is carried out in order and ends the cycle, which spares an agent that knows them all
+    at once the questions in between.
+
+    Events for listeners: ``arrival`` and ``rejection`` (the subject is the :class:`Job`);
+    ``start``, ``completion`` and ``interruption`` (an :class:`Execution`); ``outage`` and
+    ``repair`` (a core set).
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        In order of submission. An iterator is read once, one job ahead of the clock, so that
+        memory follows the jobs in the system; a list can be simulated again and again.
+    num_cores : int
+        Cores, at least 1.
+    kill_at_request : bool
+        End a job that reaches its requested time, as real systems do.
+    infeasible : {"raise", "forward"}
+        What an action that cannot be carried out means: an error, or the end of the cycle, as
+        in schedule cycling.
+    too_wide : {"error", "reject"}
+        What to do with a job that requests more cores than there are: raise
+        :class:`WorkloadError`, or record it as rejected.
+    on_outage : {"requeue", "lose"}
+        What becomes of a job whose core fails: it goes back to its place in the queue and later
+        starts afresh, or it is lost.
+    ask_when_empty : bool
+        Ask for a decision even if no job is queued; the only feasible answer is then to wait.
+    processes : iterable of callables
+        Extra SimPy processes, such as those of :mod:`desim.processes.outages`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    name: ClassVar[str] = "batch"
+    events: ClassVar[tuple[str, ...]] = (
+        "arrival",
+        "rejection",
+        "start",
+        "completion",
+        "interruption",
+        "outage",
+        "repair",
+    )
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        num_cores: int,
+        *,
+        kill_at_request: bool = True,
+        infeasible: Literal["raise", "forward"] = "raise",
+        too_wide: Literal["error", "reject"] = "error",
+        on_outage: Literal["requeue", "lose"] = "requeue",
+        ask_when_empty: bool = False,
+        processes: Iterable[Process] = (),
+    ) -> None:
+        super().__init__(processes=processes)
+        if num_cores < 1 or num_cores != int(num_cores):
+            raise InvalidConfiguration(f"num_cores is {num_cores!r}, want a whole number of at least 1")
+        _check_choice("infeasible", infeasible, ("raise", "forward"))
+        _check_choice("too_wide", too_wide, ("error", "reject"))
+        _check_choice("on_outage", on_outage, ("requeue", "lose"))
+        self.jobs = jobs
+        self.num_cores = int(num_cores)
+        self.kill_at_request = kill_at_request
+        self.infeasible = infeasible
+        self.too_wide = too_wide
+        self.on_outage = on_outage
+        self.ask_when_empty = ask_when_empty
+
+    def describe(self) -> dict[str, Any]:
+        """Return the configuration, without the jobs, as plain values."""
+        return {
+            "problem": self.name,
+            "num_cores": self.num_cores,
+            "kill_at_request": self.kill_at_request,
+            "infeasible": self.infeasible,
+            "too_wide": self.too_wide,
+            "on_outage": self.on_outage,
+            "ask_when_empty": self.ask_when_empty,
+        }
+
+    def schemas(self) -> dict[str, Schema]:
+        """Return the tables ``jobs``, ``interruptions`` and ``outages``."""
+        return schemas(self.num_cores)
+
+    def check_replayable(self) -> None:
+        """Raise InvalidConfiguration if the jobs are an iterator, which can be read only once."""
+        if isinstance(self.jobs, Iterator):
+            raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
+
+    # -- dynamics of one simulation, on the bound copy ------------------------------------------
+
+    def begin(self) -> None:
+        """Set up the empty cluster and start the arrivals and the scheduler."""
+        self._free = (1 << self.num_cores) - 1
+        self._num_free = self.num_cores
+        self._failures = CoreFailures(self.num_cores)
+        self._queue = Queue()
+        self._queued: dict[int, Job] = {}
+        self._inbox: deque[Job] = deque()
+        self._running: dict[int, Execution] = {}
+        self._running_rows: Running | None = None
+        self._cycling = False
+        self._listening = any(self.listeners.values())
+        self._attempts: dict[int, int] = {}
+        self._observation = BatchObservation(self)
+        self._record_job = self.simulation.records.tables["jobs"].append
+        self._next_wake = math.inf
+        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self.env.process(arrivals(self.env, self.jobs, _submission_time, self._arrive))
+
+    def _schedule(self) -> Generator[simpy.Event, Any, None]:
+        """Carry out decisions: the process that waits for them, cycle after cycle."""
+        self._decision = decision = Decision(self.simulation, self._observation)
+        queued, inbox, always = self._queued, self._inbox, self.ask_when_empty
+        while True:
+            action = yield decision
+            decision.callbacks = []  # the same decision serves again
+            if type(action) is list:
+                self._carry_out_all(action)
+                goes_on = False
+            else:
+                goes_on = action is not None and self._carry_out(action) and bool(queued or always)
+            if goes_on:
+                decision.request()
+            elif inbox:
+                self._enqueue(inbox.popleft())
+                decision.request()
+            else:
+                self._cycling = False
+
+    def _open_cycle(self) -> None:
+        """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
+        if not self._cycling and (self._queued or self.ask_when_empty):
+            self._cycling = True
+            self._decision.request()
+
+    def _enqueue(self, job: Job) -> None:
+        self._queue._add(job)
+        self._queued[job.job_id] = job
+
+    def _arrive(self, job: Job) -> None:
+        """Take a job from the arrival process."""
+        job_id, submission_time, requested_cores, requested_time, run_time, _ = job
+        if not (requested_cores > 0 <= requested_time and run_time >= 0):
+            check_job(job)
+        if requested_cores > self.num_cores:
+            if self.too_wide == "error":
+                raise WorkloadError(
+                    f"job {job_id} requests {requested_cores} cores, the cluster has {self.num_cores}; "
+                    "too_wide='reject' records such jobs as rejected"
+                )
+            self._record_job((job, None, None, None, 0, "rejected", 0))
+            self._emit("rejection", job)
+            return
+        if job_id in self._queued or job_id in self._running or (self._inbox and self._is_waiting(job_id)):
+            raise WorkloadError(f"job {job_id} submitted at {submission_time} s: a job of this id is in the system")
+        if self._listening:
+            self._emit("arrival", job)
+        if self._cycling:
+            self._inbox.append(job)
+        else:
+            self._enqueue(job)
+            self._cycling = True
+            self._decision.request()
+
+    def _is_waiting(self, job_id: int) -> bool:
+        """Tell whether a job that arrived at this instant has yet to enter the queue."""
+        return any(job_id == job.job_id for job in self._inbox)
+
+    def _carry_out_all(self, actions: list[Any]) -> None:
+        for action in actions:
+            if action is None or not self._carry_out(action):
+                break
+
+    def _carry_out(self, action: Any) -> bool:
+        """Start the job that an action names; return whether the cycle goes on."""
+        try:
+            job = self._queued.get(action)
+        except TypeError:  # not hashable, so no job id
+            return self._refuse(action)
+        if job is not None:
+            if job.requested_cores > self._num_free:
+                return self._refuse(action)
+            self._start(job, lowest_cores(self._free, job.requested_cores))
+            return True
+        if type(action) is WaitUntil:
+            self._wait_until(action.time)
+            return False
+        if type(action) is Start:
+            job, cores = self._queued.get(action.job_id), action.cores
+            if job is not None and not cores & ~self._free and cores.bit_count() == job.requested_cores:
+                self._start(job, cores)
+                return True
+        return self._refuse(action)
+
+    def _refuse(self, action: Any) -> bool:
+        if self.infeasible == "forward":
+            return False
+        raise InfeasibleAction(f"time {self.env.now}: {self._reason(action)}")
+
+    def _reason(self, action: Any) -> str:
+        """Explain why an action cannot be carried out."""
+        job_id = action.job_id if isinstance(action, Start) else action
+        try:
+            job = self._queued.get(job_id)
+            if job_id in self._running:
+                return f"job {job_id} cannot start, it is running already"
+        except TypeError:
+            job = None
+        if job is None:
+            return f"{action!r} names no queued job; answer with the id of one, or None to wait"
+        if job.requested_cores > self._num_free:
+            return f"job {job_id} cannot start, it requests {job.requested_cores} cores and {self._num_free} are free"
+        wanted = to_core_ids(action.cores).tolist() if action.cores >= 0 else action.cores
+        return f"job {job_id} cannot start on cores {wanted}: want {job.requested_cores} cores that are free"
+
+    def _wait_until(self, time: float) -> None:
+        if not time > self.env.now:
+            raise InfeasibleAction(f"time {self.env.now}: WaitUntil({time!r}) does not lie in the future")
+        if time < self._next_wake and time < math.inf:
+            self._next_wake = time
+            at(self.env, time, Phase.ARRIVAL).callbacks.append(self._wake_up)
+
+    def _wake_up(self, event: simpy.Event) -> None:
+        self._next_wake = math.inf
+        self._open_cycle()
+
+    def _start(self, job: Job, cores: int) -> None:
+        duration = job.run_time
+        if duration > job.requested_time and self.kill_at_request:
+            duration = job.requested_time
+        job_id = job.job_id
+        del self._queued[job_id]
+        self._queue._remove(job_id)
+        self._free ^= cores
+        self._num_free -= job.requested_cores
+        self._running[job_id] = execution = Execution(self, job, duration, cores)
+        if self._running_rows is not None:
+            self._running_rows._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
+        if self._listening:
+            self._emit("start", execution)
+
+    def _complete(self, execution: Execution) -> None:
+        job, duration, start = execution.job, execution.duration, execution.starting_time
+        self._leave(execution)
+        status = "completed" if duration == job.run_time else "killed"
+        attempts = self._attempts.pop(job.job_id, 0) + 1 if self._attempts else 1
+        self._record_job((job, start, start + duration, duration, execution.cores, status, attempts))
+        if self._listening:
+            self._emit("completion", execution)
+        if not self._cycling:
+            self._open_cycle()
+
+    def _leave(self, execution: Execution) -> None:
+        """Take an execution off its cores."""
+        job_id = execution.job.job_id
+        del self._running[job_id]
+        if self._running_rows is not None:
+            self._running_rows._remove(job_id)
+        self._free |= execution.cores & ~self._failures.down
+        self._num_free = self._free.bit_count()
+
+    def _running_table(self) -> Running:
+        """Return the table of running jobs, which is kept only once somebody has asked for it."""
+        if self._running_rows is None:
+            self._running_rows = Running()
+            for job_id, execution in self._running.items():
+                self._running_rows._add(
+                    job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
+                )
+        return self._running_rows
+
+    def _emit(self, event: str, subject: Any) -> None:
+        for listener in self.listeners[event]:
+            listener(self.env.now, subject)
+
+    # -- outages ----------------------------------------------------------------------------------
+
+    def fail_cores(self, cores: int) -> None:
+        """Take cores down now: jobs on them are requeued or lost, as ``on_outage`` says.
+
+        Call it from a process, in the phase CAPACITY of its instant. Failures nest: a core that
+        has failed twice must be repaired twice.
+
+        Parameters
+        ----------
+        cores : int
+            The cores, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a core does not exist.
+        """
+        fresh = self._failures.add(cores)
+        for execution in [execution for execution in self._running.values() if execution.cores & fresh]:
+            self._interrupt(execution)
+        self._change_capacity("down", fresh)
+        self._emit("outage", cores)
+
+    def repair_cores(self, cores: int) -> None:
+        """Bring cores back now; the counterpart of :meth:`fail_cores`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a core does not exist or is not down.
+        """
+        self._change_capacity("up", self._failures.remove(cores))
+        self._emit("repair", cores)
+
+    def _change_capacity(self, event: str, cores: int) -> None:
+        self._free = self._free & ~cores if event == "down" else self._free | cores
+        self._num_free = self._free.bit_count()
+        if cores:
+            up = self.num_cores - self._failures.down.bit_count()
+            self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
+            self._open_cycle()
+
+    def _interrupt(self, execution: Execution) -> None:
+        """End an execution before its time."""
+        execution.callbacks.clear()
+        self._leave(execution)
+        job, start, now = execution.job, execution.starting_time, self.env.now
+        attempts = self._attempts.get(job.job_id, 0) + 1
+        outcome = "lost" if self.on_outage == "lose" else "requeued"
+        self.simulation.records.tables["interruptions"].append((job.job_id, start, now, execution.cores, outcome))
+        if outcome == "lost":
+            self._attempts.pop(job.job_id, None)
+            self._record_job((job, start, now, now - start, execution.cores, "lost", attempts))
+        else:
+            self._attempts[job.job_id] = attempts
+            position = int(self._queue.submission_time.searchsorted(job.submission_time, "left"))
+            self._queue._add(job, position)
+            self._queued[job.job_id] = job
+        self._emit("interruption", execution)
+
+    def close(self, time: float) -> None:
+        """Record the jobs that are running or queued when the run ends."""
+        for execution in self._running.values():
+            job = execution.job
+            attempts = self._attempts.get(job.job_id, 0) + 1
+            self._record_job((job, execution.starting_time, None, None, execution.cores, "running", attempts))
+        for job in (*self._queued.values(), *self._inbox):
+            self._record_job((job, None, None, None, 0, "queued", self._attempts.get(job.job_id, 0)))
+
+
+def _check_choice(argument: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise InvalidConfiguration(f"{argument} is {value!r}, want one of {', '.join(map(repr, allowed))}")
+
+
+_submission_time = attrgetter("submission_time")

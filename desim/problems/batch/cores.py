@@ -1,0 +1,143 @@
+"""Sets of cores as integers: bit i stands for core i.
+
+Python's integers make union, difference, intersection and counting single operations, whatever
+the number of cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["core_set", "format_core_sets", "lowest_cores", "parse_core_sets", "to_core_ids"]
+
+
+def core_set(core_ids: Iterable[int]) -> int:
+    """Return the set that holds the given core ids.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an id is negative.
+    """
+    result = 0
+    for core in core_ids:
+        if core < 0:
+            raise InvalidConfiguration(f"core id {core!r} is negative")
+        result |= 1 << core
+    return result
+
+
+def to_core_ids(cores: int) -> NDArray[np.int64]:
+    """Return the ids in a core set, ascending."""
+    if cores < 0:
+        raise InvalidConfiguration(f"{cores!r} is no core set")
+    packed = np.frombuffer(cores.to_bytes((cores.bit_length() + 7) // 8, "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(packed, bitorder="little"))
+
+
+def lowest_cores(cores: int, count: int) -> int:
+    """Return the ``count`` lowest cores of a set that holds at least that many.
+
+    Parameters
+    ----------
+    cores : int
+        The core set to choose from.
+    count : int
+        How many cores, at least 1.
+
+    Returns
+    -------
+    int
+        The chosen core set.
+    """
+    run = ((1 << count) - 1) * (cores & -cores)
+    if run & cores == run:  # the lowest cores stand side by side
+        return run
+    low, high = 0, cores.bit_length()
+    while high - low > 1:  # fewer than count cores below low, at least count below high
+        middle = (low + high) >> 1
+        if (cores & ((1 << middle) - 1)).bit_count() < count:
+            low = middle
+        else:
+            high = middle
+    return cores & ((1 << high) - 1)
+
+
+def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
+    """Return core sets as strings of ranges such as ``"0-3 7"``, the form that Batsim writes.
+
+    Parameters
+    ----------
+    core_sets : sequence of int
+        The sets, n of them; 0 becomes null.
+    num_cores : int
+        No core id is this large.
+
+    Returns
+    -------
+    polars.Series
+        Strings, n of them.
+    """
+
+    width = num_cores // 8 + 1
+    edges = b"".join([(cores ^ cores << 1).to_bytes(width, "little") for cores in core_sets])
+    packed = np.frombuffer(edges, dtype=np.uint8)
+    occupied = np.flatnonzero(packed)  # few bytes hold the beginning or end of a range
+    byte, bit = np.divmod(np.flatnonzero(np.unpackbits(packed[occupied], bitorder="little")), 8)
+    byte = occupied[byte]
+    row = byte // width
+    core = (byte - row * width) * 8 + bit
+    return _join_ranges(len(core_sets), row[0::2], core[0::2], core[1::2] - 1)
+
+
+def _join_ranges(num_rows: int, row: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]) -> pl.Series:
+    """Write the ranges of each row, which stand in order, one after the other."""
+    import polars as pl
+
+    texts = [f"{a}-{b}" if a < b else str(a) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    ends = [*begins.tolist(), len(texts)][1:]
+    column: list[str | None] = [None] * num_rows
+    for index, begin, end in zip(row[begins].tolist(), begins.tolist(), ends, strict=True):
+        column[index] = texts[begin] if end - begin == 1 else " ".join(texts[begin:end])
+    return pl.Series("allocated_resources", column, dtype=pl.String)
+
+
+def parse_core_sets(column: pl.Series) -> pl.DataFrame:
+    """Read strings of ranges back.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Strings such as ``"0-3 7"``; null holds no core.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row a range: ``row`` (index into the column), ``first`` and ``last`` (core ids,
+        both included).
+    """
+    import polars as pl
+
+    ranges = (
+        pl.DataFrame({"row": np.arange(len(column)), "text": column.cast(pl.String)})
+        .drop_nulls()
+        .with_columns(pl.col("text").str.split(" "))
+        .explode("text")
+        .with_columns(pl.col("text").str.split_exact("-", 1).struct.rename_fields(["first", "last"]).alias("ends"))
+        .unnest("ends")
+    )
+    return ranges.select(
+        "row",
+        pl.col("first").cast(pl.Int64),
+        pl.coalesce("last", "first").cast(pl.Int64).alias("last"),
+    )

@@ -1,0 +1,93 @@
+"""What enters a batch cluster and what an agent may answer: jobs and actions."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from desim.exceptions import WorkloadError
+
+__all__ = ["Job", "Start", "WaitUntil", "check_job"]
+
+
+class Job(NamedTuple):
+    """A rigid parallel job.
+
+    Attributes
+    ----------
+    job_id : int
+        Identifier, unique among the jobs that are in the system at the same time.
+    submission_time : float
+        When the job enters the queue, in seconds, at least 0.
+    requested_cores : int
+        Cores that the job holds from its start to its end, at least 1.
+    requested_time : float
+        The user's estimate of the run time, in seconds; the only duration that agents see.
+    run_time : float
+        The actual run time in seconds, at least 0. The cluster kills a job that reaches its
+        requested time, unless told otherwise.
+    user_id : int
+        Who submitted the job, -1 where unknown.
+    """
+
+    job_id: int
+    submission_time: float
+    requested_cores: int
+    requested_time: float
+    run_time: float
+    user_id: int = -1
+
+
+class Start(NamedTuple):
+    """The action that starts a queued job on chosen cores.
+
+    An agent that does not care about core ids answers with the plain job id instead, and the
+    cluster takes the lowest free cores.
+
+    Attributes
+    ----------
+    job_id : int
+        The queued job to start.
+    cores : int
+        The cores as a bit set: bit i stands for core i.
+    """
+
+    job_id: int
+    cores: int
+
+
+class WaitUntil(NamedTuple):
+    """The action that ends a scheduling cycle and asks for another one no later than a time.
+
+    Attributes
+    ----------
+    time : float
+        When to open a scheduling cycle if no arrival or completion has opened one before, in
+        seconds of simulated time.
+    """
+
+    time: float
+
+
+def check_job(job: Job) -> None:
+    """Raise a clear error unless the fields of a job make sense.
+
+    Parameters
+    ----------
+    job : Job
+        The job to look at.
+
+    Raises
+    ------
+    WorkloadError
+        If a field is not finite or out of range; the message names the job and the field.
+    """
+    job_id, submission_time, requested_cores, requested_time, run_time, _ = job
+    if not 0 <= submission_time < math.inf:
+        raise WorkloadError(f"job {job_id}: submission_time is {submission_time!r}, want a finite time of at least 0")
+    if requested_cores < 1 or requested_cores != int(requested_cores):
+        raise WorkloadError(f"job {job_id}: requested_cores is {requested_cores!r}, want a whole number of at least 1")
+    if not 0 <= run_time < math.inf:
+        raise WorkloadError(f"job {job_id}: run_time is {run_time!r}, want a finite time of at least 0")
+    if not 0 <= requested_time < math.inf:
+        raise WorkloadError(f"job {job_id}: requested_time is {requested_time!r}, want a finite time of at least 0")

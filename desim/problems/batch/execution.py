@@ -1,0 +1,46 @@
+"""A running job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import simpy
+
+from desim._clock import Phase
+
+if TYPE_CHECKING:
+    from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.entities import Job
+
+__all__ = ["Execution"]
+
+
+class Execution(simpy.Event):
+    """One execution of a job, and at once the SimPy event that is its end.
+
+    Attributes
+    ----------
+    job : Job
+        The job.
+    starting_time, duration : float
+        Start, and time that it will run unless an outage cuts it, in seconds.
+    cores : int
+        The cores it holds, as a bit set.
+    """
+
+    _ok = True
+    _value = None
+
+    def __init__(self, cluster: BatchCluster, job: Job, duration: float, cores: int) -> None:
+        self.env = env = cluster.env
+        self.callbacks = [cluster._complete]
+        self.job = job
+        self.duration = duration
+        self.cores = cores
+        self.starting_time = env.now
+        env.schedule(self, Phase.COMPLETION, duration)
+
+    @property
+    def expected_end(self) -> float:
+        """End by the requested time, in seconds."""
+        return self.starting_time + self.job.requested_time

@@ -1,0 +1,231 @@
+"""What an agent sees of a batch cluster: live, read-only views backed by arrays.
+
+Views are valid until the decision is answered; copy what must last longer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problems.batch.cores import to_core_ids
+
+if TYPE_CHECKING:
+    from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.entities import Job
+
+__all__ = ["BatchObservation", "Queue", "Running"]
+
+
+class _Rows:
+    """Rows of numbers between two ends of growing buffers; a view of a column is one slice."""
+
+    def __init__(self, num_integers: int, num_floats: int) -> None:
+        self._begin = self._end = 0
+        self._allocate(np.empty((num_integers, 256), np.int64), np.empty((num_floats, 256), np.float64))
+
+    def _allocate(self, integers: NDArray[np.int64], floats: NDArray[np.float64]) -> None:
+        self._integers, self._floats = integers, floats
+        self._integer_items: list[Any] = [memoryview(row) for row in integers]  # for single items twice as fast
+        self._float_items: list[Any] = [memoryview(row) for row in floats]
+        self._integer_views: list[NDArray[np.int64]] = [row.view() for row in integers]
+        self._float_views: list[NDArray[np.float64]] = [row.view() for row in floats]
+        for view in (*self._integer_views, *self._float_views):
+            view.flags.writeable = False
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self._end - self._begin
+
+    def _make_room(self) -> None:
+        """Move the rows to the front of the buffers, which grow when they are half full."""
+        begin, end = self._begin, self._end
+        length = end - begin
+        capacity = self._integers.shape[1]
+        size = 2 * capacity if length > capacity // 2 else capacity
+        integers = np.empty((len(self._integers), size), np.int64)
+        floats = np.empty((len(self._floats), size), np.float64)
+        integers[:, :length] = self._integers[:, begin:end]
+        floats[:, :length] = self._floats[:, begin:end]
+        self._allocate(integers, floats)
+        self._begin, self._end = 0, length
+
+    def _open(self, position: int) -> int:
+        """Open a gap at a position, counted from the first row; return its place in the buffers."""
+        if self._end == self._integers.shape[1]:
+            self._make_room()
+        place, end = self._begin + position, self._end
+        if place < end:
+            self._integers[:, place + 1 : end + 1] = self._integers[:, place:end]
+            self._floats[:, place + 1 : end + 1] = self._floats[:, place:end]
+        self._end = end + 1
+        return place
+
+    def _close(self, position: int) -> None:
+        """Remove the row at a position, moving the shorter side."""
+        begin, end = self._begin, self._end
+        place = begin + position
+        if place - begin <= end - place:
+            if place > begin:
+                self._integers[:, begin + 1 : place + 1] = self._integers[:, begin:place]
+                self._floats[:, begin + 1 : place + 1] = self._floats[:, begin:place]
+            self._begin = begin + 1
+        else:
+            self._integers[:, place : end - 1] = self._integers[:, place + 1 : end]
+            self._floats[:, place : end - 1] = self._floats[:, place + 1 : end]
+            self._end = end - 1
+
+
+class Queue(_Rows):
+    """The queued jobs, in order of arrival; every column is an array of the queue's length L."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+
+    @property
+    def job_id(self) -> NDArray[np.int64]:
+        """Job ids, shape (L,)."""
+        return self._integer_views[0][self._begin : self._end]
+
+    @property
+    def requested_cores(self) -> NDArray[np.int64]:
+        """Requested cores, shape (L,)."""
+        return self._integer_views[1][self._begin : self._end]
+
+    @property
+    def user_id(self) -> NDArray[np.int64]:
+        """Users, -1 where unknown, shape (L,)."""
+        return self._integer_views[2][self._begin : self._end]
+
+    @property
+    def submission_time(self) -> NDArray[np.float64]:
+        """Submission times in seconds, shape (L,)."""
+        return self._float_views[0][self._begin : self._end]
+
+    @property
+    def requested_time(self) -> NDArray[np.float64]:
+        """Requested run times in seconds, shape (L,)."""
+        return self._float_views[1][self._begin : self._end]
+
+    def _add(self, job: Job, position: int | None = None) -> None:
+        place = self._open(self._end - self._begin if position is None else position)
+        job_ids, requested_cores, user_ids = self._integer_items
+        submission_times, requested_times = self._float_items
+        job_ids[place], submission_times[place], requested_cores[place], requested_times[place], _, user_ids[place] = (
+            job
+        )
+
+    def _remove(self, job_id: int) -> None:
+        if self._integer_items[0][self._begin] == job_id:
+            self._begin += 1
+        else:
+            self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
+
+
+class Running(_Rows):
+    """The running jobs by expected end; every column is an array of their number R.
+
+    The expected end is the start plus the requested time. A job that is allowed to run longer
+    keeps its expected end, which then lies in the past.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(2, 2)
+
+    @property
+    def job_id(self) -> NDArray[np.int64]:
+        """Job ids, shape (R,)."""
+        return self._integer_views[0][self._begin : self._end]
+
+    @property
+    def requested_cores(self) -> NDArray[np.int64]:
+        """Cores in use, shape (R,)."""
+        return self._integer_views[1][self._begin : self._end]
+
+    @property
+    def expected_end(self) -> NDArray[np.float64]:
+        """Ends by the requested times, in seconds, ascending, shape (R,)."""
+        return self._float_views[0][self._begin : self._end]
+
+    @property
+    def starting_time(self) -> NDArray[np.float64]:
+        """Starting times in seconds, shape (R,)."""
+        return self._float_views[1][self._begin : self._end]
+
+    def _add(self, job_id: int, requested_cores: int, expected_end: float, starting_time: float) -> None:
+        place = self._open(int(self.expected_end.searchsorted(expected_end, "right")))
+        job_ids, cores = self._integer_items
+        ends, starts = self._float_items
+        job_ids[place], cores[place], ends[place], starts[place] = job_id, requested_cores, expected_end, starting_time
+
+    def _remove(self, job_id: int) -> None:
+        self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
+
+
+class BatchObservation:
+    """The queue, the running jobs and the free cores at a decision.
+
+    Nothing here tells the actual run times or the future.
+    """
+
+    __slots__ = ("_cluster", "num_cores", "queue")
+
+    num_cores: int
+    """Cores of the cluster, those that are down included."""
+    queue: Queue
+    """The queued jobs, in order of arrival."""
+
+    def __init__(self, cluster: BatchCluster) -> None:
+        self._cluster = cluster
+        self.num_cores = cluster.num_cores
+        self.queue = cluster._queue
+
+    def __repr__(self) -> str:
+        """Sum the state up."""
+        return f"BatchObservation(time={self.time}, queued={len(self.queue)}, free_cores={self.free_cores})"
+
+    @property
+    def time(self) -> float:
+        """The time now, in seconds."""
+        return self._cluster.env.now
+
+    @property
+    def free_cores(self) -> int:
+        """How many cores are up and idle."""
+        return self._cluster._num_free
+
+    @property
+    def free_core_set(self) -> int:
+        """The cores that are up and idle, as a bit set."""
+        return self._cluster._free
+
+    @property
+    def down_cores(self) -> int:
+        """How many cores are down."""
+        return self._cluster._failures.down.bit_count()
+
+    @property
+    def running(self) -> Running:
+        """The running jobs, by expected end."""
+        return self._cluster._running_table()
+
+    def core_set_of(self, job_id: int) -> int:
+        """Return the cores of a running job, as a bit set."""
+        return self._cluster._running[job_id].cores
+
+    def remaining_times(self) -> NDArray[np.float64]:
+        """Return the time until each core is expected to be free, in seconds, shape (num_cores,).
+
+        It is 0 for a free core, infinite for a core that is down, and by requested times.
+        """
+        remaining = np.zeros(self.num_cores)
+        for job in self._cluster._running.values():
+            remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
+        remaining[to_core_ids(self._cluster._failures.down)] = np.inf
+        return remaining
+
+    def __getstate__(self) -> Any:
+        """Refuse to be pickled: a live view means nothing elsewhere."""
+        raise TypeError("an observation is a live view; copy the arrays that you need")

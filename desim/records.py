@@ -1,0 +1,191 @@
+"""Append-only records: rows in, polars tables out, in memory or in Parquet files chunk by chunk.
+
+A run appends plain tuples, which is cheap; every ``chunk_rows`` rows they become a polars
+frame. Frames stay in memory or, with a directory, go to ``DIR/TABLE/part-NNNNNN.parquet``, so
+that memory does not follow the length of a run. ``DIR/result.json`` says how the run ended;
+while it runs, and after a crash, it says ``"running"``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from desim.exceptions import RecordError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["INFO_FILE", "Records", "Schema", "Table", "read_info", "write_atomically"]
+
+INFO_FILE = "result.json"
+FORMAT_VERSION = 1
+
+
+class Schema(NamedTuple):
+    """How a table is made.
+
+    Attributes
+    ----------
+    to_frame : callable
+        Makes a polars frame of a list of rows; of no rows, a frame with the right columns.
+    sort_by : tuple of str
+        Columns that give the whole table its order, whatever the order of recording.
+    chunk_rows : int
+        Rows that are held as tuples before they become a frame.
+    """
+
+    to_frame: Callable[[list[tuple[Any, ...]]], pl.DataFrame]
+    sort_by: tuple[str, ...]
+    chunk_rows: int = 65_536
+
+
+class Table:
+    """One append-only table of a run.
+
+    Parameters
+    ----------
+    schema : Schema
+        How rows become a frame.
+    directory : Path, optional
+        Where parts are written; in memory if None.
+    """
+
+    def __init__(self, schema: Schema, directory: Path | None) -> None:
+        self._schema = schema
+        self._directory = directory
+        self._rows: list[tuple[Any, ...]] = []
+        self._frames: list[pl.DataFrame] = []
+        self._parts = 0
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Add a row, in the form that the schema's ``to_frame`` expects."""
+        self._rows.append(row)
+        if len(self._rows) >= self._schema.chunk_rows:
+            self._flush()
+
+    def _flush(self) -> None:
+        frame = self._schema.to_frame(self._rows)
+        self._rows = []
+        if self._directory is None:
+            self._frames.append(frame)
+        else:
+            write_atomically(self._directory / f"part-{self._parts:06d}.parquet", frame.write_parquet)
+        self._parts += 1
+
+    def close(self) -> pl.LazyFrame:
+        """Write what is left and return the whole table, sorted, as a lazy frame."""
+        import polars as pl
+
+        if self._rows or not self._parts:
+            self._flush()
+        if self._directory is None:
+            table = pl.concat(self._frames).lazy()
+        else:
+            table = scan_parts(self._directory)
+        return table.sort(self._schema.sort_by, maintain_order=True)
+
+
+class Records:
+    """All tables of a run.
+
+    Parameters
+    ----------
+    schemas : mapping of str to Schema
+        The tables by name.
+    out : path, optional
+        Directory to stream to; in memory if None.
+
+    Raises
+    ------
+    RecordError
+        If the directory already holds a result or cannot be written.
+    """
+
+    def __init__(self, schemas: Mapping[str, Schema], out: str | os.PathLike[str] | None = None) -> None:
+        self._out = None if out is None else Path(out)
+        self._sorting = {name: list(schema.sort_by) for name, schema in schemas.items()}
+        if self._out is not None:
+            create_directory(self._out, schemas)
+            write_info(self._out, {"status": "running"}, self._sorting)
+        self.tables = {name: Table(schema, self._out and self._out / name) for name, schema in schemas.items()}
+
+    def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame]:
+        """Write what is left, note how the run ended, and return the tables."""
+        tables = {name: table.close() for name, table in self.tables.items()}
+        if self._out is not None:
+            write_info(self._out, info, self._sorting)
+        return tables
+
+
+def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
+    """Make an empty result directory with one folder a table.
+
+    Raises
+    ------
+    RecordError
+        If a result is there already or the directory cannot be made.
+    """
+    if (path / INFO_FILE).exists():
+        raise RecordError(f"{path} already holds a result; choose another directory or remove it first")
+    try:
+        for name in tables:
+            (path / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(f"cannot create {path}: {error.strerror}") from error
+
+
+def scan_parts(directory: Path) -> pl.LazyFrame:
+    """Return a table's parts, in the order of recording, as one lazy frame."""
+    import polars as pl
+
+    parts = sorted(directory.glob("part-*.parquet"))
+    if not parts:
+        raise RecordError(f"{directory} holds no part of a table")
+    return pl.scan_parquet(parts)
+
+
+def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, list[str]]) -> None:
+    """Write ``result.json``: the run's description and the tables with their sorting columns."""
+    text = json.dumps({"format": FORMAT_VERSION, **info, "tables": dict(sorting)}, indent=2) + "\n"
+    write_atomically(directory / INFO_FILE, lambda path: path.write_text(text))
+
+
+def read_info(directory: Path) -> dict[str, Any]:
+    """Read ``result.json``.
+
+    Raises
+    ------
+    RecordError
+        If there is none, it is not JSON, or a newer desim wrote it.
+    """
+    path = directory / INFO_FILE
+    try:
+        info = json.loads(path.read_text())
+    except OSError as error:
+        raise RecordError(f"{directory} holds no result: {path.name}: {error.strerror}") from error
+    except ValueError as error:
+        raise RecordError(f"{path} is not valid JSON: {error}") from error
+    if not isinstance(info, dict) or info.get("format") != FORMAT_VERSION or not isinstance(info.get("tables"), dict):
+        raise RecordError(f"{path} is not a result of format {FORMAT_VERSION}")
+    return info
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` fill a temporary file and move it into place, so that no half file is ever seen.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.partial")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RecordError(f"cannot write {path}: {error.strerror or error}") from error

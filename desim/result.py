@@ -1,0 +1,130 @@
+"""What a run leaves behind: tables of records, and what can be asked of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from desim.exceptions import RecordError
+from desim.records import create_directory, read_info, scan_parts, write_atomically, write_info
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Result"]
+
+
+class Result:
+    """Tables of a run and its description.
+
+    Parameters
+    ----------
+    tables : mapping of str to polars.LazyFrame
+        The records by table name.
+    info : mapping
+        The problem's configuration, agent, seed, status (``"complete"``, ``"interrupted"``,
+        ``"failed"``, ``"running"``) and end time in seconds.
+    """
+
+    def __init__(self, tables: Mapping[str, pl.LazyFrame], info: Mapping[str, Any]) -> None:
+        self._tables = dict(tables)
+        self._frames: dict[str, pl.DataFrame] = {}
+        self.info = dict(info)
+
+    def __repr__(self) -> str:
+        """Say which run this is."""
+        words = (f"{key}={self.info[key]!r}" for key in ("problem", "agent", "seed", "status") if key in self.info)
+        return f"Result({', '.join(words)})"
+
+    @property
+    def table_names(self) -> tuple[str, ...]:
+        """Names of the tables."""
+        return tuple(self._tables)
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame: nothing is read before it is collected.
+
+        Raises
+        ------
+        RecordError
+            If there is no such table.
+        """
+        if name not in self._tables:
+            raise RecordError(f"no table {name!r} in this result; there are {', '.join(self._tables)}")
+        return self._tables[name]
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a whole table in memory."""
+        if name not in self._frames:
+            self._frames[name] = self.scan(name).collect()
+        return self._frames[name]
+
+    @property
+    def jobs(self) -> pl.DataFrame:
+        """The jobs, one row each, by submission time."""
+        return self.table("jobs")
+
+    def metrics(self, **options: Any) -> dict[str, float]:
+        """Return the problem's metrics; see :mod:`desim.metrics` for names, units and options."""
+        from desim.metrics import metrics_of
+
+        return metrics_of(self, **options)
+
+    def save(self, directory: str | os.PathLike[str]) -> Path:
+        """Write the result to a new directory, all or nothing.
+
+        Returns
+        -------
+        Path
+            The directory.
+
+        Raises
+        ------
+        RecordError
+            If the directory already holds something or cannot be written.
+        """
+        target = Path(directory)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise RecordError(f"{target} already exists and is not empty; choose another directory or remove it first")
+        temporary = target.with_name(f".{target.name}.partial")
+        shutil.rmtree(temporary, ignore_errors=True)
+        create_directory(temporary, self._tables)
+        for name in self._tables:
+            write_atomically(temporary / name / "part-000000.parquet", self.table(name).write_parquet)
+        write_info(temporary, self.info, {name: [] for name in self._tables})
+        if target.exists():
+            target.rmdir()
+        os.replace(temporary, target)
+        return target
+
+    @classmethod
+    def load(cls, directory: str | os.PathLike[str]) -> Result:
+        """Open a result that was saved or streamed to a directory.
+
+        Parameters
+        ----------
+        directory : path
+            What :meth:`save` or ``simulate(..., out=directory)`` has written.
+
+        Returns
+        -------
+        Result
+            Its tables are read only when they are asked for.
+
+        Raises
+        ------
+        RecordError
+            If the directory holds no result, or one that cannot be read.
+        """
+        source = Path(directory)
+        info = read_info(source)
+        sorting = info.pop("tables")
+        tables = {}
+        for name, columns in sorting.items():
+            table = scan_parts(source / name)
+            tables[name] = table.sort(columns, maintain_order=True) if columns else table
+        info.pop("format")
+        return cls(tables, info)
