@@ -189,6 +189,10 @@ class Simulation:
             return None
         return pending[0]
 
+    def stop(self) -> None:
+        """End the run after what happens now: :meth:`advance` then returns None for good."""
+        at(self.env, self.env.now, Phase.HORIZON).callbacks.append(_reach_horizon)
+
     @property
     def end_time(self) -> float:
         """Where the clock stands, in seconds, and at most ``until``."""

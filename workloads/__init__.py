@@ -1,0 +1,15 @@
+"""Workloads for the problems of desim: traces that are read, models that are drawn.
+
+Import the module that is needed, such as ``from workloads import lublin, swf``:
+
+========================= ===================================================================
+`workloads.swf`           Standard Workload Format logs, read whole or streamed, and written
+`workloads.batsim`        Batsim workloads in JSON, read and written
+`workloads.lublin`        the Lublin-Feitelson model of supercomputer workloads
+`workloads.arrivals`      Poisson arrivals with any run times, for queueing theory
+`workloads.transform`     offered load, time windows and clocks of job lists
+`workloads.trace`         what the readers return: jobs, header and repair report
+`workloads.report`        what was dropped, changed or noticed in a file
+`workloads.selection`     the options that all readers share
+========================= ===================================================================
+"""

@@ -7,7 +7,8 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO
+from pathlib import Path
+from typing import IO, cast
 
 from desim.exceptions import DesimError, WorkloadError
 
@@ -41,10 +42,10 @@ def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
         If the file cannot be opened or read, or its gzip data is damaged.
     """
     try:
-        with open(path, "rb") as plain:
+        with Path(path).open("rb") as plain:
             if plain.peek(2)[:2] == _GZIP_MAGIC:
                 with gzip.GzipFile(fileobj=plain, mode="rb") as unpacked:
-                    yield unpacked
+                    yield cast(IO[bytes], unpacked)
             else:
                 yield plain
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

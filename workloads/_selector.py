@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
 from workloads._columns import Columns
+from workloads._rules import Rules
 from workloads.report import Reason, RepairReport
-from workloads.selection import Rules
 
 __all__ = ["Selector", "SubmitOrder", "collect", "shifted"]
 
@@ -108,24 +108,16 @@ class Selector:
             For a job that is too wide or out of order where the rules make that an error.
         """
         drops = [(reason, mask) for reason, mask in self._drops(rows) if mask.any()]
-        keep = np.ones(len(rows), dtype=np.bool_)
-        for _, mask in drops:
-            keep &= ~mask
+        keep = ~np.logical_or.reduce([mask for _, mask in drops]) if drops else np.ones(len(rows), dtype=np.bool_)
         if self.rules.max_jobs is not None:
-            wanted = self.rules.max_jobs - self.report.jobs
             kept = np.flatnonzero(keep)
+            wanted = self.rules.max_jobs - self.report.jobs
             if len(kept) > wanted:
-                end = int(kept[wanted - 1]) + 1
-                rows, keep = rows.take(slice(end)), keep[:end]
-        undecided = np.ones(len(rows), dtype=np.bool_)
-        for reason, mask in drops:
-            hit = mask[: len(rows)] & undecided
-            if reason is Reason.TOO_WIDE and self.rules.too_wide == "error" and hit.any():
-                self._refuse_width(rows.take(hit))
-            self.report.add(reason, rows.place[hit])
-            undecided &= ~hit
-        self.report.rows += len(rows)
+                rows = rows.take(slice(int(kept[wanted - 1]) + 1))
+        keep = keep[: len(rows)]
+        self._count(rows, drops)
         chosen = rows.take(keep)
+        self.report.rows += len(rows)
         self.report.jobs += len(chosen)
         return self._repair(chosen) if len(chosen) else chosen
 
@@ -166,6 +158,15 @@ class Selector:
         if rules.max_cores is not None and rules.too_wide != "keep":
             yield Reason.TOO_WIDE, rows.cores > rules.max_cores
 
+    def _count(self, rows: Columns, drops: list[tuple[Reason, Mask]]) -> None:
+        undecided = np.ones(len(rows), dtype=np.bool_)
+        for reason, mask in drops:
+            hit = mask[: len(rows)] & undecided
+            if reason is Reason.TOO_WIDE and self.rules.too_wide == "error" and hit.any():
+                self._refuse_width(rows.take(hit))
+            self.report.add(reason, rows.place[hit])
+            undecided &= ~hit
+
     def _repair(self, rows: Columns) -> Columns:
         note = self.report.add
         unknown = rows.requested_time <= 0
@@ -202,8 +203,8 @@ class Selector:
 
     def _refuse_width(self, rows: Columns) -> None:
         raise WorkloadError(
-            f"{self.source}: {self.report.locate(rows.place[0])}: job {rows.job_id[0]} needs {rows.cores[0]:.0f} cores, "
-            f"more than max_cores={self.rules.max_cores}"
+            f"{self.source}: {self.report.locate(rows.place[0])}: job {rows.job_id[0]} needs "
+            f"{rows.cores[0]:.0f} cores, more than max_cores={self.rules.max_cores}"
         )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import secrets
 from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from desim.exceptions import DesimError, WorkloadError
 from desim.problems.batch.entities import Job, check_job
@@ -60,18 +61,23 @@ def atomic_write(path: Pathish, lines: Iterable[str]) -> None:
         If the file cannot be written. Whatever happens, no incomplete file is left.
     """
     try:
-        draft = Path(path).with_name(f".{secrets.token_hex(8)}.tmp")
-        plain = open(draft, "xb")  # noqa: SIM115
+        target = Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if "\0" in os.fspath(path):
+            raise ValueError("embedded null byte")
+        draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        plain = draft.open("xb")
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from error
     try:
         with plain:
-            if os.fspath(path).endswith(".gz"):
-                with gzip.GzipFile(filename="", mode="wb", fileobj=plain, mtime=0) as packed:
-                    _pour(lines, packed)
+            if target.name.endswith(".gz"):
+                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=plain, mtime=0) as packed:
+                    _pour(lines, cast(IO[bytes], packed))
             else:
                 _pour(lines, plain)
-        os.replace(draft, path)
+        draft.replace(target)
     except DesimError:
         raise
     except OSError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-__all__ = ["Action", "Reason", "RepairReport"]
+__all__ = ["Reason", "RepairReport"]
 
 Action = Literal["dropped", "changed", "noted"]
 
@@ -56,7 +56,7 @@ class RepairReport:
     ``rows == jobs + dropped`` holds for every finished report. A streaming reader fills its
     report block by block, so that it is ahead of the jobs that have been handed out.
 
-    Attributes
+    Parameters
     ----------
     unit : {"line", "position"}
         What a place is: a line number of a text file, from 1, or a position in the list of jobs of
@@ -95,11 +95,33 @@ class RepairReport:
         known.extend(found[: EXAMPLES - len(known)])
 
     def count(self, reason: Reason) -> int:
-        """Rows that were counted for a reason, 0 if it never occurred."""
+        """Return how many rows were counted for a reason.
+
+        Parameters
+        ----------
+        reason : Reason
+            Any of them.
+
+        Returns
+        -------
+        int
+            0 if it never occurred.
+        """
         return self.counts.get(reason, 0)
 
     def locate(self, place: int) -> str:
-        """Return a place in words: ``line 7`` or ``jobs[7]``."""
+        """Return a place in words.
+
+        Parameters
+        ----------
+        place : int
+            For example 7.
+
+        Returns
+        -------
+        str
+            ``line 7`` or ``jobs[7]``.
+        """
         return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
 
     @property
@@ -129,7 +151,13 @@ class RepairReport:
         return {"rows": self.rows, "jobs": self.jobs, "dropped": self.dropped, "unit": self.unit, "reasons": reasons}
 
     def summary(self) -> str:
-        """Return the reasons why rows were dropped in one line, such as ``3 cancelled, 1 filtered``."""
+        """Return the reasons why rows were dropped in one line.
+
+        Returns
+        -------
+        str
+            Such as ``3 cancelled, 1 filtered``; empty if none was dropped.
+        """
         found = [reason for reason in Reason if reason.action == "dropped" and reason in self.counts]
         return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in found)
 

@@ -25,11 +25,12 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import Job
 from workloads._columns import Columns
 from workloads._files import Pathish
+from workloads._rules import Rules
 from workloads._selector import Selector, SubmitOrder, collect, shifted
 from workloads._swf_parse import read_columns, read_header
 from workloads._writing import atomic_write, check_writable, plain_number
 from workloads.report import RepairReport
-from workloads.selection import Rules, TraceOptions
+from workloads.selection import TraceOptions
 from workloads.trace import Trace, TraceHeader
 
 __all__ = ["SWFStream", "read", "stream", "write"]
@@ -197,6 +198,6 @@ def _header_lines(header: TraceHeader | Mapping[str, object] | None) -> Iterator
         lines = [f"{key}: {value}" for key, value in header.items()]
     for text in lines:
         for line in text.split("\n"):
-            if any(ord(letter) < 32 and letter != "\t" or ord(letter) == 127 for letter in line):
+            if any((ord(letter) < 32 and letter != "\t") or ord(letter) == 127 for letter in line):
                 raise WorkloadError(f"header line {line!r} holds a control character")
             yield line if line.startswith(";") else f"; {line}"

@@ -20,7 +20,7 @@ _WHOLE = re.compile(r"\d{1,15}")
 class TraceHeader:
     """What a file says about its workload as a whole.
 
-    Attributes
+    Parameters
     ----------
     lines : tuple of str
         The header as it stands in the file, line by line (empty for a JSON file).
@@ -88,7 +88,7 @@ class TraceHeader:
 class Trace:
     """The jobs of a file, sorted by submission time, with the header and the repair report.
 
-    Attributes
+    Parameters
     ----------
     jobs : list of Job
         The usable jobs.

@@ -29,7 +29,9 @@ class Problem:
     Parameters
     ----------
     processes : iterable of callables
-        Extra SimPy processes: each is called with the bound problem and returns a generator.
+        Extra SimPy processes: each is called with the bound problem and returns a generator. The
+        run goes on until they have ended, except for those whose callable has an attribute
+        ``background = True``.
     """
 
     name: ClassVar[str] = "problem"
@@ -66,9 +68,16 @@ class Problem:
         """Set up the state and start the processes of one simulation."""
         self.simulation = simulation
         self.env = simulation.env
+        self.foreground: list[simpy.Process] = []
         self.begin()
         for process in self.processes:
-            self.env.process(process(self))
+            started = self.env.process(process(self))
+            if not getattr(process, "background", False):
+                self.foreground.append(started)
+                started.callbacks.append(self.foreground_ended)
+
+    def foreground_ended(self, process: simpy.Event) -> None:
+        """Learn that one of the processes that keep the run going has ended."""
 
     def begin(self) -> None:
         """Set up fresh state and start the problem's own processes; called once by :meth:`bind`."""

@@ -1,7 +1,7 @@
 """The batch cluster: rigid jobs, a queue, identical cores, schedule cycling."""
 
 from desim.problems.batch.cluster import BatchCluster
-from desim.problems.batch.cores import core_set, parse_core_sets, to_core_ids
+from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
 from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.observation import BatchObservation, Queue, Running
@@ -17,6 +17,7 @@ __all__ = [
     "WaitUntil",
     "check_job",
     "core_set",
+    "lowest_cores",
     "parse_core_sets",
     "to_core_ids",
 ]

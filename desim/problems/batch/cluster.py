@@ -149,7 +149,9 @@ class BatchCluster(Problem):
         self._record_job = self.simulation.records.tables["jobs"].append
         self._next_wake = math.inf
         self.env.process(self._schedule())  # its first decision waits before any arrival
-        self.env.process(arrivals(self.env, self.jobs, _submission_time, self._arrive))
+        stream = self.env.process(arrivals(self.env, self.jobs, _submission_time, self.submit))
+        self.foreground.append(stream)
+        stream.callbacks.append(self.foreground_ended)
 
     def _schedule(self) -> Generator[simpy.Event, Any, None]:
         """Carry out decisions: the process that waits for them, cycle after cycle."""
@@ -181,8 +183,28 @@ class BatchCluster(Problem):
         self._queue._add(job)
         self._queued[job.job_id] = job
 
-    def _arrive(self, job: Job) -> None:
-        """Take a job from the arrival process."""
+    def foreground_ended(self, process: simpy.Event) -> None:
+        """Stop if there will be no more jobs."""
+        self._stop_if_done()
+
+    def _stop_if_done(self) -> None:
+        """End the run with its last job, whatever goes on in the background."""
+        if self.processes and not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):
+            self.simulation.stop()
+
+    def submit(self, job: Job) -> None:
+        """Take a job now, as the arrival process does; a process of your own may call it, too.
+
+        Parameters
+        ----------
+        job : Job
+            Its submission time must not lie in the future.
+
+        Raises
+        ------
+        WorkloadError
+            If the job makes no sense, is too wide, or has the id of a job that is in the system.
+        """
         job_id, submission_time, requested_cores, requested_time, run_time, _ = job
         if not (requested_cores > 0 <= requested_time and run_time >= 0):
             check_job(job)
@@ -293,6 +315,8 @@ class BatchCluster(Problem):
             self._emit("completion", execution)
         if not self._cycling:
             self._open_cycle()
+        if not self._running:
+            self._stop_if_done()
 
     def _leave(self, execution: Execution) -> None:
         """Take an execution off its cores."""
@@ -377,6 +401,7 @@ class BatchCluster(Problem):
             self._queue._add(job, position)
             self._queued[job.job_id] = job
         self._emit("interruption", execution)
+        self._stop_if_done()
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""

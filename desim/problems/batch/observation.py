@@ -131,8 +131,12 @@ class Running(_Rows):
     keeps its expected end, which then lies in the past.
     """
 
+    changes: int
+    """How often a job has started or ended so far: what is derived from the table holds until this changes."""
+
     def __init__(self) -> None:
         super().__init__(2, 2)
+        self.changes = 0
 
     @property
     def job_id(self) -> NDArray[np.int64]:
@@ -155,12 +159,14 @@ class Running(_Rows):
         return self._float_views[1][self._begin : self._end]
 
     def _add(self, job_id: int, requested_cores: int, expected_end: float, starting_time: float) -> None:
+        self.changes += 1
         place = self._open(int(self.expected_end.searchsorted(expected_end, "right")))
         job_ids, cores = self._integer_items
         ends, starts = self._float_items
         job_ids[place], cores[place], ends[place], starts[place] = job_id, requested_cores, expected_end, starting_time
 
     def _remove(self, job_id: int) -> None:
+        self.changes += 1
         self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
 
 

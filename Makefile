@@ -1,0 +1,50 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := desim agents workloads experiments benchmarks tests docs
+
+.PHONY: demo test slow lint docs bench format clean help
+
+help:
+	@echo "make demo    run policies on a generated workload; writes demo/report.html"
+	@echo "make test    the whole test suite"
+	@echo "make slow    the long statistical tests"
+	@echo "make lint    ruff, mypy --strict, numpydoc"
+	@echo "make docs    build docs/_build/html"
+	@echo "make bench   relative measurements"
+
+$(STAMP): setup.cfg pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "desim needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint,docs]"
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/desim demo --out demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow -n 0
+
+lint: $(STAMP)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/numpydoc lint $$(git ls-files 'desim/*.py' 'agents/*.py' 'workloads/*.py')
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+docs: $(STAMP)
+	$(BIN)/sphinx-build --fail-on-warning --keep-going -b html docs docs/_build/html
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo docs/_build docs/auto_examples build *.egg-info

@@ -1,0 +1,198 @@
+"""Priority orders for a batch queue, each an agent by itself.
+
+A priority gives every queued job a score; the smallest comes first, and of equal scores the job
+that arrived earlier. As an agent it is strict: it starts the first job while that fits and
+otherwise waits; :mod:`agents.batch.backfilling` lets other jobs overtake.
+
+The score functions F1 to F4 come from Carastan-Santos and de Camargo, "Obtaining dynamic
+scheduling policies with simulation and machine learning", SC 2017; WFP3 and UNICEP from Tang,
+Lan, Desai and Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P systems",
+Cluster 2009. In them, r is the requested time, n the requested cores, s the submission time and
+w the waiting time, in seconds.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problems.batch import BatchObservation, Queue
+
+__all__ = [
+    "F1",
+    "F2",
+    "F3",
+    "F4",
+    "FCFS",
+    "LCFS",
+    "SJF",
+    "UNICEP",
+    "WFP3",
+    "Priority",
+    "SmallestFirst",
+]
+
+
+class Priority:
+    """An order of the queue, and the strict agent that follows it."""
+
+    name: ClassVar[str] = "priority"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return a score for every queued job, shape (L,); the smallest comes first.
+
+        Parameters
+        ----------
+        queue : Queue
+            The queued jobs, L of them.
+        time : float
+            The time now, in seconds.
+        """
+        return np.arange(len(queue), dtype=np.float64)
+
+    def first(self, queue: Queue, time: float) -> int:
+        """Return the position of the first job by this order in a queue that is not empty."""
+        return int(self.scores(queue, time).argmin())
+
+    def order(self, queue: Queue, time: float) -> NDArray[np.int64]:
+        """Return the positions of all queued jobs, first to last by this order, shape (L,)."""
+        return self.scores(queue, time).argsort(kind="stable")
+
+    def act(self, observation: BatchObservation) -> list[int] | None:
+        """Start jobs in order for as long as they fit."""
+        queue, free = observation.queue, observation.free_cores
+        if not len(queue) or queue.requested_cores[self.first(queue, observation.time)] > free:
+            return None
+        order = self.order(queue, observation.time)[:free]
+        count = int(queue.requested_cores[order].cumsum().searchsorted(free, "right"))
+        started: list[int] = queue.job_id[order[:count]].tolist()
+        return started
+
+
+class FCFS(Priority):
+    """First come, first served."""
+
+    name = "fcfs"
+
+    def first(self, queue: Queue, time: float) -> int:
+        """Return 0: the queue is in order of arrival."""
+        return 0
+
+    def order(self, queue: Queue, time: float) -> NDArray[np.int64]:
+        """Return all positions in order of arrival."""
+        return np.arange(len(queue))
+
+    def act(self, observation: BatchObservation) -> list[int] | None:
+        """Start jobs from the head of the queue for as long as they fit."""
+        queue = observation.queue
+        free = observation.free_cores
+        cores = queue.requested_cores
+        count, length = 0, len(cores)
+        while count < length and cores[count] <= free:
+            free -= int(cores[count])
+            count += 1
+        if not count:
+            return None
+        started: list[int] = queue.job_id[:count].tolist()
+        return started
+
+
+class LCFS(Priority):
+    """Last come, first served."""
+
+    name = "lcfs"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return scores that fall from the head of the queue to its tail."""
+        return -np.arange(len(queue), dtype=np.float64)
+
+
+class SJF(Priority):
+    """Shortest job first, by requested time."""
+
+    name = "sjf"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return r."""
+        return queue.requested_time
+
+
+class SmallestFirst(Priority):
+    """Smallest job first, by requested cores: what the DBF paper calls shortest job first."""
+
+    name = "sjf-cores"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return n."""
+        return queue.requested_cores.astype(np.float64)
+
+
+def _log10_submission(queue: Queue) -> NDArray[np.float64]:
+    """Return log10(s), with s of at least 1 s, before which the papers' logarithm is of no use."""
+    return np.log10(np.maximum(queue.submission_time, 1.0))
+
+
+class F1(Priority):
+    """Score log10(r) n + 870 log10(s)."""
+
+    name = "f1"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score, with r of at least 1 s."""
+        requested = np.log10(np.maximum(queue.requested_time, 1.0))
+        return requested * queue.requested_cores + 870.0 * _log10_submission(queue)
+
+
+class F2(Priority):
+    """Score sqrt(r) n + 25600 log10(s)."""
+
+    name = "f2"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score."""
+        return np.sqrt(queue.requested_time) * queue.requested_cores + 25_600.0 * _log10_submission(queue)
+
+
+class F3(Priority):
+    """Score r n + 6.86e6 log10(s)."""
+
+    name = "f3"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score."""
+        return queue.requested_time * queue.requested_cores + 6.86e6 * _log10_submission(queue)
+
+
+class F4(Priority):
+    """Score r sqrt(n) + 5.3e5 log10(s)."""
+
+    name = "f4"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score."""
+        return queue.requested_time * np.sqrt(queue.requested_cores) + 5.3e5 * _log10_submission(queue)
+
+
+class WFP3(Priority):
+    """Score -(w/r)^3 n; it grows with the slowdown and favours wide jobs."""
+
+    name = "wfp3"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score, with r of at least 1 s."""
+        waiting = time - queue.submission_time
+        return -((waiting / np.maximum(queue.requested_time, 1.0)) ** 3) * queue.requested_cores
+
+
+class UNICEP(Priority):
+    """Score -w / (log2(n) r), with log2(1) taken as 1; it favours small, short jobs that have waited."""
+
+    name = "unicep"
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the score, with r of at least 1 s."""
+        waiting = time - queue.submission_time
+        width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
+        return -waiting / (width * np.maximum(queue.requested_time, 1.0))

@@ -1,0 +1,63 @@
+"""Metrics: pure functions of the tables that a run leaves behind.
+
+`metrics_of` finds the function that fits a result's problem. Names, units and options are documented
+there: `desim.metrics.batch` for the batch cluster. `desim.metrics.statistics` puts the metrics of
+many runs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from desim.exceptions import InvalidConfiguration
+from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
+from desim.metrics.statistics import Estimate, batch_means, compare, mean_interval, paired_difference, summarize
+
+if TYPE_CHECKING:
+    from desim.result import Result
+
+__all__ = [
+    "BATCH_METRICS",
+    "Estimate",
+    "batch_means",
+    "batch_metrics",
+    "compare",
+    "mean_interval",
+    "metrics_of",
+    "paired_difference",
+    "summarize",
+    "warm_up_of",
+]
+
+_MEASURES: dict[str, Callable[..., dict[str, float]]] = {"batch": batch_result_metrics}
+
+
+def metrics_of(result: Result, **options: Any) -> dict[str, float]:
+    """Return the metrics of a run.
+
+    Parameters
+    ----------
+    result : Result
+        The run; only the columns that are needed are read.
+    **options
+        What the problem's own function takes, see `desim.metrics.batch.batch_metrics`.
+
+    Returns
+    -------
+    dict of str to float
+        The metrics by name, in a fixed order; NaN where nothing can be said.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the result names no problem that has metrics, or an option is out of range.
+    """
+    problem = result.info.get("problem")
+    measure = _MEASURES.get(str(problem))
+    if measure is None:
+        raise InvalidConfiguration(
+            f"no metrics for problem {problem!r} (run status {result.info.get('status')!r}); "
+            f"there are metrics for {', '.join(_MEASURES)}"
+        )
+    return measure(result, **options)

@@ -1,0 +1,256 @@
+"""The rectangles of a Gantt chart and how one panel of it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.plotting._panels import set_titles
+from desim.plotting._runs import Run
+from desim.plotting._series import down_times, executions
+from desim.plotting._style import DOWN_COLOR, WAITING_COLOR
+from desim.problems.batch import parse_core_sets
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+__all__ = ["CUT", "DOWN", "WAITING", "Chart", "draw_chart", "make_chart"]
+
+DOWN: dict[str, Any] = {"facecolor": "#E8E8E8", "edgecolor": DOWN_COLOR, "hatch": "\\\\\\\\", "linewidth": 0.0}
+CUT: dict[str, Any] = {"facecolor": "none", "edgecolor": "#202020", "hatch": "///", "linewidth": 0.0}
+WAITING: dict[str, Any] = {"facecolor": WAITING_COLOR, "edgecolor": "none"}
+
+#: More rectangles than these become pixels in vector files, which would be slow to show otherwise.
+MOST_VECTOR_RECTANGLES = 3_000
+#: Edges are drawn if at least half of the rectangles are this large, in pixels at 100 dots an inch, and then
+#: around those that are; around the others they would hide the colour.
+SMALLEST_WITH_EDGE = 4.0
+#: Labels are written if at least this share of the rectangles has room for one, and at most so many.
+SMALLEST_LABELLED_SHARE = 0.05
+MOST_LABELS = 400
+CHARACTER_WIDTH, LABEL_HEIGHT = 5.6, 9.0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """The geometry of one panel, with times in seconds and rows of height 1.
+
+    Attributes
+    ----------
+    run : Run
+        What is shown.
+    executions, ranges : polars.DataFrame
+        The executions, and their ranges of core ids (``row``, ``first``, ``last``).
+    boxes : array, shape (n, 4)
+        Begin, end, lower and upper edge of the rectangles of executions.
+    owners : array of int, shape (n,)
+        The execution of each rectangle.
+    down, waits : array, shape (k, 4)
+        Rectangles of cores that were down, and of jobs that waited.
+    rows : int
+        Rows on the y axis.
+    row_names : list of str or None
+        Names of the rows; None where they are core ids.
+    """
+
+    run: Run
+    executions: pl.DataFrame
+    ranges: pl.DataFrame
+    boxes: NDArray[np.float64]
+    owners: NDArray[np.int64]
+    down: NDArray[np.float64]
+    waits: NDArray[np.float64]
+    rows: int
+    row_names: list[str] | None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether any waiting time is drawn."""
+        return bool((self.waits[:, 1] > self.waits[:, 0]).any())
+
+
+def make_chart(run: Run, by: str) -> Chart:
+    """Lay out the rectangles of a run by core or by job."""
+    table = executions(run.jobs, run.interruptions, run.end)
+    ranges = parse_core_sets(table["allocated_resources"])
+    times = table.select("starting_time", "finish_time").to_numpy().astype(np.float64)
+    nothing = np.empty((0, 4))
+    if by == "core":
+        owners = ranges["row"].to_numpy()
+        boxes = np.column_stack([times[owners], ranges["first"].to_numpy() - 0.5, ranges["last"].to_numpy() + 0.5])
+        fallen = down_times(run.outages, run.num_cores, run.end).to_numpy()
+        down = np.column_stack([fallen[:, 2:], fallen[:, 0] - 0.5, fallen[:, 1] + 0.5])
+        return Chart(run, table, ranges, boxes, owners, down, nothing, run.num_cores, None)
+    lines = run.jobs.with_row_index("line")
+    line = table.join(lines, on=["job_id", "submission_time"], how="left", maintain_order="left")["line"]
+    rows = line.fill_null(0).to_numpy().astype(np.float64)
+    boxes = np.column_stack([times, rows - 0.4, rows + 0.4])
+    names = [str(job_id) for job_id in run.jobs["job_id"].to_list()]
+    owners = np.arange(len(table), dtype=np.int64)
+    return Chart(run, table, ranges, boxes, owners, nothing, _waits(run), len(names), names)
+
+
+def _waits(run: Run) -> NDArray[np.float64]:
+    """Return a thin line from each job's submission to its last start, or to the end if it is still queued."""
+    import polars as pl
+
+    lines = run.jobs.with_row_index("line").filter(pl.col("status") != "rejected")
+    line = lines["line"].to_numpy().astype(np.float64)
+    ends = lines["starting_time"].fill_null(run.end).to_numpy()
+    return np.column_stack([lines["submission_time"].to_numpy(), ends, line - 0.1, line + 0.1])
+
+
+def draw_chart(
+    axes: Axes,
+    chart: Chart,
+    faces: NDArray[np.float64],
+    *,
+    span: tuple[float, float],
+    labels: str | bool,
+    height: float | None,
+) -> None:
+    """Draw one panel.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where.
+    chart : Chart
+        What.
+    faces : array, shape (executions, 4)
+        Their colours.
+    span : (float, float)
+        The visible time, in seconds.
+    labels : "auto" or bool
+        Whether rectangles carry job ids.
+    height : float or None
+        Height of the panel in inches, if a layout has yet to give it its size.
+    """
+    from desim.plotting._time_axis import time_axis
+
+    time_axis(axes, *span, label=axes.get_subplotspec() is None or axes.get_subplotspec().is_last_row())
+    seen = (chart.boxes[:, 1] >= span[0]) & (chart.boxes[:, 0] <= span[1])
+    boxes, owners = chart.boxes[seen], chart.owners[seen]
+    pixels = _pixel_sizes(axes, boxes, span, max(chart.rows, 1), height)
+    thickness = pixels.min(axis=1)
+    edges: dict[str, Any] = {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
+    if len(boxes) and np.median(thickness) >= SMALLEST_WITH_EDGE:
+        edges = {"linewidths": np.where(thickness >= SMALLEST_WITH_EDGE, 0.5, 0.0), "edgecolor": "#404040"}
+    _add_boxes(axes, chart.down, "outages", zorder=1.0, **DOWN)
+    _add_boxes(axes, chart.waits, "waiting", zorder=1.0, **WAITING)
+    _add_boxes(axes, boxes, "executions", facecolor=faces[owners], zorder=2.0, **edges)
+    _add_boxes(axes, boxes[chart.executions["cut"].to_numpy()[owners]], "cut", zorder=2.5, **CUT)
+    if labels:
+        _write_labels(axes, chart, boxes, owners, pixels, faces, fitting=labels == "auto")
+    _set_rows(axes, chart)
+    set_titles(axes, chart.run.title, _remark(chart.run))
+
+
+def _pixel_sizes(
+    axes: Axes, boxes: NDArray[np.float64], span: tuple[float, float], rows: int, height: float | None
+) -> NDArray[np.float64]:
+    """Return width and height of the visible part of each rectangle, in pixels at 100 dots an inch, shape (n, 2)."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    if height is not None:
+        size = 0.9 * figure.get_figwidth() * 100.0, 0.9 * height * 100.0
+    else:
+        extent = axes.get_window_extent()
+        size = extent.width / figure.dpi * 100.0, extent.height / figure.dpi * 100.0
+    widths = np.minimum(boxes[:, 1], span[1]) - np.maximum(boxes[:, 0], span[0])
+    return np.column_stack([widths / (span[1] - span[0]) * size[0], (boxes[:, 3] - boxes[:, 2]) / rows * size[1]])
+
+
+def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) -> None:
+    """Add rectangles as one collection, which other code finds by its gid."""
+    from matplotlib.collections import PolyCollection
+
+    if not len(boxes) and name != "executions":
+        return
+    corners = boxes[:, [0, 2, 0, 3, 1, 3, 1, 2]].reshape(-1, 4, 2)
+    collection = PolyCollection(corners, **style)
+    collection.set_gid(name)
+    collection.set_rasterized(len(boxes) > MOST_VECTOR_RECTANGLES)
+    axes.add_collection(collection, autolim=False)
+
+
+def _write_labels(
+    axes: Axes,
+    chart: Chart,
+    boxes: NDArray[np.float64],
+    owners: NDArray[np.int64],
+    pixels: NDArray[np.float64],
+    faces: NDArray[np.float64],
+    *,
+    fitting: bool,
+) -> None:
+    """Write job ids into the rectangles, the largest first, upright where only that fits."""
+    job_ids = chart.executions["job_id"].cast(str)
+    lengths = CHARACTER_WIDTH * job_ids.str.len_chars().to_numpy()[owners] + 4.0
+    wide, high = pixels.T
+    upright = (wide < high) & (wide < lengths)
+    along, across = np.where(upright, [high, wide], [wide, high])
+    fits = (along >= lengths) & (across >= LABEL_HEIGHT)
+    if fitting and fits.sum() < SMALLEST_LABELLED_SHARE * len(boxes):
+        return
+    order = np.argsort(-pixels.prod(axis=1), kind="stable")
+    order = order[fits[order]] if fitting else order
+    begin, end = axes.get_xlim()
+    cut = chart.executions["cut"].to_numpy()
+    for index in order[:MOST_LABELS].tolist():
+        face = faces[owners[index]]
+        axes.text(
+            (max(boxes[index, 0], begin) + min(boxes[index, 1], end)) / 2,
+            boxes[index, 2:].mean(),
+            job_ids[int(owners[index])],
+            ha="center",
+            va="center",
+            rotation=90 if upright[index] else 0,
+            fontsize=7.5,
+            color="black" if face[:3] @ (0.299, 0.587, 0.114) > 0.5 else "white",
+            bbox={"facecolor": face, "edgecolor": "none", "pad": 1.0} if cut[owners[index]] else None,
+            clip_on=True,
+            zorder=3.0,
+        )
+
+
+def _set_rows(axes: Axes, chart: Chart) -> None:
+    """Set up the y axis."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+    axes.set_ylim(-0.5, max(chart.rows, 1) - 0.5)
+    axes.set_ylabel("core id" if chart.row_names is None else "job id, by submission")
+    axes.spines[["top", "right"]].set_visible(False)
+    names = chart.row_names
+    if names is None:
+        axes.yaxis.set_major_locator(MultipleLocator(_core_step(chart.rows)))
+        return
+    axes.invert_yaxis()
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=min(max(len(names), 1), 12), integer=True))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: names[int(value)] if 0 <= value < len(names) and value == int(value) else "")
+    )
+
+
+def _core_step(num_cores: int) -> int:
+    """Return the distance of marks on an axis of core ids: a power of two where the cores are multiples of one."""
+    powers = [2**exponent for exponent in range(32)]
+    decades = [factor * 10**exponent for exponent in range(9) for factor in (1, 2, 5)]
+    return next(step for step in (powers if num_cores % 8 == 0 else decades) if num_cores / step <= 9)
+
+
+def _remark(run: Run) -> str:
+    """Count the jobs, and those that the chart does not show whole."""
+    counts = run.jobs["status"].cast(str).value_counts()
+    of = dict(counts.iter_rows())
+    count, cores = len(run.jobs), run.num_cores
+    parts = [f"{count:,} {'job' if count == 1 else 'jobs'} on {cores:,} {'core' if cores == 1 else 'cores'}"]
+    parts += [f"{of[status]:,} {words}" for status, words in _UNFINISHED.items() if of.get(status)]
+    return ", ".join(parts)
+
+
+_UNFINISHED = {"running": "still running", "queued": "still queued", "rejected": "rejected"}

@@ -1,0 +1,148 @@
+"""What the figures need of a result: its tables, its size and its time span."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from desim.exceptions import InvalidConfiguration
+from desim.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Run", "check_window", "common_span", "load_runs"]
+
+#: Columns of the job table that every figure needs.
+BASIC_COLUMNS = (
+    "job_id",
+    "submission_time",
+    "requested_number_of_resources",
+    "starting_time",
+    "finish_time",
+    "status",
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One result, read.
+
+    Attributes
+    ----------
+    name : str
+        What the figures call it.
+    info : dict
+        The result's description.
+    jobs, interruptions, outages : polars.DataFrame
+        Its tables; of the jobs, only the columns that were asked for.
+    num_cores : int
+        Cores of the cluster.
+    begin, end : float
+        The span that a figure shows, in seconds: from 0, or from the first submission if that
+        comes late, to the end of the run.
+    """
+
+    name: str
+    info: dict[str, Any]
+    jobs: pl.DataFrame
+    interruptions: pl.DataFrame
+    outages: pl.DataFrame
+    num_cores: int
+    begin: float
+    end: float
+
+    @property
+    def title(self) -> str:
+        """The name, shortened, with the status of a run that is not complete."""
+        status = self.info.get("status", "complete")
+        name = self.name if len(self.name) <= 60 else self.name[:59] + "…"
+        return name if status == "complete" else f"{name} ({status})"
+
+
+def load_runs(results: Result | Mapping[str, Result], columns: Iterable[str] = ()) -> list[Run]:
+    """Read what figures need of one result or of several.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One result, which is called after its agent, or several by name.
+    columns : iterable of str
+        Columns of the job table besides the basic ones.
+
+    Returns
+    -------
+    list of Run
+        In the order of the mapping.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If this is no result, an empty mapping, or a result of another problem than ``batch``.
+    """
+    if isinstance(results, Result):
+        results = {str(results.info.get("agent") or "result"): results}
+    if not isinstance(results, Mapping):
+        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
+    if not results:
+        raise InvalidConfiguration("results is an empty mapping, want at least one result")
+    wanted = list(dict.fromkeys((*BASIC_COLUMNS, *columns)))
+    return [_load(str(name), result, wanted) for name, result in results.items()]
+
+
+def _load(name: str, result: Any, columns: list[str]) -> Run:
+    if not isinstance(result, Result):
+        raise InvalidConfiguration(f"results[{name!r}] is {result!r}, want a Result")
+    problem = result.info.get("problem", "batch")
+    if problem != "batch" or "jobs" not in result.table_names:
+        raise InvalidConfiguration(f"results[{name!r}] is a result of the problem {problem!r}, want 'batch'")
+    jobs = result.scan("jobs").select(columns).collect()
+    interruptions, outages = result.table("interruptions"), result.table("outages")
+    end = _end_time(result.info, jobs, interruptions, outages)
+    first = _largest(0.0, jobs["submission_time"].min())
+    begin = 0.0 if first <= 0.05 * (end - first) else first
+    return Run(name, result.info, jobs, interruptions, outages, _num_cores(result), begin, end)
+
+
+def _end_time(info: Mapping[str, Any], jobs: pl.DataFrame, *others: pl.DataFrame) -> float:
+    """Return when the run ended; of a run that crashed, the last time in its records."""
+    if info.get("end_time") is not None:
+        return float(info["end_time"])
+    names = ("time", "submission_time", "starting_time", "finish_time")
+    return _largest(0.0, *(frame[name].max() for frame in (jobs, *others) for name in names if name in frame.columns))
+
+
+def _num_cores(result: Result) -> int:
+    """Return the size of the cluster; of a run that crashed, what the highest core id tells."""
+    if result.info.get("num_cores") is not None:
+        return int(result.info["num_cores"])
+    from desim.problems.batch import parse_core_sets
+
+    used = result.scan("jobs").select("allocated_resources").collect()["allocated_resources"]
+    return 1 + int(_largest(0, parse_core_sets(used)["last"].max()))
+
+
+def _largest(*values: Any) -> float:
+    return max(float(value) for value in values if value is not None)
+
+
+def check_window(window: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Return the window of time, in seconds, or raise InvalidConfiguration unless it has a length."""
+    if window is None:
+        return None
+    try:
+        begin, end = (float(value) for value in window)
+    except (TypeError, ValueError):
+        raise InvalidConfiguration(f"window is {window!r}, want a pair (begin, end) in seconds") from None
+    if not (begin < end and abs(begin) < float("inf") and end < float("inf")):
+        raise InvalidConfiguration(f"window is {window!r}, want finite times with begin before end")
+    return begin, end
+
+
+def common_span(runs: list[Run], window: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the span of time that figures of these runs show, in seconds; never empty."""
+    if window is not None:
+        return window
+    begin, end = min(run.begin for run in runs), max(run.end for run in runs)
+    return begin, end if end > begin else begin + 1.0

@@ -1,0 +1,219 @@
+"""Curves over time of batch runs: utilization and the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.plotting._lines import CurveOptions, draw_curves
+from desim.plotting._time import DAY, HOUR
+from desim.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+__all__ = ["queue_length", "utilization"]
+
+QUEUE_COLUMNS = {"jobs": "queued_jobs", "cores": "queued_cores", "core_seconds": "queued_work"}
+QUEUE_LABELS = {"jobs": "queued jobs", "cores": "cores requested\nby queued jobs", "core_seconds": "queued work"}
+
+
+@overload
+def utilization(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: Literal[False] = ...,
+    unit: Literal["percent", "cores"] = ...,
+    **options: Unpack[CurveOptions],
+) -> Axes: ...
+
+
+@overload
+def utilization(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: Literal[True],
+    unit: Literal["percent", "cores"] = ...,
+    **options: Unpack[CurveOptions],
+) -> list[Axes]: ...
+
+
+def utilization(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: bool = False,
+    unit: Literal["percent", "cores"] = "percent",
+    bin_width: float | Literal["auto"] | None = "auto",
+    window: tuple[float, float] | None = None,
+    colors: Mapping[str, Any] | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Axes | list[Axes]:
+    """Draw how many cores were busy over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    panels : bool
+        One panel a run, one above the other, instead of one panel for all.
+    unit : {"percent", "cores"}
+        Busy cores as a share of the cores that are up, or their number. Where no core is up there is
+        no share, and a gap. With numbers, a thin grey line shows the cores that are up.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds; a share is then busy core-seconds through
+        core-seconds up. None draws every step; ``"auto"`` does so for runs of up to 500 jobs.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    colors : mapping of str to colour, optional
+        Colours of some runs, by name.
+    axes : Axes or sequence of Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        A list, one a run, if ``panels``. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``batch``.
+    """
+    if unit not in ("percent", "cores"):
+        raise InvalidConfiguration(f"unit is {unit!r}, want 'percent' or 'cores'")
+    in_cores = unit == "cores"
+    drawn = draw_curves(
+        results,
+        _busy_cores if in_cores else _busy_percent,
+        "busy cores" if in_cores else "utilization\n(% of cores up)",
+        limit=_cores_up if in_cores else None,
+        panels=panels,
+        bin_width=bin_width,
+        window=window,
+        colors=colors,
+        axes=axes,
+    )
+    for panel, runs in drawn:
+        panel.set_ylim(0.0, 1.05 * (max(run.num_cores for run in runs) if in_cores else 100.0))
+        if in_cores:
+            _count_axis(panel)
+    return [panel for panel, _ in drawn] if panels else drawn[0][0]
+
+
+@overload
+def queue_length(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: Literal[False] = ...,
+    of: Literal["jobs", "cores", "core_seconds"] = ...,
+    **options: Unpack[CurveOptions],
+) -> Axes: ...
+
+
+@overload
+def queue_length(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: Literal[True],
+    of: Literal["jobs", "cores", "core_seconds"] = ...,
+    **options: Unpack[CurveOptions],
+) -> list[Axes]: ...
+
+
+def queue_length(
+    results: Result | Mapping[str, Result],
+    *,
+    panels: bool = False,
+    of: Literal["jobs", "cores", "core_seconds"] = "jobs",
+    bin_width: float | Literal["auto"] | None = "auto",
+    window: tuple[float, float] | None = None,
+    colors: Mapping[str, Any] | None = None,
+    axes: Axes | Sequence[Axes] | None = None,
+) -> Axes | list[Axes]:
+    """Draw the queue over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    panels : bool
+        One panel a run, one above the other, instead of one panel for all.
+    of : {"jobs", "cores", "core_seconds"}
+        The number of queued jobs, the cores that they request, or their work: cores times requested
+        time, drawn in core-seconds, with marks in core-seconds, -hours or -days.
+    bin_width, window, colors, axes
+        As for :func:`utilization`.
+
+    Returns
+    -------
+    Axes or list of Axes
+        A list, one a run, if ``panels``. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``batch``.
+    """
+    if of not in QUEUE_COLUMNS:
+        raise InvalidConfiguration(f"of is {of!r}, want one of {', '.join(map(repr, QUEUE_COLUMNS))}")
+
+    def value(steps: pl.DataFrame) -> NDArray[np.float64]:
+        return steps[QUEUE_COLUMNS[of]].cast(float).to_numpy()
+
+    drawn = draw_curves(
+        results,
+        value,
+        QUEUE_LABELS[of],
+        panels=panels,
+        bin_width=bin_width,
+        window=window,
+        colors=colors,
+        axes=axes,
+    )
+    tops = [panel.dataLim.y1 for panel, _ in drawn]
+    for panel, _ in drawn:
+        panel.set_ylim(0.0, 1.05 * max(max(tops), 1.0))
+        if of == "core_seconds":
+            _work_axis(panel)
+        else:
+            _count_axis(panel)
+    return [panel for panel, _ in drawn] if panels else drawn[0][0]
+
+
+def _busy_cores(steps: pl.DataFrame) -> NDArray[np.float64]:
+    return steps["busy_cores"].cast(float).to_numpy()
+
+
+def _cores_up(steps: pl.DataFrame) -> NDArray[np.float64]:
+    return steps["cores_up"].cast(float).to_numpy()
+
+
+def _busy_percent(steps: pl.DataFrame) -> NDArray[np.float64]:
+    busy, up = _busy_cores(steps), _cores_up(steps)
+    return 100.0 * np.divide(busy, up, out=np.full_like(busy, np.nan), where=up > 0)
+
+
+def _count_axis(axes: Axes) -> None:
+    """Mark whole numbers."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def _work_axis(axes: Axes) -> None:
+    """Mark core-seconds in the unit of time that suits them."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+
+    top = axes.get_ylim()[1]
+    units = (("core-days", DAY), ("core-hours", HOUR), ("core-seconds", 1.0))
+    name, seconds = next((name, seconds) for name, seconds in units if top > 5.0 * seconds or seconds == 1.0)
+    ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(0.0, top / seconds)
+    axes.yaxis.set_major_locator(MultipleLocator(float(ticks[1] - ticks[0]) * seconds))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / seconds:,.10g}"))
+    axes.set_ylabel(f"{axes.get_ylabel()}\n({name})")

@@ -1,0 +1,149 @@
+"""Outages of cores as SimPy processes: from a list, or at random.
+
+Each is given to a cluster as ``processes=[...]``. They are short on purpose: copy one and change
+it where your machine fails in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import simpy
+
+from desim._clock import Phase, at
+from desim.core import Simulation
+from desim.exceptions import InvalidConfiguration, WorkloadError
+
+__all__ = ["Outage", "planned_outages", "random_outages"]
+
+
+class FailingCluster(Protocol):
+    """What an outage needs of a problem."""
+
+    env: simpy.Environment
+    simulation: Simulation
+    num_cores: int
+
+    def fail_cores(self, cores: int) -> None:
+        """Take a core set down."""
+
+    def repair_cores(self, cores: int) -> None:
+        """Bring a core set back."""
+
+
+class Outage(NamedTuple):
+    """One outage.
+
+    Attributes
+    ----------
+    start, end : float
+        The cores are down in [start, end), in seconds; ``end`` may be infinite.
+    cores : int
+        The core set, bit i for core i.
+    """
+
+    start: float
+    end: float
+    cores: int
+
+
+Process = Callable[[FailingCluster], Generator[simpy.Event, None, None]]
+
+
+def planned_outages(outages: Iterable[Outage]) -> Process:
+    """Return a process that takes cores down and brings them back at given times.
+
+    Parameters
+    ----------
+    outages : iterable of Outage
+        In order of their start; they may overlap, and a core that two of them hold is down
+        until both have ended.
+
+    Returns
+    -------
+    callable
+        To be passed in ``BatchCluster(..., processes=[...])``.
+    """
+
+    def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
+        env = cluster.env
+        last = env.now
+        for outage in outages:
+            if not last <= outage.start < outage.end:
+                raise WorkloadError(f"{outage}: want outages in order of start, each to end after it has started")
+            last = outage.start
+            if outage.start > env.now:
+                yield at(env, outage.start, Phase.CAPACITY)
+            cluster.fail_cores(outage.cores)
+            if outage.end < np.inf:
+                env.process(_repair(cluster, outage.end, outage.cores))
+
+    return _in_background(run)
+
+
+def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, cores_per_failure: int = 1) -> Process:
+    """Return a process in which blocks of cores fail and are repaired independently of each other.
+
+    Times to failure and to repair are exponential. They come from the simulation's stream
+    ``"outages"``, so that every agent faces the same outages.
+
+    Parameters
+    ----------
+    mean_time_to_failure : float
+        Mean time that a block is up, in seconds.
+    mean_time_to_repair : float
+        Mean time that it is down, in seconds.
+    cores_per_failure : int
+        Cores of a block, as of a node; the last block may have fewer.
+
+    Returns
+    -------
+    callable
+        To be passed in ``BatchCluster(..., processes=[...])``. The run ends with its last job.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a mean is not positive or a block has no core.
+    """
+    if not (mean_time_to_failure > 0 and mean_time_to_repair > 0 and cores_per_failure >= 1):
+        raise InvalidConfiguration(
+            f"random_outages({mean_time_to_failure!r}, {mean_time_to_repair!r}, "
+            f"cores_per_failure={cores_per_failure!r}): want positive times and at least one core"
+        )
+
+    def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
+        rng = cluster.simulation.stream("outages")
+        for first in range(0, cluster.num_cores, cores_per_failure):
+            count = min(cores_per_failure, cluster.num_cores - first)
+            block = ((1 << count) - 1) << first
+            (child,) = rng.spawn(1)
+            cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
+        return
+        yield  # a process is a generator
+
+    return _in_background(run)
+
+
+def _in_background(process: Process) -> Process:
+    """Mark a process that goes on for as long as there are jobs, and no longer."""
+    process.background = True  # type: ignore[attr-defined]
+    return process
+
+
+def _repair(cluster: FailingCluster, time: float, cores: int) -> Generator[simpy.Event, None, None]:
+    yield at(cluster.env, time, Phase.CAPACITY)
+    cluster.repair_cores(cores)
+
+
+def _fail_and_repair(
+    cluster: FailingCluster, cores: int, rng: np.random.Generator, up: float, down: float
+) -> Generator[simpy.Event, None, None]:
+    env = cluster.env
+    while True:
+        yield at(env, env.now + rng.exponential(up), Phase.CAPACITY)
+        cluster.fail_cores(cores)
+        yield at(env, env.now + rng.exponential(down), Phase.CAPACITY)
+        cluster.repair_cores(cores)

@@ -1,0 +1,54 @@
+"""Independent check whether the records of a run are possible at all.
+
+Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
+error in the simulator cannot hide itself. `desim.validation.batch` lists the rules of the batch cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from desim.exceptions import InvalidConfiguration
+from desim.validation.batch import BATCH_RULES, validate_batch
+from desim.validation.report import ValidationReport, Violation
+
+if TYPE_CHECKING:
+    from desim.result import Result
+
+__all__ = ["BATCH_RULES", "ValidationReport", "Violation", "validate", "validate_batch"]
+
+_VALIDATORS: dict[str, Callable[..., ValidationReport]] = {"batch": validate_batch}
+
+
+def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:
+    """Check the records of a run against the rules of its problem.
+
+    Parameters
+    ----------
+    result : Result
+        The run, whatever its status.
+    workload : iterable, optional
+        What was simulated (for the batch cluster its `Job` tuples), to check that nothing was lost,
+        invented or changed. It is read once, and no further than the run has come.
+    stop_after : int
+        How many violations of each rule are described; all are counted.
+
+    Returns
+    -------
+    ValidationReport
+        Violations and checks; its ``ok`` is True for a valid run.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the result names no problem that has rules, or ``stop_after`` is below 1.
+    """
+    problem = result.info.get("problem")
+    validator = _VALIDATORS.get(str(problem))
+    if validator is None:
+        raise InvalidConfiguration(
+            f"no rules for problem {problem!r} (run status {result.info.get('status')!r}); "
+            f"there are rules for {', '.join(_VALIDATORS)}"
+        )
+    return validator(result, workload, stop_after=stop_after)

@@ -1,0 +1,242 @@
+"""The tables of a batch run as the rules need them: checked for columns and types, then taken apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import RecordError
+from desim.validation.core_ranges import CoreRanges, read_core_ranges
+from desim.validation.report import Findings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.result import Result
+
+__all__ = ["BatchRun", "read_batch_run"]
+
+_STATUSES = ("completed", "killed", "lost", "running", "queued", "rejected")
+_EXPECTED: dict[str, dict[str, str | tuple[str, ...]]] = {
+    "jobs": {
+        "job_id": "integer",
+        "submission_time": "float",
+        "requested_number_of_resources": "integer",
+        "requested_time": "float",
+        "run_time": "float",
+        "starting_time": "float?",
+        "execution_time": "float?",
+        "finish_time": "float?",
+        "waiting_time": "float?",
+        "turnaround_time": "float?",
+        "stretch": "float?",
+        "allocated_resources": "text?",
+        "success": "boolean",
+        "status": _STATUSES,
+        "attempts": "integer",
+        "user_id": "integer",
+    },
+    "interruptions": {
+        "job_id": "integer",
+        "starting_time": "float",
+        "finish_time": "float",
+        "allocated_resources": "text",
+        "outcome": ("requeued", "lost"),
+    },
+    "outages": {"time": "float", "event": ("down", "up"), "resources": "text", "cores_up": "integer"},
+}
+_TEXTS = {"jobs": "allocated_resources", "interruptions": "allocated_resources", "outages": "resources"}
+_DESCRIPTION: dict[str, tuple[type, ...]] = {
+    "num_cores": (int,),
+    "end_time": (int, float),
+    "until": (int, float, type(None)),
+    "status": (str,),
+    "kill_at_request": (bool,),
+    "too_wide": (str,),
+    "on_outage": (str,),
+}
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class BatchRun:
+    """A batch run, taken apart.
+
+    Attributes
+    ----------
+    jobs, interruptions, outages : mapping of str to array
+        The columns of the tables that hold numbers; a time that is null is NaN.
+    status : mapping of str to array of bool
+        For each status which jobs have it.
+    requeued : array of bool
+        Which interruptions put their job back into the queue; the others lost it.
+    down : array of bool
+        Which outage events take cores down; the others bring them back.
+    texts : mapping of str to polars.Series
+        The core ranges of each table as they were written.
+    cores : mapping of str to CoreRanges
+        The same, read.
+    num_cores : int
+        Cores of the cluster.
+    end_time, until : float
+        When the run ended and when it was to end, in seconds; ``until`` may be infinite.
+    run_status : str
+        ``"complete"``, ``"interrupted"`` or ``"failed"``.
+    kills, rejects, loses : bool
+        Whether jobs are killed at their requested time, too wide jobs rejected, cut jobs lost.
+    """
+
+    jobs: Columns
+    interruptions: Columns
+    outages: Columns
+    status: Mapping[str, NDArray[np.bool_]]
+    requeued: NDArray[np.bool_]
+    down: NDArray[np.bool_]
+    texts: Mapping[str, pl.Series]
+    cores: Mapping[str, CoreRanges]
+    num_cores: int
+    end_time: float
+    until: float
+    run_status: str
+    kills: bool
+    rejects: bool
+    loses: bool
+
+    @property
+    def drained(self) -> bool:
+        """Whether the run went on until nothing was left to happen."""
+        return self.run_status == "complete" and self.until == math.inf
+
+    @cached_property
+    def ends(self) -> NDArray[np.float64]:
+        """When each job's last execution ended, or the run did; NaN without an execution, shape (n,)."""
+        ends = np.where(self.status["running"], self.end_time, self.jobs["finish_time"])
+        return np.where(np.isnan(self.jobs["starting_time"]), np.nan, ends)
+
+
+def read_batch_run(result: Result, findings: Findings) -> BatchRun | None:
+    """Read the tables of a batch run.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    findings : Findings
+        Takes what is wrong with its description, columns and types.
+
+    Returns
+    -------
+    BatchRun or None
+        None if nothing more can be checked.
+    """
+    info = result.info
+    findings.note("description", len(_DESCRIPTION), _description_faults(info))
+    tables, faults = {}, []
+    for name, expected in _EXPECTED.items():
+        try:
+            tables[name] = result.table(name)
+        except RecordError as error:
+            faults.append(str(error))
+        else:
+            faults += _table_faults(name, tables[name], expected)
+    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
+    if not findings.report().ok:
+        return None
+    num_cores, until = info["num_cores"], info["until"]
+    texts = {name: table[_TEXTS[name]] for name, table in tables.items()}
+    statuses = tables["jobs"]["status"]
+    return BatchRun(
+        **{name: _to_arrays(table.select(*_EXPECTED[name])) for name, table in tables.items()},
+        status={status: (statuses == status).to_numpy() for status in _STATUSES},
+        requeued=(tables["interruptions"]["outcome"] == "requeued").to_numpy(),
+        down=(tables["outages"]["event"] == "down").to_numpy(),
+        texts=texts,
+        cores={name: read_core_ranges(text, num_cores) for name, text in texts.items()},
+        num_cores=num_cores,
+        end_time=float(info["end_time"]),
+        until=math.inf if until is None else float(until),
+        run_status=info["status"],
+        kills=info["kill_at_request"],
+        rejects=info["too_wide"] == "reject",
+        loses=info["on_outage"] == "lose",
+    )
+
+
+def _description_faults(info: Mapping[str, Any]) -> list[str]:
+    faults = [
+        f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in kinds)}"
+        for key, kinds in _DESCRIPTION.items()
+        if key not in info or type(info[key]) not in kinds
+    ]
+    if faults:
+        return faults
+    until = math.inf if info["until"] is None else info["until"]
+    if info["num_cores"] < 1:
+        faults.append(f"num_cores is {info['num_cores']!r}, want at least 1")
+    if not 0 <= info["end_time"] < math.inf or not info["end_time"] <= until:
+        faults.append(f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})")
+    if info["status"] == "complete" and info["end_time"] < until < math.inf:
+        faults.append(f"the run is complete but ended at {info['end_time']} s, before until ({until} s)")
+    choices = {
+        "status": ("complete", "interrupted", "failed"),
+        "too_wide": ("error", "reject"),
+        "on_outage": ("requeue", "lose"),
+    }
+    return faults + [
+        f"{key} is {info[key]!r}, want one of {', '.join(allowed)}"
+        for key, allowed in choices.items()
+        if info[key] not in allowed
+    ]
+
+
+def _table_faults(name: str, table: pl.DataFrame, expected: Mapping[str, str | tuple[str, ...]]) -> list[str]:
+    faults = []
+    for column, kind in expected.items():
+        if column not in table.columns:
+            faults.append(f"table {name} has no column {column}")
+            continue
+        values = table[column]
+        choices = None if isinstance(kind, str) else kind
+        label = "text" if choices else str(kind).rstrip("?")
+        if not _is_kind(values.dtype, label):
+            faults.append(f"column {column} of table {name} holds {values.dtype}, want {label}")
+        elif not str(kind).endswith("?") and values.null_count():
+            row = int(values.is_null().to_numpy().argmax())
+            faults.append(f"column {column} of table {name} is null {values.null_count()} times, first in row {row}")
+        elif label == "float" and not values.is_finite().all():
+            row = int(values.is_finite().fill_null(True).to_numpy().argmin())
+            faults.append(f"column {column} of table {name} holds {values[row]} in row {row}, want a finite time")
+        elif choices:
+            unknown = [text for text in values.unique(maintain_order=True).to_list() if text not in choices]
+            faults += [f"column {column} of table {name} holds {text!r}, want one of {choices}" for text in unknown]
+    return faults
+
+
+def _is_kind(dtype: pl.DataType, kind: str) -> bool:
+    import polars as pl
+
+    if kind == "integer":
+        return dtype.is_integer()
+    if kind == "float":
+        return dtype.is_float()
+    return dtype == pl.Boolean if kind == "boolean" else dtype in (pl.String, pl.Enum, pl.Categorical)
+
+
+def _to_arrays(table: pl.DataFrame) -> Columns:
+    """Return the columns of numbers as arrays, with NaN for null."""
+    import polars as pl
+
+    arrays = {}
+    for column in table.iter_columns():
+        if column.dtype == pl.Boolean:
+            arrays[column.name] = column.to_numpy()
+        elif column.dtype.is_numeric():
+            arrays[column.name] = column.cast(pl.Int64 if column.dtype.is_integer() else pl.Float64).to_numpy()
+    return arrays

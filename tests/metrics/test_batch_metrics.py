@@ -1,0 +1,284 @@
+"""Metrics of a batch cluster: answers worked out by hand, options, errors."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from desim import InvalidConfiguration, Result, simulate
+from desim.metrics import BATCH_METRICS, batch_metrics, metrics_of, warm_up_of
+from desim.problems.batch import BatchCluster, Job
+
+LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
+
+
+@pytest.fixture
+def table(job_table):
+    """Four cores until 20 s: one job of each fate."""
+    return job_table(
+        [
+            (1, 0.0, 2, 20.0, 10.0, 0.0, 10.0, 10.0, "completed", 1),
+            (2, 2.0, 4, 5.0, 8.0, 10.0, 5.0, 15.0, "killed", 2),
+            (3, 4.0, 1, 30.0, 30.0, 15.0, None, None, "running", 1),
+            (4, 10.0, 4, 10.0, 10.0, None, None, None, "queued", 2),
+            (5, 12.0, 8, 10.0, 10.0, None, None, None, "rejected", 3),
+        ]
+    )
+
+
+def check(values, **expected):
+    """Compare the metrics that a test is about."""
+    assert {name: values[name] for name in expected} == pytest.approx(expected, nan_ok=True)
+
+
+def test_counts_and_times_of_a_small_table(table):
+    values = batch_metrics(table, num_cores=4, end_time=20.0)
+    check(
+        values,
+        jobs_submitted=5,
+        jobs_started=3,
+        jobs_finished=2,
+        jobs_completed=1,
+        jobs_killed=1,
+        jobs_lost=0,
+        jobs_running=1,
+        jobs_queued=1,
+        jobs_rejected=1,
+        waiting_time_mean=19 / 3,
+        waiting_time_median=8,
+        waiting_time_p95=10.7,
+        waiting_time_p99=10.94,
+        waiting_time_max=11,
+        turnaround_time_mean=11.5,
+        slowdown_mean=1.8,
+        slowdown_max=2.6,
+        bounded_slowdown_mean=1.15,
+        makespan=15,
+        offered_load=122 / 40,
+    )
+
+
+def test_time_averages_of_a_small_table(table):
+    values = batch_metrics(table, num_cores=4, end_time=20.0)
+    check(
+        values,
+        utilization=45 / 80,
+        busy_core_seconds=45,
+        available_core_seconds=80,
+        wasted_core_seconds=0,
+        interruptions=0,
+        queue_length_mean=29 / 20,
+        queue_length_max=2,
+        queued_load_mean=890 / 20,
+        throughput=2 / 20 * 3600,
+    )
+
+
+def test_fairness_compares_the_means_of_the_users(table):
+    values = batch_metrics(table, num_cores=4, end_time=20.0)
+    check(values, users=2, fairness_jain=2.3**2 / (2 * (1 + 1.3**2)), fairness_max_over_mean=1.3 / 1.15)
+
+
+def test_fairness_is_undefined_without_users(table):
+    values = batch_metrics(table.with_columns(user_id=pl.lit(-1)), num_cores=4, end_time=20.0)
+    check(values, users=0, fairness_jain=math.nan, fairness_max_over_mean=math.nan)
+
+
+def test_unfinished_jobs_count_with_their_times_so_far(table):
+    values = batch_metrics(table, num_cores=4, end_time=20.0, unfinished="include")
+    check(
+        values,
+        waiting_time_mean=29 / 4,
+        waiting_time_max=11,
+        turnaround_time_mean=(10 + 13 + 16 + 10) / 4,
+        slowdown_mean=(1 + 2.6 + 1 + 1) / 4,
+        bounded_slowdown_mean=(1 + 1.3 + 1 + 1) / 4,
+        makespan=15,
+        utilization=45 / 80,
+        queue_length_mean=29 / 20,
+    )
+
+
+@pytest.mark.parametrize("options", [{"window": (5.0, 15.0)}, {"warm_up": 5.0, "cool_down": 5.0}])
+def test_an_interval_keeps_the_jobs_submitted_in_it_and_averages_over_it(table, options):
+    values = batch_metrics(table, num_cores=4, end_time=20.0, **options)
+    check(
+        values,
+        jobs_submitted=2,
+        jobs_queued=1,
+        jobs_rejected=1,
+        waiting_time_mean=math.nan,
+        makespan=math.nan,
+        utilization=30 / 40,
+        queue_length_mean=20 / 10,
+        queue_length_max=2,
+        queued_load_mean=(20 * 5 + 30 * 10 + 40 * 5) / 10,
+        throughput=1 / 10 * 3600,
+    )
+    check(batch_metrics(table, num_cores=4, end_time=20.0, unfinished="include", **options), waiting_time_mean=10)
+
+
+def test_the_end_of_the_run_belongs_to_the_interval(job_table):
+    jobs = job_table([(1, 5.0, 1, 0.0, 0.0, 5.0, 0.0, 5.0, "completed", 1)])
+    values = batch_metrics(jobs, num_cores=1, end_time=5.0)
+    check(values, jobs_submitted=1, waiting_time_mean=0, makespan=0, utilization=math.nan, queue_length_max=math.nan)
+
+
+def test_a_requeued_job_waits_until_its_last_start_and_its_cut_execution_is_wasted(job_table):
+    jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 6.0, 10.0, 16.0, "completed", -1)])
+    interruptions = pl.DataFrame(
+        {"job_id": [1], "starting_time": [0.0], "finish_time": [4.0], "outcome": ["requeued"]},
+    )
+    outages = pl.DataFrame({"time": [4.0, 6.0], "cores_up": [1, 2]})
+    values = batch_metrics(jobs, num_cores=2, end_time=16.0, interruptions=interruptions, outages=outages)
+    check(
+        values,
+        waiting_time_mean=6,
+        turnaround_time_mean=16,
+        slowdown_mean=1.6,
+        busy_core_seconds=28,
+        wasted_core_seconds=8,
+        available_core_seconds=30,
+        utilization=28 / 30,
+        interruptions=1,
+        queue_length_mean=2 / 16,
+        queue_length_max=1,
+        queued_load_mean=2 * 20 / 16,
+    )
+    late = batch_metrics(jobs, num_cores=2, end_time=16.0, interruptions=interruptions, outages=outages, warm_up=5.0)
+    check(late, interruptions=0, wasted_core_seconds=0, available_core_seconds=21, queue_length_mean=1 / 11)
+
+
+def test_a_lost_job_has_started_but_not_finished(job_table):
+    jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 2.0, 3.0, 5.0, "lost", 7)])
+    interruptions = pl.DataFrame({"job_id": [1], "starting_time": [2.0], "finish_time": [5.0], "outcome": ["lost"]})
+    values = batch_metrics(jobs, num_cores=2, end_time=5.0, interruptions=interruptions)
+    check(
+        values,
+        jobs_started=1,
+        jobs_finished=0,
+        jobs_lost=1,
+        waiting_time_mean=2,
+        turnaround_time_mean=math.nan,
+        busy_core_seconds=6,
+        wasted_core_seconds=6,
+        interruptions=1,
+        throughput=0,
+    )
+
+
+def test_a_job_id_may_be_used_again(job_table):
+    jobs = job_table(
+        [
+            (1, 0.0, 1, 5.0, 5.0, 0.0, 5.0, 5.0, "completed", -1),
+            (1, 6.0, 2, 5.0, 5.0, 9.0, 5.0, 14.0, "completed", -1),
+        ]
+    )
+    cut = pl.DataFrame({"job_id": [1], "starting_time": [6.0], "finish_time": [8.0], "outcome": ["requeued"]})
+    check(batch_metrics(jobs, num_cores=2, end_time=14.0, interruptions=cut), wasted_core_seconds=4, interruptions=1)
+
+
+def test_an_execution_of_length_0_has_a_bounded_slowdown_only(job_table):
+    jobs = job_table(
+        [
+            (1, 0.0, 1, 0.0, 0.0, 30.0, 0.0, 30.0, "completed", -1),
+            (2, 0.0, 1, 2.0, 2.0, 2.0, 2.0, 4.0, "completed", -1),
+        ]
+    )
+    check(batch_metrics(jobs, num_cores=1, end_time=30.0), slowdown_mean=2, bounded_slowdown_mean=2)
+    threshold = {"bounded_slowdown_threshold": 1.0}
+    check(batch_metrics(jobs, num_cores=1, end_time=30.0, **threshold), bounded_slowdown_mean=16)
+
+
+def test_without_jobs_there_is_nothing_but_idle_cores(job_table):
+    values = batch_metrics(job_table([]), num_cores=3, end_time=10.0)
+    check(values, jobs_submitted=0, utilization=0, queue_length_max=0, waiting_time_mean=math.nan, users=0)
+    assert list(values) == list(BATCH_METRICS)
+    assert all(type(value) is float for value in values.values())
+
+
+def test_warm_up_leaves_out_a_fraction_of_the_jobs(table):
+    assert warm_up_of(table, 0.0) == 0.0
+    assert warm_up_of(table, 0.4) == 4.0
+    check(batch_metrics(table, num_cores=4, end_time=20.0, warm_up=warm_up_of(table, 0.4)), jobs_submitted=3)
+    assert warm_up_of(table.clear(), 0.5) == 0.0
+    with pytest.raises(InvalidConfiguration, match=r"fraction is 1\.0"):
+        warm_up_of(table, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"unfinished": "drop"}, "unfinished is 'drop'"),
+        ({"bounded_slowdown_threshold": 0.0}, "bounded_slowdown_threshold is 0.0"),
+        ({"warm_up": -1.0}, "warm_up is -1.0"),
+        ({"cool_down": math.nan}, "cool_down nan"),
+        ({"warm_up": 15.0, "cool_down": 6.0}, "nothing is left between 15.0 s"),
+        ({"warm_up": 1.0, "window": (0.0, 5.0)}, "one or the other"),
+        ({"window": (8.0, 5.0)}, r"window is \(8\.0, 5\.0\)"),
+        ({"window": (0.0, 21.0)}, r"window is \(0\.0, 21\.0\)"),
+    ],
+)
+def test_options_out_of_range_are_refused(table, options, message):
+    with pytest.raises(InvalidConfiguration, match=message):
+        batch_metrics(table, num_cores=4, end_time=20.0, **options)
+
+
+def test_a_table_without_a_column_is_refused(table):
+    with pytest.raises(InvalidConfiguration, match="lacks the columns run_time, status"):
+        batch_metrics(table.drop("status", "run_time"), num_cores=4, end_time=20.0)
+
+
+def test_an_unknown_problem_has_no_metrics():
+    with pytest.raises(InvalidConfiguration, match="no metrics for problem 'bakery'"):
+        metrics_of(Result({}, {"problem": "bakery"}))
+    with pytest.raises(InvalidConfiguration, match=r"no metrics for problem None \(run status 'running'\)"):
+        metrics_of(Result({}, {"status": "running"}))
+
+
+def test_the_result_hands_its_tables_and_options_on(random_run):
+    result = random_run(4)
+    direct = batch_metrics(
+        result.jobs,
+        num_cores=8,
+        end_time=result.info["end_time"],
+        outages=result.table("outages"),
+        interruptions=result.table("interruptions"),
+        warm_up=5.0,
+    )
+    assert result.metrics(warm_up=5.0) == pytest.approx(direct, rel=1e-12, nan_ok=True)
+
+
+def test_stored_results_have_the_same_metrics(random_run, tmp_path):
+    result = random_run(7)
+    stored = Result.load(result.save(tmp_path / "run"))
+    assert stored.metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
+
+
+def test_only_the_needed_columns_are_read(random_run):
+    result = random_run(1)
+    narrow = {"jobs": result.scan("jobs").drop("allocated_resources", "waiting_time", "stretch", "success", "attempts")}
+    tables = {name: narrow.get(name, result.scan(name)) for name in result.table_names}
+    assert Result(tables, result.info).metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
+
+
+class FirstComeFirstServed:
+    """Start the head of the queue as soon as it fits."""
+
+    def act(self, observation):
+        """Choose a job."""
+        queue = observation.queue
+        return int(queue.job_id[0]) if queue.requested_cores[0] <= observation.free_cores else None
+
+
+@pytest.mark.skipif(not LUBLIN.exists(), reason=f"{LUBLIN.name} is not in ../shared")
+def test_first_come_first_served_on_the_lublin_workload():
+    rows = np.loadtxt(LUBLIN, comments=";", usecols=(0, 1, 4, 3))
+    jobs = [Job(int(number), submitted, int(cores), ran, ran) for number, submitted, cores, ran in rows.tolist()]
+    values = simulate(BatchCluster(jobs, num_cores=256), FirstComeFirstServed()).metrics()
+    check(values, jobs_completed=10_000, waiting_time_mean=2_388_443.7601)
+    assert values["bounded_slowdown_mean"] == pytest.approx(66_502.5, abs=0.05)

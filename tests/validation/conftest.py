@@ -1,0 +1,125 @@
+"""Valid runs to validate, and a way to corrupt them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from desim import Phase, Result, at, simulate
+from desim.problems.batch import BatchCluster, Job, core_set
+
+NUM_CORES = 12
+
+
+class FirstFit:
+    """Start the first queued job that fits."""
+
+    def act(self, observation: Any) -> int | None:
+        """Choose a job."""
+        fits = np.flatnonzero(observation.queue.requested_cores <= observation.free_cores)
+        return int(observation.queue.job_id[fits[0]]) if len(fits) else None
+
+
+@dataclass
+class Run:
+    """A run with its workload."""
+
+    result: Result
+    jobs: list[Job]
+
+    def edited(self, table: str, row: int, **values: Any) -> Result:
+        """Return the result with some values of one row replaced."""
+        frame = self.result.table(table)
+        rows = frame.to_dicts()
+        rows[row] |= values
+        return self.with_table(table, pl.DataFrame(rows, schema=frame.schema))
+
+    def with_table(self, table: str, frame: pl.DataFrame) -> Result:
+        """Return the result with a table replaced."""
+        return Result(self._scans() | {table: frame.lazy()}, self.result.info)
+
+    def described(self, **info: Any) -> Result:
+        """Return the result with another description."""
+        return Result(self._scans(), self.result.info | info)
+
+    def _scans(self) -> dict[str, pl.LazyFrame]:
+        return {name: self.result.table(name).lazy() for name in self.result.table_names}
+
+    def find(self, table: str, **wanted: Any) -> int:
+        """Return the first row whose columns have the wanted values."""
+        for index, row in enumerate(self.result.table(table).iter_rows(named=True)):
+            if all(row[column] == value for column, value in wanted.items()):
+                return index
+        raise LookupError(f"no row of {table} has {wanted}")
+
+    def row(self, table: str, index: int) -> Mapping[str, Any]:
+        """Return one row."""
+        return self.result.table(table).row(index, named=True)
+
+
+def _random_jobs(rng: np.random.Generator, count: int, width: int) -> list[Job]:
+    times = np.cumsum(rng.exponential(4.0, count))
+    return [
+        Job(
+            7 + number,
+            float(times[number]),
+            int(rng.integers(1, width + 1)),
+            float(rng.uniform(1.0, 60.0)),
+            float(rng.uniform(0.0, 50.0)) if rng.random() < 0.95 else 0.0,
+            int(rng.integers(-1, 5)),
+        )
+        for number in range(count)
+    ]
+
+
+def _random_run(
+    seed: int, *, count: int = 60, outages: bool = True, until: float = float("inf"), **options: Any
+) -> Run:
+    rng = np.random.default_rng(seed)
+    jobs = _random_jobs(rng, count, NUM_CORES + (options.get("too_wide") == "reject"))
+
+    def failures(problem: BatchCluster) -> Any:
+        for _ in range(8):
+            cores = core_set(rng.choice(NUM_CORES, int(rng.integers(1, 5)), replace=False).tolist())
+            yield at(problem.env, problem.env.now + float(rng.exponential(25.0)), Phase.CAPACITY)
+            problem.fail_cores(cores)
+            yield at(problem.env, problem.env.now + float(rng.exponential(10.0)), Phase.CAPACITY)
+            problem.repair_cores(cores)
+
+    problem = BatchCluster(jobs, NUM_CORES, processes=[failures] if outages else [], **options)
+    return Run(simulate(problem, FirstFit(), until=until), jobs)
+
+
+@pytest.fixture(scope="session")
+def random_run() -> Callable[..., Run]:
+    """Return the function that simulates random jobs on twelve cores."""
+    return _random_run
+
+
+@pytest.fixture(scope="session")
+def plain() -> Run:
+    """Return a run to the end, without outages."""
+    return _random_run(1, outages=False)
+
+
+@pytest.fixture(scope="session")
+def requeued() -> Run:
+    """Return a run to the end in which outages put jobs back into the queue and wide jobs are rejected."""
+    return _random_run(2, too_wide="reject")
+
+
+@pytest.fixture(scope="session")
+def lost() -> Run:
+    """Return a run to the end in which outages cost jobs."""
+    return _random_run(3, on_outage="lose")
+
+
+@pytest.fixture(scope="session")
+def stopped() -> Run:
+    """Return a run that stops while jobs are running and queued."""
+    return _random_run(4, until=100.0)

@@ -1,0 +1,173 @@
+"""Mutation tests: each corruption of a valid run is caught by the rule that is meant for it.
+
+A case is the run to corrupt, the rule that is meant, what to do, and the other rules that must
+break as a consequence: no more and no fewer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from corruptions import (
+    cut,
+    cut_elsewhere,
+    drop,
+    finished_earlier,
+    killed_after_its_run_time,
+    moved,
+    on_a_core_that_is_down,
+    on_the_cores_of_another,
+    one_core_less,
+    overdue,
+    repeat,
+    rescaled,
+    runs_again_before,
+    shifted_cut,
+    still_running_at_the_end,
+    two_at_once,
+    wider_than_what_is_up,
+    with_job,
+)
+
+from desim.validation import BATCH_RULES, validate
+
+CASES = [
+    ("plain", "description", lambda run: run.described(num_cores=0)),
+    ("plain", "description", lambda run: run.described(end_time=float("nan"))),
+    ("plain", "description", lambda run: run.described(status="paused")),
+    ("plain", "description", lambda run: run.described(until=1e9)),
+    ("plain", "description", lambda run: run.described(kill_at_request=None)),
+    ("plain", "description", lambda run: run.described(on_outage="ignore")),
+    ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.drop("stretch"))),
+    ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.cast({"job_id": pl.Float64}))),
+    ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.with_columns(status=pl.lit("done")))),
+    ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.cast({"success": pl.Int8}))),
+    ("plain", "columns", lambda run: run.edited("jobs", 5, attempts=None)),
+    ("plain", "columns", lambda run: run.edited("jobs", 5, run_time=float("inf"))),
+    ("plain", "columns", lambda run: run.edited("jobs", 5, starting_time=float("nan"))),
+    ("requeued", "columns", lambda run: run.with_table("outages", run.result.table("outages").drop("cores_up"))),
+    ("plain", "values", lambda run: with_job(run, user_id=-2), "conservation"),
+    ("plain", "values", lambda run: with_job(run, requested_time=-1.0), "execution_time", "conservation"),
+    ("plain", "values", lambda run: with_job(run, attempts=-1), "attempts"),
+    ("stopped", "unique_ids", lambda run: repeat(run, "jobs", run.find("jobs", status="queued")), "conservation"),
+    ("plain", "status_fields", lambda run: with_job(run, success=False)),
+    ("plain", "status_fields", lambda run: with_job(run, waiting_time=None)),
+    ("plain", "status_fields", lambda run: with_job(run, stretch=None)),
+    ("plain", "status_fields", lambda run: with_job(run, allocated_resources=None), "core_count"),
+    ("stopped", "status_fields", lambda run: run.edited("jobs", run.find("jobs", status="queued"), waiting_time=3.0)),
+    (
+        "requeued",
+        "status_fields",
+        lambda run: run.edited("jobs", run.find("jobs", status="rejected"), allocated_resources="0-11"),
+    ),
+    ("plain", "start_after_submission", lambda run: moved(run, 0, -0.5)),
+    ("plain", "finish_time", lambda run: finished_earlier(run, 1e-9)),
+    ("plain", "derived_times", lambda run: with_job(run, waiting_time=1e-6)),
+    ("plain", "derived_times", lambda run: with_job(run, turnaround_time=1.0)),
+    ("plain", "derived_times", lambda run: with_job(run, stretch=2.0)),
+    ("plain", "execution_time", lambda run: with_job(run, status="killed", success=False)),
+    ("plain", "execution_time", lambda run: rescaled(run, run.find("jobs", status="completed"), 1e-3)),
+    ("plain", "execution_time", killed_after_its_run_time, "core_exclusive", "capacity"),
+    ("plain", "execution_time", lambda run: run.described(kill_at_request=False)),
+    (
+        "lost",
+        "execution_time",
+        lambda run: run.edited("jobs", run.find("jobs", status="lost"), run_time=0.5),
+        "interruptions",
+        "conservation",
+    ),
+    ("stopped", "unfinished", overdue, "core_exclusive", "capacity"),
+    ("plain", "unfinished", still_running_at_the_end),
+    ("requeued", "rejected", lambda run: run.described(too_wide="error")),
+    ("plain", "rejected", lambda run: with_job(run, requested_number_of_resources=13), "core_count", "conservation"),
+    ("plain", "horizon", lambda run: run.described(end_time=run.result.info["end_time"] - 1e-3)),
+    ("requeued", "outages", lambda run: run.edited("outages", 2, cores_up=0), "capacity"),
+    ("requeued", "outages", lambda run: run.edited("outages", 0, event="up"), "interruptions"),
+    ("requeued", "outages", lambda run: run.edited("outages", 0, resources="0-12"), "interruptions"),
+    ("requeued", "outages", lambda run: run.edited("outages", 0, time=1e6), "interruptions"),
+    ("requeued", "interruptions", lambda run: cut(run, job_id=10_000), "attempts"),
+    ("requeued", "interruptions", shifted_cut),
+    ("requeued", "interruptions", cut_elsewhere, "core_exclusive"),
+    ("requeued", "interruptions", lambda run: cut(run, starting_time=0.0)),
+    ("requeued", "interruptions", lambda run: run.described(on_outage="lose")),
+    (
+        "lost",
+        "interruptions",
+        lambda run: cut(run, outcome="requeued"),
+        "one_at_a_time",
+        "core_exclusive",
+        "capacity",
+    ),
+    ("lost", "interruptions", lambda run: cut(run, starting_time=run.row("interruptions", 0)["starting_time"] + 0.01)),
+    ("lost", "interruptions", lambda run: cut(run, allocated_resources="0")),
+    ("lost", "interruptions", lambda run: drop(run, "interruptions", 0), "attempts"),
+    ("requeued", "attempts", lambda run: drop(run, "interruptions", 0)),
+    ("plain", "attempts", lambda run: with_job(run, attempts=2)),
+    ("requeued", "one_at_a_time", runs_again_before, "interruptions", "core_exclusive", "core_down"),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-2x")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="3 1-2")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-3 3-5")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="5-4")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="12")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="-1")),
+    ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="")),
+    ("plain", "core_count", one_core_less),
+    ("plain", "core_exclusive", on_the_cores_of_another),
+    ("plain", "core_exclusive", two_at_once, "capacity"),
+    ("plain", "core_down", on_a_core_that_is_down),
+    ("requeued", "capacity", wider_than_what_is_up, "outages"),
+    ("plain", "conservation", lambda run: drop(run, "jobs", 7)),
+    ("plain", "conservation", lambda run: repeat(run, "jobs", 0), "unique_ids", "core_exclusive", "capacity"),
+    ("plain", "conservation", lambda run: with_job(run, user_id=99)),
+    ("plain", "conservation", lambda run: with_job(run, job_id=99_999)),
+    ("plain", "conservation", lambda run: rescaled(run, 0, 1e-3, run_time=1e-3)),
+    ("stopped", "conservation", lambda run: drop(run, "jobs", run.find("jobs", status="queued"))),
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[1]}-{index}") for index, case in enumerate(CASES)])
+def test_a_corruption_is_caught_by_the_rule_that_is_meant(request, case):
+    scenario, rule, corrupt, *consequences = case
+    run = request.getfixturevalue(scenario)
+    report = validate(corrupt(run), run.jobs)
+    assert set(report.counts) == {rule, *consequences}, str(report)
+    assert set(report.counts) == {violation.rule for violation in report.violations}
+
+
+def test_every_rule_has_its_corruption():
+    assert {case[1] for case in CASES} == set(BATCH_RULES)
+
+
+@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped"])
+def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
+    run = request.getfixturevalue(scenario)
+    report = validate(run.result, run.jobs)
+    assert report.ok, str(report)
+    assert list(report.checks) == list(BATCH_RULES)
+
+
+def test_rounding_in_the_last_place_is_no_violation(plain):
+    row = plain.find("jobs", status="completed")
+    finish = plain.row("jobs", row)["finish_time"]
+    assert validate(finished_earlier(plain, np.spacing(finish)), plain.jobs).ok
+    assert not validate(finished_earlier(plain, 8 * np.spacing(finish)), plain.jobs).ok
+
+
+@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped"])
+def test_a_change_of_any_single_value_of_the_job_table_is_noticed(request, scenario):
+    run = request.getfixturevalue(scenario)
+    frame = run.result.jobs
+    others = {"completed": "killed", "killed": "completed", "running": "queued", "queued": "running"}
+    for column in frame.columns:
+        for row in range(0, len(frame), 3):
+            value = frame[column][row]
+            if column == "allocated_resources":  # another free core would be just as valid
+                continue
+            if column == "status":
+                changed = others.get(value, "completed")
+            elif column == "success":
+                changed = not value
+            else:
+                changed = 1 if value is None else value + 1
+            assert not validate(run.edited("jobs", row, **{column: changed}), run.jobs).ok, (column, row, changed)

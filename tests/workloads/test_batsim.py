@@ -1,0 +1,240 @@
+"""Batsim workloads: fields, ids, repairs, round trips, and each way to be broken."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.entities import Job
+from workloads import batsim, swf
+from workloads.report import Reason
+
+PROFILES: dict[str, Any] = {
+    "short": {"type": "delay", "delay": 2.5},
+    "long": {"type": "delay", "delay": 100},
+    "zero": {"type": "delay", "delay": 0},
+    "negative": {"type": "delay", "delay": -3},
+    "parallel": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0},
+}
+
+
+def job(number: Any = 1, profile: Any = "long", **entries: Any) -> dict[str, Any]:
+    """Return a job, with entries replaced or (None) left out."""
+    values = {"id": number, "subtime": 10, "walltime": 120, "res": 2, "profile": profile} | entries
+    return {key: value for key, value in values.items() if value is not None}
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes jobs into a file."""
+
+    def make(*jobs: Any, **entries: Any) -> Path:
+        path = tmp_path / "workload.json"
+        path.write_text(json.dumps({"nb_res": 8, "jobs": list(jobs), "profiles": PROFILES} | entries))
+        return path
+
+    return make
+
+
+def test_fields(workload: Callable[..., Path]) -> None:
+    path = workload(
+        job(4, subtime=30.5),
+        job(5, "short", subtime=40, walltime=None),
+        job(6, subtime=50, walltime=-1, user_id=3),
+        job(7, "zero", subtime=60, walltime=20, ret=0),
+        job(8, subtime=70, walltime=99),
+        description="made up",
+        version=3,
+    )
+    trace = batsim.read(path)
+    assert trace.jobs == [
+        Job(4, 30.5, 2, 120.0, 100.0),
+        Job(5, 40.0, 2, 2.5, 2.5),
+        Job(6, 50.0, 2, 100.0, 100.0, 3),
+        Job(7, 60.0, 2, 20.0, 0.0),
+        Job(8, 70.0, 2, 99.0, 100.0),
+    ]
+    assert trace.header.fields == {"nb_res": "8", "description": "made up", "version": "3"}
+    assert trace.num_cores == 8
+    assert trace.report.counts == {Reason.ASSUMED_REQUESTED_TIME: 2, Reason.ZERO_RUN_TIME: 1, Reason.OVERRUN: 1}
+    assert trace.report.places[Reason.ASSUMED_REQUESTED_TIME] == [1, 2]
+
+
+def test_gzip_and_byte_order_mark(workload: Callable[..., Path]) -> None:
+    path = workload(job())
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + path.read_bytes()))
+    assert len(batsim.read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("ids", "numbers", "unreadable"),
+    [
+        ([3, 1, 2], [3, 1, 2], 0),
+        (["w0!12", "w0!7", 3], [12, 7, 3], 0),
+        (["w0!1", "w1!1", "w0!2"], [0, 1, 2], 3),
+        (["a", "b1"], [0, 1], 2),
+        (["x", "x"], [0, 1], 2),
+        ([5, 5, 6], [5, 6, 7], 0),
+        ([10**20, 1], [0, 1], 2),
+        (["job²", "job³"], [0, 1], 2),
+    ],
+)
+def test_ids(workload: Callable[..., Path], ids: list[Any], numbers: list[int], unreadable: int) -> None:
+    trace = batsim.read(workload(*map(job, ids)))
+    assert [job.job_id for job in trace.jobs] == numbers
+    assert trace.report.count(Reason.UNREADABLE_ID) == unreadable
+
+
+def test_what_is_dropped(workload: Callable[..., Path]) -> None:
+    path = workload(
+        job(1, subtime=-1),
+        job(2, res=0),
+        job(3, "negative"),
+        job(4, "parallel"),
+        job(5, "zero"),
+        job(6, res=99),
+        job(7),
+    )
+    trace = batsim.read(path, unknown_profile="drop", zero_run_time="drop", max_cores=8)
+    assert [job.job_id for job in trace.jobs] == [7]
+    assert trace.report.counts == {
+        Reason.NEGATIVE_SUBMIT: 1,
+        Reason.UNKNOWN_CORES: 1,
+        Reason.UNKNOWN_RUN_TIME: 2,
+        Reason.ZERO_RUN_TIME_DROPPED: 1,
+        Reason.TOO_WIDE: 1,
+    }
+    with pytest.raises(WorkloadError, match=r"workload.json: jobs\[5\]: job 6 needs 99 cores, more than max_cores=8"):
+        batsim.read(path, unknown_profile="drop", max_cores=8, too_wide="error")
+
+
+def test_unsorted_jobs(workload: Callable[..., Path]) -> None:
+    path = workload(job(1, subtime=50), job(2, subtime=20), job(3, subtime=50), job(4, subtime=20))
+    trace = batsim.read(path, shift=True)
+    assert [(job.job_id, job.submission_time) for job in trace.jobs] == [(2, 0), (4, 0), (1, 30), (3, 30)]
+    assert trace.report.count(Reason.OUT_OF_ORDER) == 2
+    with pytest.raises(WorkloadError, match=r"jobs\[1\]: submit time 20 lies before the 50 of an earlier row"):
+        batsim.read(path, unsorted="error")
+
+
+BROKEN: list[tuple[Any, str]] = [
+    (5, "jobs[1] is 5, want an object"),
+    ([], "jobs[1] is a JSON list, want an object"),
+    (job(None), "jobs[1]: id is missing, want a whole number or a string"),
+    (job(True), "jobs[1]: id is True, want a whole number or a string"),
+    (job(1.5), "jobs[1]: id is 1.5, want a whole number or a string"),
+    (job(2, subtime=None), "jobs[1]: subtime is missing, want a number"),
+    (job(2, subtime="7"), "jobs[1]: subtime is '7', want a number"),
+    (job(2, subtime=False), "jobs[1]: subtime is False, want a number"),
+    (job(2, subtime={}), "jobs[1]: subtime is a JSON object, want a number"),
+    (job(2, subtime=1e16), "jobs[1]: subtime is 1e+16, want a number between -1e15 and 1e15"),
+    (job(2, walltime=10**400), f"jobs[1]: walltime is 1{'0' * 36}..., want a number between -1e15 and 1e15"),
+    (job(2, res=None), "jobs[1]: res is missing, want a number"),
+    (job(2, res=1.5), "jobs[1]: res is 1.5, want a whole number"),
+    (job(2, user_id=0.5), "jobs[1]: user_id is 0.5, want a whole number"),
+    (job(2, None), "jobs[1]: profile is missing, want the name of one of the profiles"),
+    (job(2, "none"), "jobs[1]: profile is 'none', want the name of one of the profiles"),
+    (job(2, ["long"]), "jobs[1]: profile is a JSON list, want the name of one of the profiles"),
+    (
+        job(2, "parallel"),
+        "jobs[1]: profile 'parallel' has type 'parallel_homogeneous', whose run time is unknown; "
+        "want 'delay', or unknown_profile='drop'",
+    ),
+    (job(2, "no delay"), "jobs[1]: profile 'no delay': delay is missing, want a number"),
+    (job(2, "text"), "jobs[1]: profile 'text': delay is '5', want a number"),
+    (job(2, "null"), "jobs[1]: profile is 'null', want the name of one of the profiles"),
+]
+
+
+@pytest.mark.parametrize(("broken", "message"), BROKEN, ids=[message[:50] for _, message in BROKEN])
+def test_broken_jobs(workload: Callable[..., Path], broken: Any, message: str) -> None:
+    more = {"no delay": {"type": "delay"}, "text": {"type": "delay", "delay": "5"}, "null": None}
+    path = workload(job(1), broken, profiles=PROFILES | more)
+    with pytest.raises(WorkloadError) as caught:
+        batsim.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b'{"jobs": [', "is not JSON: Expecting value: line 1 column 11 (char 10)"),
+        (b'{"jobs": [], "profiles": {}, "x": NaN}', "holds NaN, want finite numbers"),
+        (b'{"jobs": [], "profiles": {}, "x": ' + b"9" * 5000 + b"}", "is not JSON: Exceeds the limit"),
+        (b"[" * 100_000, "is nested too deeply for a workload"),
+        (b'{"\xff": 1}', "byte 0xff at 2 is not UTF-8 text"),
+        (b"\0\0\0", "is not JSON: Expecting value"),
+        (b"[]", "is a JSON list, want an object with jobs and profiles"),
+        (b"null", "is null, want an object with jobs and profiles"),
+        (b'{"profiles": {}}', "jobs is missing or not a JSON list"),
+        (b'{"jobs": {}, "profiles": {}}', "jobs is missing or not a JSON list"),
+        (b'{"jobs": []}', "profiles is missing or not a JSON object"),
+        (b'{"jobs": [], "profiles": {}}', "no usable job in 0 rows"),
+        (b"\x1f\x8bnonsense", "corrupt gzip data: Unknown compression method"),
+    ],
+)
+def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "workload.json"
+    path.write_bytes(content)
+    with pytest.raises(WorkloadError) as caught:
+        batsim.read(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"unknown_profile is 'x', want one of \('error', 'drop'\)"):
+        batsim.read(workload(job()), unknown_profile="x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want at least 1"):
+        batsim.write(tmp_path / "w.json", [], 0)
+    with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file"):
+        batsim.read(tmp_path / "missing.json")
+    with pytest.raises(WorkloadError, match="job 1: requested_time is 0"):
+        batsim.write(tmp_path / "w.json", [Job(1, 0.0, 1, 0.0, 5.0)], 4)
+    assert not (tmp_path / "w.json").exists()
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    jobs=st.lists(
+        st.builds(
+            Job,
+            job_id=st.just(0),
+            submission_time=st.integers(0, 10**9) | st.floats(0, 1e14),
+            requested_cores=st.integers(1, 10**6),
+            requested_time=st.integers(1, 10**9) | st.floats(0, 1e14, exclude_min=True),
+            run_time=st.integers(0, 10**9) | st.floats(0, 1e14),
+            user_id=st.integers(-1, 10**6),
+        ),
+        min_size=1,
+        max_size=20,
+    ),
+    numbers=st.randoms(use_true_random=False),
+)
+def test_round_trip(tmp_path: Path, jobs: list[Job], numbers: random.Random) -> None:
+    ids = numbers.sample(range(-50, 1000), len(jobs))
+    jobs = [job._replace(job_id=number) for job, number in zip(jobs, ids, strict=True)]
+    path = tmp_path / "jobs.json.gz"
+    batsim.write(path, jobs, 64)
+    trace = batsim.read(path)
+    assert trace.jobs == sorted(jobs, key=lambda job: job.submission_time)
+    assert trace.num_cores == 64
+
+
+def test_real_log_converted(real_log: Callable[[str], Path], tmp_path: Path) -> None:
+    trace = swf.read(real_log("KTH-SP2-1996-2.swf"))
+    batsim.write(tmp_path / "kth.json", trace.jobs, 100)
+    document = json.loads((tmp_path / "kth.json").read_bytes())
+    assert len(document["profiles"]) == len({job.run_time for job in trace.jobs})
+    copy = batsim.read(tmp_path / "kth.json")
+    assert copy.jobs == trace.jobs
+    assert copy.report.counts == trace.report.counts
