@@ -9,7 +9,7 @@ from simpy.events import NORMAL, EventPriority
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Phase", "at"]
+__all__ = ["Phase", "at", "schedule_at"]
 
 
 class Phase:
@@ -51,16 +51,41 @@ def at(
     Raises
     ------
     InvalidConfiguration
-        If the time lies in the past or is not a number.
+        If the time lies in the past or is not finite.
     """
+    event = simpy.Event(env)
+    schedule_at(event, time, phase, value)
+    return event
+
+
+def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None) -> None:
+    """Let an existing event happen at an absolute time; the work behind :func:`at`.
+
+    An event that has happened may serve again, if it is given a new list of ``callbacks`` first.
+
+    Parameters
+    ----------
+    event : simpy.Event
+        An event that is not scheduled.
+    time : float
+        When it happens, in seconds.
+    phase : int
+        A constant of :class:`Phase`.
+    value : object
+        What a process that waits for it receives.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the time lies in the past or is not finite.
+    """
+    env = event.env
     now = env.now
     delay = time - now
-    if not delay >= 0:
+    if not 0 <= delay < math.inf:
         raise InvalidConfiguration(f"an event for time {time!r} cannot be scheduled at time {now!r}")
     while now + delay < time:  # rounding must never let an event happen before its time
         delay = math.nextafter(delay, math.inf)
-    event = simpy.Event(env)
     event._ok = True
     event._value = value
-    env.schedule(event, phase, delay)  # SimPy's NewType over int
-    return event
+    env.schedule(event, phase, delay)

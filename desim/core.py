@@ -176,15 +176,14 @@ class Simulation:
         Decision or None
             None when nothing is left to happen before ``until``.
         """
-        env, pending = self.env, self._pending
+        pending = self._pending
+        step = self.env.step
         try:
-            if not pending:
-                step = env.step
-                while not pending:
-                    step()
-            now = env.now
-            while env.peek() <= now:
-                env.step()
+            while not pending:
+                step()
+            now, peek = self.env.now, self.env.peek
+            while peek() <= now:
+                step()
         except (EmptySchedule, _HorizonReached):
             return None
         return pending[0]

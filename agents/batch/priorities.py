@@ -182,8 +182,8 @@ class WFP3(Priority):
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return the score, with r of at least 1 s."""
-        waiting = time - queue.submission_time
-        return -((waiting / np.maximum(queue.requested_time, 1.0)) ** 3) * queue.requested_cores
+        ratio = (time - queue.submission_time) / np.maximum(queue.requested_time, 1.0)
+        return np.asarray(-(ratio**3) * queue.requested_cores)
 
 
 class UNICEP(Priority):

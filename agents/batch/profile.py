@@ -212,7 +212,8 @@ class AvailabilityProfile:
 
     def _least_from_now(self) -> NDArray[np.int64]:
         """Return how many cores stay free from now up to and including each point."""
-        return np.minimum.accumulate(self.free)
+        least: NDArray[np.int64] = np.minimum.accumulate(self.free)
+        return least
 
     def free_at(self, time: float) -> int:
         """Return how many cores are free at a time, in seconds, not before the profile begins."""

@@ -96,7 +96,20 @@ BATCH_METRICS: Mapping[str, str] = {
 
 
 def batch_result_metrics(result: Result, **options: Any) -> dict[str, float]:
-    """Return the metrics of a batch run; the options are those of `batch_metrics`."""
+    """Return the metrics of a batch run.
+
+    Parameters
+    ----------
+    result : Result
+        The run; only the columns that are needed are read.
+    **options
+        From ``warm_up`` on, those of `batch_metrics`.
+
+    Returns
+    -------
+    dict of str to float
+        Every metric of `BATCH_METRICS`.
+    """
     return batch_metrics(
         result.scan("jobs"),
         num_cores=result.info["num_cores"],

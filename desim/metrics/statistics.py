@@ -50,9 +50,19 @@ class Estimate(NamedTuple):
         return self.mean + self.half_width
 
     def excludes(self, value: float) -> bool:
-        """Tell whether a value lies outside the interval; False if there is no interval.
+        """Tell whether a value lies outside the interval.
 
         A paired difference that excludes 0 is significant at the level of the interval.
+
+        Parameters
+        ----------
+        value : float
+            The value, in the unit of the mean.
+
+        Returns
+        -------
+        bool
+            False if there is no interval.
         """
         return abs(value - self.mean) > self.half_width
 

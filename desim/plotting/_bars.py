@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.plotting._panels import set_titles
+from desim.plotting._panels import panel_pixels, set_titles
 from desim.plotting._runs import Run
 from desim.plotting._series import down_times, executions
 from desim.plotting._style import DOWN_COLOR, WAITING_COLOR
@@ -26,6 +26,8 @@ WAITING: dict[str, Any] = {"facecolor": WAITING_COLOR, "edgecolor": "none"}
 
 #: More rectangles than these become pixels in vector files, which would be slow to show otherwise.
 MOST_VECTOR_RECTANGLES = 3_000
+#: With more rows than these a line that is thinner than its row would be thinner than a pixel.
+MOST_THIN_ROWS = 60
 #: Edges are drawn if at least half of the rectangles are this large, in pixels at 100 dots an inch, and then
 #: around those that are; around the others they would hide the colour.
 SMALLEST_WITH_EDGE = 4.0
@@ -85,12 +87,12 @@ def make_chart(run: Run, by: str) -> Chart:
         fallen = down_times(run.outages, run.num_cores, run.end).to_numpy()
         down = np.column_stack([fallen[:, 2:], fallen[:, 0] - 0.5, fallen[:, 1] + 0.5])
         return Chart(run, table, ranges, boxes, owners, down, nothing, run.num_cores, None)
-    lines = run.jobs.with_row_index("line")
+    lines = run.jobs.select("job_id", "submission_time").with_row_index("line")
     line = table.join(lines, on=["job_id", "submission_time"], how="left", maintain_order="left")["line"]
-    rows = line.fill_null(0).to_numpy().astype(np.float64)
-    boxes = np.column_stack([times, rows - 0.4, rows + 0.4])
+    owners = line.is_not_null().to_numpy().nonzero()[0]  # a run that crashed may not know the job of an execution
+    rows = line.drop_nulls().to_numpy().astype(np.float64)
+    boxes = np.column_stack([times[owners], rows - 0.4, rows + 0.4])
     names = [str(job_id) for job_id in run.jobs["job_id"].to_list()]
-    owners = np.arange(len(table), dtype=np.int64)
     return Chart(run, table, ranges, boxes, owners, nothing, _waits(run), len(names), names)
 
 
@@ -101,7 +103,8 @@ def _waits(run: Run) -> NDArray[np.float64]:
     lines = run.jobs.with_row_index("line").filter(pl.col("status") != "rejected")
     line = lines["line"].to_numpy().astype(np.float64)
     ends = lines["starting_time"].fill_null(run.end).to_numpy()
-    return np.column_stack([lines["submission_time"].to_numpy(), ends, line - 0.1, line + 0.1])
+    half = 0.1 if len(run.jobs) <= MOST_THIN_ROWS else 0.4
+    return np.column_stack([lines["submission_time"].to_numpy(), ends, line - half, line + half])
 
 
 def draw_chart(
@@ -111,7 +114,7 @@ def draw_chart(
     *,
     span: tuple[float, float],
     labels: str | bool,
-    height: float | None,
+    time_label: bool,
 ) -> None:
     """Draw one panel.
 
@@ -127,15 +130,15 @@ def draw_chart(
         The visible time, in seconds.
     labels : "auto" or bool
         Whether rectangles carry job ids.
-    height : float or None
-        Height of the panel in inches, if a layout has yet to give it its size.
+    time_label : bool
+        Whether the time axis has a label.
     """
     from desim.plotting._time_axis import time_axis
 
-    time_axis(axes, *span, label=axes.get_subplotspec() is None or axes.get_subplotspec().is_last_row())
+    time_axis(axes, *span, label=time_label)
     seen = (chart.boxes[:, 1] >= span[0]) & (chart.boxes[:, 0] <= span[1])
     boxes, owners = chart.boxes[seen], chart.owners[seen]
-    pixels = _pixel_sizes(axes, boxes, span, max(chart.rows, 1), height)
+    pixels = _pixel_sizes(axes, boxes, span, max(chart.rows, 1))
     thickness = pixels.min(axis=1)
     edges: dict[str, Any] = {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
     if len(boxes) and np.median(thickness) >= SMALLEST_WITH_EDGE:
@@ -150,19 +153,11 @@ def draw_chart(
     set_titles(axes, chart.run.title, _remark(chart.run))
 
 
-def _pixel_sizes(
-    axes: Axes, boxes: NDArray[np.float64], span: tuple[float, float], rows: int, height: float | None
-) -> NDArray[np.float64]:
+def _pixel_sizes(axes: Axes, boxes: NDArray[np.float64], span: tuple[float, float], rows: int) -> NDArray[np.float64]:
     """Return width and height of the visible part of each rectangle, in pixels at 100 dots an inch, shape (n, 2)."""
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    if height is not None:
-        size = 0.9 * figure.get_figwidth() * 100.0, 0.9 * height * 100.0
-    else:
-        extent = axes.get_window_extent()
-        size = extent.width / figure.dpi * 100.0, extent.height / figure.dpi * 100.0
-    widths = np.minimum(boxes[:, 1], span[1]) - np.maximum(boxes[:, 0], span[0])
-    return np.column_stack([widths / (span[1] - span[0]) * size[0], (boxes[:, 3] - boxes[:, 2]) / rows * size[1]])
+    width, height = panel_pixels(axes)
+    shown = np.minimum(boxes[:, 1], span[1]) - np.maximum(boxes[:, 0], span[0])
+    return np.column_stack([shown / (span[1] - span[0]) * width, (boxes[:, 3] - boxes[:, 2]) / rows * height])
 
 
 def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) -> None:
@@ -172,7 +167,7 @@ def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) 
     if not len(boxes) and name != "executions":
         return
     corners = boxes[:, [0, 2, 0, 3, 1, 3, 1, 2]].reshape(-1, 4, 2)
-    collection = PolyCollection(corners, **style)
+    collection = PolyCollection(corners, **style)  # type: ignore[arg-type]  # an array is much faster than a list
     collection.set_gid(name)
     collection.set_rasterized(len(boxes) > MOST_VECTOR_RECTANGLES)
     axes.add_collection(collection, autolim=False)
@@ -238,8 +233,8 @@ def _set_rows(axes: Axes, chart: Chart) -> None:
 
 def _core_step(num_cores: int) -> int:
     """Return the distance of marks on an axis of core ids: a power of two where the cores are multiples of one."""
-    powers = [2**exponent for exponent in range(32)]
-    decades = [factor * 10**exponent for exponent in range(9) for factor in (1, 2, 5)]
+    powers = [1 << exponent for exponent in range(32)]
+    decades = [factor * power for power in map(int, 10.0 ** np.arange(9)) for factor in (1, 2, 5)]
     return next(step for step in (powers if num_cores % 8 == 0 else decades) if num_cores / step <= 9)
 
 

@@ -42,6 +42,8 @@ DURATION_COLUMNS = (
     "turnaround_time",
     "submission_time",
 )
+#: How an execution can have ended; each always has the same colour.
+STATUSES = ("completed", "killed", "lost", "running", "requeued")
 UNITS = {"requested_number_of_resources": "cores requested", "stretch": "stretch", "attempts": "executions so far"}
 
 
@@ -108,31 +110,40 @@ def _by_job(tables: Sequence[pl.DataFrame], ranges: Sequence[pl.DataFrame], size
 
 
 def _by_category(tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
-    """Give the categories that use most core-seconds their own colours; the rest share a grey."""
+    """Give statuses, or the users with the most core-seconds, their own colours; all others share a grey."""
     import polars as pl
 
-    column = COLOR_COLUMNS[color_by]
-    work = pl.col("requested_number_of_resources") * (pl.col("finish_time") - pl.col("starting_time"))
-    ranking = (
-        pl.concat([table.select(category=pl.col(column).cast(pl.String), work=work) for table in tables])
-        .group_by("category")
-        .agg(pl.col("work").sum())
-        .sort("work", "category", descending=[True, False], nulls_last=True)["category"]
-        .to_list()
-    )
-    own = ranking[: len(JOB_COLORS)]
+    column = pl.col(COLOR_COLUMNS[color_by]).cast(pl.String).fill_null("-1").alias("category")
+    categories = [table.select(column)["category"] for table in tables]
+    present = _by_work(tables, categories)
+    own = list(STATUSES) if color_by == "status" else present[: len(JOB_COLORS)]
     index_of = {category: index for index, category in enumerate(own)}
-    palette = _rgba((*JOB_COLORS, OTHER_COLOR))
-    faces = []
-    for table in tables:
-        categories = table[column].cast(pl.String).to_list()
-        faces.append(palette[np.asarray([index_of.get(c, len(JOB_COLORS)) for c in categories], dtype=np.int64)])
-    prefix = "user " if color_by == "user" else ""
-    entries: list[tuple[str, Any]] = [(f"{prefix}{c}", palette[i]) for i, c in enumerate(own)]
-    entries = [("unknown user" if name in ("user -1", "user None") else name, color) for name, color in entries]
-    if len(ranking) > len(own):
-        entries.append((f"{len(ranking) - len(own)} others", palette[-1]))
+    palette, others = _rgba((*JOB_COLORS, OTHER_COLOR)), len(JOB_COLORS)
+    faces = [palette[np.asarray([index_of.get(c, others) for c in part], dtype=np.int64)] for part in categories]
+    entries: list[tuple[str, Any]] = [
+        (_category_name(color_by, category), palette[index])
+        for category, index in index_of.items()
+        if category in present
+    ]
+    if len(present) > len(entries):
+        entries.append((f"{len(present) - len(entries)} others", palette[others]))
     return Coloring(faces, entries, None, "")
+
+
+def _by_work(tables: Sequence[pl.DataFrame], categories: Sequence[pl.Series]) -> list[str]:
+    """Return the categories by the core-seconds of their executions, the largest first."""
+    import polars as pl
+
+    work = pl.col("requested_number_of_resources") * (pl.col("finish_time") - pl.col("starting_time"))
+    parts = [table.select(category, work=work) for table, category in zip(tables, categories, strict=True)]
+    totals = pl.concat(parts).group_by("category").agg(pl.col("work").sum())
+    return totals.sort("work", "category", descending=[True, False])["category"].to_list()
+
+
+def _category_name(color_by: str, category: str) -> str:
+    if color_by == "status":
+        return category
+    return "unknown user" if category == "-1" else f"user {category}"
 
 
 def _by_number(tables: Sequence[pl.DataFrame], column: str) -> Coloring:

@@ -34,7 +34,7 @@ thead th { vertical-align: bottom; }
 th.number, td.number { text-align: right; font-variant-numeric: tabular-nums; }
 td.number { white-space: nowrap; }
 thead th { border-bottom: 2px solid var(--line); font-weight: 600; max-width: 9rem; }
-tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 7rem; max-width: 20rem; }
+tbody th { font-weight: 600; overflow-wrap: break-word; min-width: 7rem; max-width: 20rem; }
 tbody tr:nth-child(even) { background: var(--stripe); }
 .swatch { display: inline-block; width: .8em; height: .8em; margin-right: .4em; border: 1px solid var(--line); }
 .warn { color: var(--warn); font-weight: 600; }

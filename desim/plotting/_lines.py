@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CurveOptions", "draw_curves"]
 
-#: If more jobs start than these, a curve is averaged in bins, unless told otherwise, of which there are so many at most.
+#: If more jobs start than these, a curve is averaged, unless told otherwise, in at most so many bins.
 MOST_STARTS = 500
 BINS = 180
 MOST_BINS = 1_000_000
@@ -118,7 +118,7 @@ def _lines(axes: Axes, gid: str) -> list[Line2D]:
 
 
 def _plot(axes: Axes, steps: pl.DataFrame, value: Values, style: LineStyle, *, above: int, below: int) -> None:
-    """Draw a curve ``above`` some others and ``below`` some, wider than those, so that equal curves show all colours."""
+    """Draw a curve above some others and below some, wider than those, so that equal curves show all colours."""
     times, values = steps["time"].to_numpy(), value(steps)
     axes.plot(
         times,

@@ -19,7 +19,7 @@ MAIN = (
     "queue_length_mean",
     "makespan",
 )
-#: Beginnings of the names of metrics that say less if jobs have not finished: those jobs are missing, or count too little.
+#: Beginnings of the names of metrics that miss the jobs that have not finished, or count them too low.
 OF_FINISHED_JOBS = (
     "waiting_time",
     "turnaround_time",
@@ -137,11 +137,11 @@ def compared(
 
 
 def format_value(value: float) -> str:
-    """Write a value with thousands separated and four digits that count; a dash for NaN."""
+    """Write a value with thousands separated and four digits that count; as people read them."""
     if math.isnan(value):
-        return "–"
+        return "n/a"
     if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
+        return "infinite" if value > 0 else "-infinite"
     if value == int(value) and abs(value) < 1e15:
         return f"{value:,.0f}"
     if abs(value) >= 1e15 or abs(value) < 1e-4:

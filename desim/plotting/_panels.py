@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
@@ -11,18 +13,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["add_legend", "given_or_new_panels", "new_figure", "plain", "set_titles"]
+__all__ = ["add_legend", "given_or_new_panels", "new_figure", "panel_pixels", "plain", "set_titles"]
 
 DPI = 120
+#: Widths of characters in titles, remarks and legends, in pixels at 100 dots an inch.
+TITLE_CHARACTER, REMARK_CHARACTER, LEGEND_CHARACTER = 9.0, 6.0, 6.5
 
 
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches, which lays itself out and which pyplot does not know."""
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
-    figure.get_layout_engine().set(w_pad=0.1, h_pad=0.06)  # type: ignore[union-attr]
-    return figure
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+    return Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
 
 
 def given_or_new_panels(
@@ -76,11 +80,32 @@ def plain(axes: Axes, *, grid: str | None = None) -> None:
         axes.grid(axis=grid, color="#DDDDDD", linewidth=0.6)  # type: ignore[arg-type]
 
 
+def panel_pixels(axes: Axes) -> tuple[float, float]:
+    """Return about how wide and high a panel will be, in pixels at 100 dots an inch.
+
+    A figure with constrained layout has not given its panels their places yet when they are drawn on.
+    """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = axes.figure.figure
+    assert figure is not None
+    place = axes.get_subplotspec()
+    if place is None or not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        extent = axes.get_window_extent()
+        return extent.width / figure.dpi * 100.0, extent.height / figure.dpi * 100.0
+    grid = place.get_gridspec()
+    width, height = figure.get_size_inches()
+    return float(width) * 90.0 / grid.ncols, float(height) * 85.0 / grid.nrows
+
+
 def set_titles(axes: Axes, title: str, remark: str = "") -> None:
-    """Write a title on the left above a panel, and a remark in grey on the right."""
-    axes.set_title(_literal(title), loc="left", fontsize=10, fontweight="bold")
-    if remark:
-        axes.set_title(_literal(remark), loc="right", fontsize=8, color="#555555")
+    """Write a title on the left above a panel, and a remark in grey on the right, below it if there is no room."""
+    width = panel_pixels(axes)[0]
+    lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
+    beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
+    text = _literal(title) if beside or not title else _literal(title) + "\n" * len(lines)
+    axes.set_title(text, loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(_literal("\n".join(lines)), loc="right", fontsize=8, color="#555555")
 
 
 def add_legend(panels: Sequence[Axes], handles: Sequence[Any], labels: Sequence[str], *, own: bool) -> None:
@@ -89,29 +114,38 @@ def add_legend(panels: Sequence[Axes], handles: Sequence[Any], labels: Sequence[
     Parameters
     ----------
     panels : sequence of Axes
-        The panels.
+        The panels, with their titles.
     handles, labels : sequence
         The entries; without any there is no legend.
     own : bool
         Whether the figure is our own and has a layout that makes room.
     """
-    if not handles:
+    from matplotlib.transforms import ScaledTranslation
+
+    figure = panels[0].figure.figure
+    if not handles or figure is None:
         return
     labels = [_literal(label if len(label) <= 40 else label[:39] + "…") for label in labels]
-    options: dict[str, Any] = {"ncols": _legend_columns(labels), "frameon": False, "fontsize": 8}
-    figure = panels[0].figure
-    if own and figure is not None:
+    columns = _legend_columns(labels, room=int(panel_pixels(panels[0])[0] / LEGEND_CHARACTER))
+    options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": 8}
+    if own:
         figure.legend(handles, labels, loc="outside upper right", **options)
-    else:
-        panels[0].legend(handles, labels, loc="lower right", bbox_to_anchor=(1.0, 1.06), borderaxespad=0.0, **options)
+        return
+    lines = max(
+        panels[0].get_title(loc).count("\n") + 1 if panels[0].get_title(loc) else 0 for loc in ("left", "right")
+    )
+    above = panels[0].transAxes + ScaledTranslation(0.0, (4.0 + 13.0 * lines) / 72.0, figure.dpi_scale_trans)
+    options |= {"bbox_to_anchor": (1.0, 1.0), "bbox_transform": above, "borderaxespad": 0.0}
+    panels[0].legend(handles, labels, loc="lower right", **options)
 
 
-def _legend_columns(labels: Sequence[str], room: int = 125) -> int:
+def _legend_columns(labels: Sequence[str], room: int) -> int:
     """Return into how many columns labels can go, side by side on ``room`` characters."""
     lengths = [len(label) + 8 for label in labels]
     for columns in range(len(labels), 1, -1):
-        depth = -(-len(labels) // columns)
-        if sum(max(lengths[top : top + depth]) for top in range(0, len(labels), depth)) <= room:
+        depth, longer = divmod(len(labels), columns)  # matplotlib gives one more entry to the first few columns
+        tops = [column * depth + min(column, longer) for column in range(columns + 1)]
+        if sum(max(lengths[top:bottom]) for top, bottom in pairwise(tops)) <= room:
             return columns
     return 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
+
 from desim.plotting._html import Cell, paragraph, swatch, table
 from desim.plotting._metric_names import MARK, all_names, compared, format_value, metric_name, selection
 from desim.plotting._runs import Run
@@ -27,8 +28,8 @@ def runs_table(runs: Sequence[Run], colors: Mapping[str, str]) -> str:
         rows.append(
             [
                 Cell(run.name, before=swatch(colors[run.name])),
-                Cell(str(run.info.get("agent") or "–")),
-                Cell(str(run.info.get("seed", "–"))),
+                Cell(str(run.info.get("agent") or "unknown")),
+                Cell(str(run.info.get("seed", "unknown"))),
                 Cell(status, warn=status != "complete"),
                 Cell(f"{run.num_cores:,}"),
                 Cell(format_value(run.end / unit.seconds)),
@@ -73,18 +74,18 @@ def workload_table(runs: Sequence[Run]) -> str:
         "cores_max": ("cores requested, maximum", 1.0),
         "run_time_median": ("run time, median (s)", 1.0),
         "run_time_max": ("run time, maximum (s)", 1.0),
-        "work": (f"cores × run time, sum (core-{work.name})", work.seconds),
+        "work": (f"cores x run time, sum (core-{work.name})", work.seconds),
         "offered_load": ("offered load", 1.0),
     }
     rows = [
         [Cell(name), *(Cell(format_value(load[key] / scale)) for key, (_, scale) in heads.items())]
         for (name, _), load in zip(shown, loads, strict=True)
     ]
-    caption = (
-        "What the jobs were like, by their actual run times; the offered load is the sum of cores × run time over the "
-        "cores of the cluster × the time from first to last submission; rejected jobs are left out of both sums"
+    html = table("What the jobs were like", ["jobs of", *(head for head, _ in heads.values())], rows)
+    return html + paragraph(
+        "Run times are the actual ones. The offered load is the sum of cores x run time over the cores of the cluster "
+        "times the time from first to last submission. Rejected jobs are left out of that sum."
     )
-    return table(caption, ["jobs of", *(head for head, _ in heads.values())], rows)
 
 
 def _workload(run: Run) -> dict[str, float]:
@@ -156,9 +157,9 @@ def unfinished_note(unfinished: Mapping[str, str], *, computed_here: bool) -> st
         text = "The metrics were handed to this report; whether they count these jobs is for their source to say."
     else:
         text = (
-            "Waiting times are those of the jobs that had started, turnaround times and slowdowns those of the jobs that had "
-            "finished. The other jobs, which often wait longest, are missing from them. Utilization and queue length are "
-            "averages over the time of the run and count every job."
+            "Waiting times are those of the jobs that had started, turnaround times and slowdowns those of the jobs "
+            "that had finished. The other jobs, which often wait longest, are missing from them. Utilization and "
+            "queue length are averages over the time of the run and count every job."
         )
     return html + paragraph(f"{text} Values marked {MARK} should not be compared with those of other runs.")
 

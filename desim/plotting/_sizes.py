@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,14 +89,14 @@ def check_edges(edges: Sequence[float]) -> list[float]:
         numbers = [float(edge) for edge in edges]
     except (TypeError, ValueError):
         raise InvalidConfiguration(f"edges is {edges!r}, want numbers") from None
-    if len(numbers) < 2 or not all(low < high for low, high in zip(numbers, numbers[1:], strict=False)):
+    if len(numbers) < 2 or not all(low < high for low, high in pairwise(numbers)):
         raise InvalidConfiguration(f"edges is {edges!r}, want at least two numbers, ascending")
     return numbers
 
 
 def class_names(edges: Sequence[float], size: str) -> list[str]:
     """Return what the classes are called on an axis."""
-    pairs = zip(edges, edges[1:], strict=False)
+    pairs = pairwise(edges)
     if size == "cores" and all(edge == int(edge) for edge in edges):
         return [f"{low:.0f}" if high - low == 1 else f"{low:.0f}-{high - 1:.0f}" for low, high in pairs]
     names = [f"{_short(low)} to {_short(high)}" for low, high in pairs]

@@ -73,12 +73,15 @@ def _duration_names() -> FuncFormatter:
 def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str) -> None:
     """Add a colour bar on the right of panels; durations get marks with units."""
     figure = panels[0].figure
-    bar = figure.colorbar(scale, ax=list(panels), label=label, pad=0.015, aspect=30, fraction=0.05)
+    bar = figure.colorbar(
+        scale, ax=panels[0] if len(panels) == 1 else list(panels), label=label, pad=0.015, aspect=30, fraction=0.05
+    )
+    low, high = scale.get_clim()
+    assert low is not None and high is not None
     if isinstance(scale.norm, SymLogNorm):
-        bar.locator, bar.minorlocator = _duration_marks(float(scale.norm.vmax or 0.0)), NullLocator()
+        bar.locator, bar.minorlocator = _duration_marks(high), NullLocator()
         bar.formatter = _duration_names()
     elif label.endswith("time"):
-        low, high = float(scale.norm.vmin or 0.0), float(scale.norm.vmax or 0.0)
         unit = time_unit(high - low)
         bar.locator = TimeLocator()
         bar.formatter = FuncFormatter(lambda value, _: f"{value / unit.seconds:.10g}")

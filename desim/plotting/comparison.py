@@ -67,7 +67,8 @@ def compare_metrics(
     for axes in grid[len(names) :]:
         axes.remove()
     labels = [run if len(run) <= 30 else run[:29] + "…" for run in table]
-    grid[0].set_yticks(range(len(labels)), labels, fontsize=9, parse_math=False)
+    for axes in grid[: len(names) : COLUMNS]:
+        axes.set_yticks(range(len(labels)), labels, fontsize=9, parse_math=False)
     grid[0].invert_yaxis()
     return list(grid[: len(names)])
 

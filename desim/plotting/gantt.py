@@ -114,8 +114,14 @@ def gantt(
     height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
     panels, own = given_or_new_panels(axes, len(runs), height=height)
     for panel, chart, faces in zip(panels, charts, coloring.faces, strict=True):
-        draw_chart(panel, chart, faces, span=span, labels=labels, height=height if own else None)
-        panel.tick_params(labelbottom=panel is panels[-1] or not own)
+        draw_chart(
+            panel,
+            chart,
+            faces,
+            span=span,
+            labels=labels,
+            time_label=panel is panels[-1] or not own,
+        )
     _add_keys(panels, charts, coloring, own=own)
     return panels[0] if isinstance(results, Result) else panels
 

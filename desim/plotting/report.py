@@ -158,7 +158,8 @@ def _figures(results: Mapping[str, Result], metrics: Metrics, unfinished: Collec
         curves.insert(0, (bars, f"Main metrics side by side: the best value of each is bold{marks}."))
     html = []
     for number, (axes, caption) in enumerate(curves, start=1):
-        place = axes[0] if isinstance(axes, list) else axes
+        drawing = (axes[0] if isinstance(axes, list) else axes).figure.figure
+        assert drawing is not None
         alt = f"{caption} Runs: {names}. The numbers behind it are in the tables of this report."
-        html.append(figure(place.get_figure(root=True), f"Figure {number}. {caption}", alt))
+        html.append(figure(drawing, f"Figure {number}. {caption}", alt))
     return html

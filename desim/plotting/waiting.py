@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
+from desim.plotting._panels import add_legend, given_or_new_panels, panel_pixels, plain, set_titles
 from desim.plotting._runs import Run, load_runs
 from desim.plotting._sizes import check_edges, class_counts, class_names, classify, default_edges, waiting_quantiles
 from desim.plotting._style import line_styles
@@ -21,6 +21,8 @@ __all__ = ["waiting_by_size"]
 LABELS = {"cores": "cores requested", "core_seconds": "cores requested x run time (core-seconds)"}
 #: If waiting times reach so many seconds, the axis is logarithmic from its first mark on, and linear below.
 LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
+#: Width of a character in the name of a class, in pixels at 100 dots an inch.
+NAME_CHARACTER = 7.0
 
 
 def waiting_by_size(
@@ -75,13 +77,13 @@ def waiting_by_size(
     for position, (run, table) in enumerate(zip(runs, quantiles, strict=True)):
         shift, width = 0.8 * ((position + 0.5) / len(runs) - 0.5), min(0.68 / len(runs), 0.4)
         bars.append(_draw_run(panel, table, styles[run.name].color, shift, width))
-    _waiting_axis(panel, max((table["p95"].max() or 0.0 for table in quantiles), default=0.0))  # type: ignore[type-var]
-    _name_classes(panel, class_names(bounds, size), [class_counts(table, len(bounds) - 1) for table in classes])
+    _waiting_axis(panel, max([0.0, *(longest for table in quantiles for longest in table["p95"])]))
     panel.set_xlabel(LABELS[size])
+    _name_classes(panel, class_names(bounds, size), [class_counts(table, len(bounds) - 1) for table in classes])
     plain(panel, grid="y")
+    set_titles(panel, runs[0].title if len(runs) == 1 else "", _remark(runs))
     if len(runs) > 1:
         add_legend([panel], bars, [run.title for run in runs], own=own)
-    set_titles(panel, runs[0].title if len(runs) == 1 else "", _remark(runs))
     return panel
 
 
@@ -110,11 +112,12 @@ def _waiting_axis(axes: Axes, longest: float) -> None:
 def _name_classes(axes: Axes, names: list[str], counts: list[list[int]]) -> None:
     """Write names and, where all runs have the same, numbers of jobs below the classes."""
     if all(other == counts[0] for other in counts):
-        names = [
-            f"{name}\n({count:,} {'job' if count == 1 else 'jobs'})"
-            for name, count in zip(names, counts[0], strict=True)
-        ]
-    axes.set_xticks(range(len(names)), names, fontsize=9)
+        names = [f"{name}\n({count:,})" for name, count in zip(names, counts[0], strict=True)]
+        axes.set_xlabel(f"{axes.get_xlabel()}; in brackets the number of jobs")
+    room = panel_pixels(axes)[0] / len(names) / NAME_CHARACTER
+    crowded = max(len(line) for name in names for line in name.split("\n")) > room
+    turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    axes.set_xticks(range(len(names)), names, fontsize=8 if crowded else 9, **turned)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.tick_params(axis="x", length=0)
 

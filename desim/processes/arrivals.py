@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import simpy
 
-from desim.core import Phase, at
+from desim._clock import Phase, schedule_at
 from desim.exceptions import WorkloadError
 
 __all__ = ["arrivals"]
@@ -48,16 +48,16 @@ def arrivals(
     WorkloadError
         If an item lies before the one before it, or has no finite time.
     """
+    arrival = simpy.Event(env)
     last = env.now
     for item in items:
         time = time_of(item)
-        if not time >= last:
-            raise WorkloadError(
-                f"{item!r} arrives at {time!r}, before the one before it at {last!r}: sort the workload"
-            )
-        if time == math.inf:
-            raise WorkloadError(f"{item!r} never arrives: its time is infinite")
+        if not last <= time < math.inf:
+            reason = f"before the one before it at {last!r}: sort the workload" if time < last else "no finite time"
+            raise WorkloadError(f"{item!r} arrives at {time!r}, {reason}")
         last = time
         if time > env.now:
-            yield at(env, time, Phase.ARRIVAL)
+            arrival.callbacks = []  # the same event serves again
+            schedule_at(arrival, time, Phase.ARRIVAL)
+            yield arrival
         deliver(item)

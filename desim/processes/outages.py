@@ -121,8 +121,7 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, c
             block = ((1 << count) - 1) << first
             (child,) = rng.spawn(1)
             cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
-        return
-        yield  # a process is a generator
+        yield from ()  # a process is a generator
 
     return _in_background(run)
 

@@ -16,9 +16,19 @@ Whole = NDArray[np.int64]
 
 
 def owners(run: BatchRun) -> Whole:
-    """Return for each interruption the row of the job that was cut, -1 where there is none.
+    """Return for each interruption the row of the job that was cut.
 
     An id may be used again once its job has left: then it is the last one submitted before.
+
+    Parameters
+    ----------
+    run : BatchRun
+        The run, with m interruptions.
+
+    Returns
+    -------
+    array of int, shape (m,)
+        Rows of the job table, -1 where there is no such job.
     """
     ids, submission = run.jobs["job_id"], run.jobs["submission_time"]
     order = np.lexsort((submission, run.status["rejected"], ids))

@@ -129,10 +129,26 @@ class Findings:
             messages += [message(int(index)) for index in indices[:room]]
 
     def note(self, rule: str, rows: int, messages: list[str]) -> None:
-        """Note violations that are described already; an empty list says that all is well."""
+        """Note violations that are described already.
+
+        Parameters
+        ----------
+        rule : str
+            Name of the rule.
+        rows : int
+            How many rows were looked at.
+        messages : list of str
+            The violations; none says that all is well.
+        """
         self.check(rule, rows, np.arange(len(messages)), messages.__getitem__)
 
     def report(self) -> ValidationReport:
-        """Return what was found so far."""
+        """Return what was found so far.
+
+        Returns
+        -------
+        ValidationReport
+            The violations, by rule in the order of checking, and the checks.
+        """
         violations = [Violation(rule, text) for rule, messages in self._messages.items() for text in messages]
         return ValidationReport(tuple(violations), dict(self._counts), dict(self._checks))

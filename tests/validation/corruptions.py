@@ -164,3 +164,16 @@ def killed_after_its_run_time(run):
     """Let a killed job run for its whole run time."""
     row = run.find("jobs", status="killed")
     return rescaled(run, row, run.row("jobs", row)["run_time"])
+
+
+def id_of_the_job_before(run):
+    """Give a job that was submitted while another one waited the id of that one."""
+    jobs = run.result.jobs
+    row = int(jobs.select((pl.col("submission_time").shift(-1) < pl.col("starting_time")).arg_max()).item())
+    return run.edited("jobs", row + 1, job_id=run.row("jobs", row)["job_id"])
+
+
+def cut_after_its_last_execution(run):
+    """Let the first interruption have happened at the very end."""
+    end = run.result.info["end_time"]
+    return cut(run, starting_time=end, finish_time=end)

@@ -11,9 +11,11 @@ import polars as pl
 import pytest
 from corruptions import (
     cut,
+    cut_after_its_last_execution,
     cut_elsewhere,
     drop,
     finished_earlier,
+    id_of_the_job_before,
     killed_after_its_run_time,
     moved,
     on_a_core_that_is_down,
@@ -51,6 +53,7 @@ CASES = [
     ("plain", "values", lambda run: with_job(run, requested_time=-1.0), "execution_time", "conservation"),
     ("plain", "values", lambda run: with_job(run, attempts=-1), "attempts"),
     ("stopped", "unique_ids", lambda run: repeat(run, "jobs", run.find("jobs", status="queued")), "conservation"),
+    ("plain", "unique_ids", id_of_the_job_before, "conservation"),
     ("plain", "status_fields", lambda run: with_job(run, success=False)),
     ("plain", "status_fields", lambda run: with_job(run, waiting_time=None)),
     ("plain", "status_fields", lambda run: with_job(run, stretch=None)),
@@ -73,7 +76,7 @@ CASES = [
     (
         "lost",
         "execution_time",
-        lambda run: run.edited("jobs", run.find("jobs", status="lost"), run_time=0.5),
+        lambda run: run.edited("jobs", run.find("jobs", status="lost"), run_time=3.5),
         "interruptions",
         "conservation",
     ),
@@ -105,6 +108,7 @@ CASES = [
     ("requeued", "attempts", lambda run: drop(run, "interruptions", 0)),
     ("plain", "attempts", lambda run: with_job(run, attempts=2)),
     ("requeued", "one_at_a_time", runs_again_before, "interruptions", "core_exclusive", "core_down"),
+    ("requeued", "one_at_a_time", cut_after_its_last_execution, "interruptions"),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-2x")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="3 1-2")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-3 3-5")),
@@ -160,7 +164,7 @@ def test_a_change_of_any_single_value_of_the_job_table_is_noticed(request, scena
     frame = run.result.jobs
     others = {"completed": "killed", "killed": "completed", "running": "queued", "queued": "running"}
     for column in frame.columns:
-        for row in range(0, len(frame), 3):
+        for row in range(0, len(frame), 7):
             value = frame[column][row]
             if column == "allocated_resources":  # another free core would be just as valid
                 continue

@@ -18,6 +18,8 @@ from workloads.arrivals import constant, exponential, poisson_jobs
 def test_arrivals_and_services_are_exponential() -> None:
     jobs = list(poisson_jobs(50_000, arrival_rate=0.25, service=exponential(3.0), seed=1))
     gaps = np.diff([0.0, *(job.submission_time for job in jobs)])
+    assert gaps.min() >= 0
+    assert gaps.max() < 4 * 30
     assert kstest(gaps, "expon", (0, 4)).pvalue > 0.001
     assert kstest([job.run_time for job in jobs], "expon", (0, 3)).pvalue > 0.001
     assert abs(np.corrcoef(gaps, [job.run_time for job in jobs])[0, 1]) < 0.02

@@ -128,3 +128,9 @@ def test_ten_thousand_rows_take_little_time(real_log: RealLog) -> None:
         swf.read(path)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.5  # about 0.05 s; the bound leaves room for a busy machine
+
+
+def test_an_address_is_no_entry_of_the_header() -> None:
+    header = TraceHeader.parse(["; Information: here", "; http://example.org/log", ";", ";MaxProcs:12"])
+    assert header.fields == {"Information": "here\nhttp://example.org/log", "MaxProcs": "12"}
+    assert header.number("Information") is None

@@ -146,6 +146,7 @@ class BatchCluster(Problem):
         self._listening = any(self.listeners.values())
         self._attempts: dict[int, int] = {}
         self._observation = BatchObservation(self)
+        self._on_completion = self._complete  # bound once, not once a job
         self._record_job = self.simulation.records.tables["jobs"].append
         self._next_wake = math.inf
         self.env.process(self._schedule())  # its first decision waits before any arrival
@@ -189,7 +190,9 @@ class BatchCluster(Problem):
 
     def _stop_if_done(self) -> None:
         """End the run with its last job, whatever goes on in the background."""
-        if self.processes and not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):
+        if self.processes and not (
+            self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)
+        ):
             self.simulation.stop()
 
     def submit(self, job: Job) -> None:
@@ -224,7 +227,8 @@ class BatchCluster(Problem):
         if self._cycling:
             self._inbox.append(job)
         else:
-            self._enqueue(job)
+            self._queue._add(job)
+            self._queued[job_id] = job
             self._cycling = True
             self._decision.request()
 
@@ -324,7 +328,8 @@ class BatchCluster(Problem):
         del self._running[job_id]
         if self._running_rows is not None:
             self._running_rows._remove(job_id)
-        self._free |= execution.cores & ~self._failures.down
+        down = self._failures.down
+        self._free |= execution.cores & ~down if down else execution.cores
         self._num_free = self._free.bit_count()
 
     def _running_table(self) -> Running:

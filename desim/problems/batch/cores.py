@@ -59,17 +59,24 @@ def lowest_cores(cores: int, count: int) -> int:
     int
         The chosen core set.
     """
-    run = ((1 << count) - 1) * (cores & -cores)
-    if run & cores == run:  # the lowest cores stand side by side
-        return run
-    low, high = 0, cores.bit_length()
+    rest, chosen = cores, 0
+    for _ in range(4):  # few ranges hold the lowest cores, as a rule
+        lowest = rest & -rest
+        run = ((1 << count) - 1) * lowest
+        if run & rest == run:
+            return chosen | run
+        run = rest & ~(rest + lowest)  # the whole of the lowest range, which is shorter
+        chosen |= run
+        rest ^= run
+        count -= run.bit_count()
+    low, high = 0, rest.bit_length()
     while high - low > 1:  # fewer than count cores below low, at least count below high
         middle = (low + high) >> 1
-        if (cores & ((1 << middle) - 1)).bit_count() < count:
+        if (rest & ((1 << middle) - 1)).bit_count() < count:
             low = middle
         else:
             high = middle
-    return cores & ((1 << high) - 1)
+    return chosen | (rest & ((1 << high) - 1))
 
 
 def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:

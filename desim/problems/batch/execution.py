@@ -33,7 +33,7 @@ class Execution(simpy.Event):
 
     def __init__(self, cluster: BatchCluster, job: Job, duration: float, cores: int) -> None:
         self.env = env = cluster.env
-        self.callbacks = [cluster._complete]
+        self.callbacks = [cluster._on_completion]
         self.job = job
         self.duration = duration
         self.cores = cores

@@ -1,0 +1,1 @@
+"""Relative measurements: each module is a script that prints one table."""

@@ -1,0 +1,21 @@
+"""Run every benchmark: ``python -m benchmarks [NAME ...]``."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+BENCHMARKS = ("imports", "replay", "backfilling", "scaling")
+
+
+def main() -> None:
+    """Run the benchmarks that are named, or all of them."""
+    for name in sys.argv[1:] or BENCHMARKS:
+        if name not in BENCHMARKS:
+            sys.exit(f"no benchmark {name!r}; there are {', '.join(BENCHMARKS)}")
+        importlib.import_module(f"benchmarks.{name}").main()
+        print(flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""What the benchmarks share: traces, timing, tables."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import median
+
+from desim.problems.batch import Job
+from workloads import lublin, swf
+
+__all__ = ["best_and_median", "print_table", "trace"]
+
+SWF = Path(__file__).resolve().parents[2] / "shared" / "data" / "swf"
+"""Where the traces lie in the project's own workplace; they are not part of the package."""
+
+STAND_INS = {"lublin_256": (10_000, 256, 1.06), "KTH-SP2-1996-2": (28_489, 100, 0.69)}
+
+
+def trace(name: str) -> tuple[str, list[Job]]:
+    """Return a trace by name and what it is: a generated stand-in where the file is absent."""
+    path = SWF / f"{name}.swf"
+    if path.exists():
+        return path.name, swf.read(path).jobs
+    num_jobs, num_cores, load = STAND_INS[name]
+    return f"generated in place of {path.name}", lublin.generate(num_jobs, num_cores, seed=0, load=load)
+
+
+def best_and_median(runs: int, *calls: Callable[[], object]) -> list[tuple[float, float]]:
+    """Time calls in turn, so that all meet the same disturbances; return best and median seconds of each."""
+    seconds: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()
+    for _ in range(runs):
+        for call, times in zip(calls, seconds, strict=True):
+            begin = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - begin)
+    return [(min(times), median(times)) for times in seconds]
+
+
+def print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows under a head in aligned columns."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in [list(head), *texts]) for column in range(len(head))]
+    print(title)
+    for row in (list(head), ["-" * width for width in widths], *texts):
+        cells = (
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  " + "  ".join(cells))

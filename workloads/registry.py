@@ -1,0 +1,231 @@
+"""Workloads by name or file, for the command line and for sweeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.entities import Job
+from workloads import batsim, job_table, lublin, swf
+from workloads._files import Pathish
+from workloads.report import RepairReport
+from workloads.swf import SWFStream
+from workloads.trace import Trace, TraceHeader
+from workloads.transform import rescale_load
+
+__all__ = ["GENERATED", "Workload", "descriptions", "load", "read", "write"]
+
+#: Workloads that are drawn, not read.
+GENERATED = ("lublin",)
+#: Size of a generated workload where none is asked for.
+DEFAULT_JOBS, DEFAULT_CORES = 10_000, 256
+
+Format = Literal["swf", "batsim", "parquet"]
+_FORMATS: Mapping[str, Format] = {".swf": "swf", ".json": "batsim", ".parquet": "parquet"}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is to be simulated.
+
+    Parameters
+    ----------
+    name : str
+        What it is called: the name of a model or of a file.
+    jobs : iterable of Job
+        Sorted by submission time; every iteration gives the same jobs.
+    num_cores : int or None
+        Cores of the machine, None if the file does not tell.
+    num_jobs : int or None
+        Number of jobs, None if that is known only at the end of a stream.
+    trace : Trace or SWFStream or None
+        What was read; None for a generated workload.
+    """
+
+    name: str
+    jobs: Iterable[Job]
+    num_cores: int | None
+    num_jobs: int | None
+    trace: Trace | SWFStream | None = None
+
+    @property
+    def report(self) -> RepairReport | None:
+        """What was repaired; of a stream, in the latest iteration. None for a generated workload."""
+        return self.trace.report if self.trace is not None else None
+
+
+class _Drawn:
+    """The jobs of the Lublin-Feitelson model, drawn anew by every iteration."""
+
+    def __init__(self, num_jobs: int, num_cores: int, seed: int, load: float | None, overestimate: float) -> None:
+        self.arguments = (num_jobs, num_cores, seed)
+        self.load, self.overestimate = load, overestimate
+
+    def __iter__(self) -> Iterator[Job]:
+        return lublin.stream(*self.arguments, load=self.load, overestimate=self.overestimate)
+
+
+def load(
+    source: str | os.PathLike[str] = "lublin",
+    *,
+    num_jobs: int | None = None,
+    num_cores: int | None = None,
+    seed: int = 0,
+    load: float | None = None,
+    overestimate: float = 1.0,
+    stream: bool = False,
+) -> Workload:
+    """Draw or read a workload.
+
+    Parameters
+    ----------
+    source : str or path-like
+        ``"lublin"`` or a file, see `descriptions`.
+    num_jobs : int, optional
+        Number of jobs to draw, 10,000 by default, or the most to read.
+    num_cores : int, optional
+        Cores of the machine. By default those that the file states; 256 for a generated workload.
+    seed : int
+        Of a generated workload.
+    load : float, optional
+        Stretch the times between submissions so that the offered load is this.
+    overestimate : float
+        Largest ratio of requested to actual run time of a generated workload.
+    stream : bool
+        Draw or read the jobs one by one while they are used, in constant memory.
+
+    Returns
+    -------
+    Workload
+        Jobs, cores and repair report.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range or makes no sense for this source.
+    WorkloadError
+        If there is no such file, it cannot be read, or its content is broken.
+
+    Examples
+    --------
+    >>> workload = load("lublin", num_jobs=100, num_cores=128, seed=1, load=0.9)
+    >>> workload.name, workload.num_cores, len(list(workload.jobs))
+    ('lublin', 128, 100)
+    """
+    if source in GENERATED:
+        count = DEFAULT_JOBS if num_jobs is None else num_jobs
+        cores = DEFAULT_CORES if num_cores is None else num_cores
+        drawn = _Drawn(count, cores, seed, load, overestimate)
+        iter(drawn)  # so that wrong arguments are found here
+        return Workload(str(source), drawn if stream else list(drawn), cores, count)
+    if overestimate != 1:
+        raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
+    if os.fspath(source).isidentifier() and not Path(source).exists():
+        raise WorkloadError(f"{source}: no such file, nor a generated workload (there is {', '.join(GENERATED)})")
+    if stream:
+        return _stream(source, num_jobs, num_cores, load)
+    trace = read(source, max_jobs=num_jobs)
+    cores = num_cores or trace.num_cores
+    jobs = trace.jobs
+    if load is not None:
+        if cores is None:
+            raise InvalidConfiguration(f"{source} does not tell the cores of the machine, which a load refers to")
+        jobs = rescale_load(jobs, cores, load)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace)
+
+
+def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:
+    if _format(source) != "swf":
+        raise InvalidConfiguration(f"{source} cannot be streamed: only Standard Workload Format files can")
+    if load is not None:
+        raise InvalidConfiguration(f"load is {load!r}, but a file that is streamed cannot be rescaled")
+    opened = swf.stream(source, max_jobs=num_jobs)
+    return Workload(Path(source).name, opened, num_cores or opened.num_cores, None, opened)
+
+
+def descriptions() -> dict[str, str]:
+    """Return every source, or pattern of files, with a line on it."""
+    return {
+        "lublin": "The Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
+        "FILE.swf, FILE.swf.gz": "Standard Workload Format, as in the Parallel Workloads Archive.",
+        "FILE.json, FILE.json.gz": "Batsim workload with delay profiles.",
+        "FILE.parquet": "Job table with the columns of a result.",
+    }
+
+
+def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
+    """Read a workload file of any known format.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The suffix tells the format; a file without a known one is read as a Standard Workload Format log.
+    max_jobs : int, optional
+        Stop behind this many jobs, in the order of the file.
+
+    Returns
+    -------
+    Trace
+        Jobs, header and repair report.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read or its content is broken.
+    InvalidConfiguration
+        If `max_jobs` is not positive.
+    """
+    readers = {"swf": swf.read, "batsim": batsim.read, "parquet": job_table.read}
+    return readers[_format(path) or "swf"](path, max_jobs=max_jobs)
+
+
+def write(
+    path: Pathish, jobs: Iterable[Job], *, num_cores: int | None = None, header: TraceHeader | None = None
+) -> None:
+    """Write a workload file in the format that its suffix tells.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, replaced only when the new one is complete.
+    jobs : iterable of Job
+        The jobs.
+    num_cores : int, optional
+        Cores of the machine.
+    header : TraceHeader, optional
+        Header lines of a Standard Workload Format log, which another such log keeps.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the suffix is unknown, or the format needs the number of cores and there is none.
+    WorkloadError
+        If the file cannot be written or a job cannot be expressed.
+    """
+    kind = _format(path)
+    if kind == "swf":
+        known = {} if num_cores is None else {"MaxProcs": num_cores}
+        swf.write(path, jobs, header=header if header and header.lines else {"Version": 2.2, **known})
+    elif kind == "parquet":
+        job_table.write(path, jobs, num_cores)
+    elif kind == "batsim":
+        if num_cores is None:
+            raise InvalidConfiguration(f"{path}: a Batsim workload states the cores of the machine, which are unknown")
+        batsim.write(path, jobs, num_cores)
+    else:
+        raise InvalidConfiguration(
+            f"{path}: the suffix tells no format of workloads; known are .swf, .swf.gz, .json, .json.gz and .parquet"
+        )
+
+
+def _format(path: Pathish) -> Format | None:
+    """Return the format that a suffix stands for, None if it stands for none."""
+    name = Path(path).name.lower()
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if name.endswith(".parquet.gz"):
+        return None
+    return _FORMATS.get(suffix)
