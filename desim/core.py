@@ -184,7 +184,10 @@ class Simulation:
             now, peek = self.env.now, self.env.peek
             while peek() <= now:
                 step()
-        except (EmptySchedule, _HorizonReached):
+        except EmptySchedule:
+            return None
+        except _HorizonReached:
+            self.stop()  # once more, should advance() be called again
             return None
         return pending[0]
 
@@ -218,6 +221,7 @@ class Simulation:
         self._configuration.check_replayable()
         configuration = copy.copy(self._configuration)
         configuration.listeners = {event: [] for event in configuration.events}
+        configuration.listening = False
         other = Simulation(configuration, seed=self.seed, until=self.until)
         for action in self.actions:
             decision = other.advance()
@@ -311,8 +315,9 @@ def simulate(
     SimulationInterrupted
         On Ctrl-C, with the result so far; a second Ctrl-C stops at once.
     InfeasibleAction
-        If the agent asks for what cannot be done. Records are complete up to that moment, as
-        for any other exception that an agent or process raises.
+        If the agent asks for what cannot be done. The records up to that moment are kept, in the
+        directory and as the exception's ``result``, as for any other exception of an agent or
+        a process.
 
     Examples
     --------
@@ -335,7 +340,7 @@ def simulate(
                 if interrupted:
                     break
     except BaseException as error:
-        simulation.finish(status="failed", agent=name)
+        error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
         error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
         raise
     if interrupted:

@@ -86,15 +86,14 @@ class FCFS(Priority):
 
     def act(self, observation: BatchObservation) -> list[int] | None:
         """Start jobs from the head of the queue for as long as they fit."""
-        queue = observation.queue
-        free = observation.free_cores
+        queue, free = observation.queue, observation.free_cores
+        if not len(queue) or queue.head_cores > free:
+            return None
         cores = queue.requested_cores
         count, length = 0, len(cores)
         while count < length and cores[count] <= free:
             free -= int(cores[count])
             count += 1
-        if not count:
-            return None
         started: list[int] = queue.job_id[:count].tolist()
         return started
 
@@ -195,4 +194,4 @@ class UNICEP(Priority):
         """Return the score, with r of at least 1 s."""
         waiting = time - queue.submission_time
         width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
-        return -waiting / (width * np.maximum(queue.requested_time, 1.0))
+        return np.asarray(-waiting / (width * np.maximum(queue.requested_time, 1.0)))

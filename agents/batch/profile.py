@@ -203,7 +203,7 @@ class AvailabilityProfile:
         array of bool, shape (n,)
             Each job by itself.
         """
-        return cores <= self._least_from_now()[self._last_points(durations)]
+        return np.asarray(cores <= self._least_from_now()[self._last_points(durations)])
 
     def _last_points(self, durations: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the last point that a job which starts now would still see."""

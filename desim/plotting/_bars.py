@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +68,11 @@ class Chart:
     waits: NDArray[np.float64]
     rows: int
     row_names: list[str] | None
+
+    @property
+    def cut(self) -> NDArray[np.bool_]:
+        """Which rectangles are of executions that an outage cut, shape (n,)."""
+        return np.asarray(self.executions["cut"].to_numpy()[self.owners], dtype=np.bool_)
 
     @property
     def waiting(self) -> bool:
@@ -137,18 +142,15 @@ def draw_chart(
 
     time_axis(axes, *span, label=time_label)
     seen = (chart.boxes[:, 1] >= span[0]) & (chart.boxes[:, 0] <= span[1])
-    boxes, owners = chart.boxes[seen], chart.owners[seen]
-    pixels = _pixel_sizes(axes, boxes, span, max(chart.rows, 1))
-    thickness = pixels.min(axis=1)
-    edges: dict[str, Any] = {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
-    if len(boxes) and np.median(thickness) >= SMALLEST_WITH_EDGE:
-        edges = {"linewidths": np.where(thickness >= SMALLEST_WITH_EDGE, 0.5, 0.0), "edgecolor": "#404040"}
+    shown = replace(chart, boxes=chart.boxes[seen], owners=chart.owners[seen])
+    shades = faces[shown.owners]
+    pixels = _pixel_sizes(axes, shown.boxes, span, max(chart.rows, 1))
     _add_boxes(axes, chart.down, "outages", zorder=1.0, **DOWN)
     _add_boxes(axes, chart.waits, "waiting", zorder=1.0, **WAITING)
-    _add_boxes(axes, boxes, "executions", facecolor=faces[owners], zorder=2.0, **edges)
-    _add_boxes(axes, boxes[chart.executions["cut"].to_numpy()[owners]], "cut", zorder=2.5, **CUT)
+    _add_boxes(axes, shown.boxes, "executions", facecolor=shades, zorder=2.0, **_edges(pixels.min(axis=1)))
+    _add_boxes(axes, shown.boxes[shown.cut], "cut", zorder=2.5, **CUT)
     if labels:
-        _write_labels(axes, chart, boxes, owners, pixels, faces, fitting=labels == "auto")
+        _write_labels(axes, shown, pixels, shades, fitting=labels == "auto")
     _set_rows(axes, chart)
     set_titles(axes, chart.run.title, _remark(chart.run))
 
@@ -158,6 +160,13 @@ def _pixel_sizes(axes: Axes, boxes: NDArray[np.float64], span: tuple[float, floa
     width, height = panel_pixels(axes)
     shown = np.minimum(boxes[:, 1], span[1]) - np.maximum(boxes[:, 0], span[0])
     return np.column_stack([shown / (span[1] - span[0]) * width, (boxes[:, 3] - boxes[:, 2]) / rows * height])
+
+
+def _edges(thickness: NDArray[np.float64]) -> dict[str, Any]:
+    """Return how rectangles of such pixels across are framed."""
+    if not len(thickness) or np.median(thickness) < SMALLEST_WITH_EDGE:
+        return {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
+    return {"linewidth": np.where(thickness >= SMALLEST_WITH_EDGE, 0.5, 0.0), "edgecolor": "#404040"}
 
 
 def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) -> None:
@@ -174,18 +183,12 @@ def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) 
 
 
 def _write_labels(
-    axes: Axes,
-    chart: Chart,
-    boxes: NDArray[np.float64],
-    owners: NDArray[np.int64],
-    pixels: NDArray[np.float64],
-    faces: NDArray[np.float64],
-    *,
-    fitting: bool,
+    axes: Axes, chart: Chart, pixels: NDArray[np.float64], shades: NDArray[np.float64], *, fitting: bool
 ) -> None:
     """Write job ids into the rectangles, the largest first, upright where only that fits."""
+    boxes, cut = chart.boxes, chart.cut
     job_ids = chart.executions["job_id"].cast(str)
-    lengths = CHARACTER_WIDTH * job_ids.str.len_chars().to_numpy()[owners] + 4.0
+    lengths = CHARACTER_WIDTH * job_ids.str.len_chars().to_numpy()[chart.owners] + 4.0
     wide, high = pixels.T
     upright = (wide < high) & (wide < lengths)
     along, across = np.where(upright, [high, wide], [wide, high])
@@ -193,21 +196,20 @@ def _write_labels(
     if fitting and fits.sum() < SMALLEST_LABELLED_SHARE * len(boxes):
         return
     order = np.argsort(-pixels.prod(axis=1), kind="stable")
-    order = order[fits[order]] if fitting else order
+    order = order[fits[order]][:MOST_LABELS] if fitting else order
     begin, end = axes.get_xlim()
-    cut = chart.executions["cut"].to_numpy()
-    for index in order[:MOST_LABELS].tolist():
-        face = faces[owners[index]]
+    for index in order.tolist():
+        face = shades[index]
         axes.text(
             (max(boxes[index, 0], begin) + min(boxes[index, 1], end)) / 2,
             boxes[index, 2:].mean(),
-            job_ids[int(owners[index])],
+            job_ids[int(chart.owners[index])],
             ha="center",
             va="center",
             rotation=90 if upright[index] else 0,
             fontsize=7.5,
             color="black" if face[:3] @ (0.299, 0.587, 0.114) > 0.5 else "white",
-            bbox={"facecolor": face, "edgecolor": "none", "pad": 1.0} if cut[owners[index]] else None,
+            bbox={"facecolor": face, "edgecolor": "none", "pad": 1.0} if cut[index] else None,
             clip_on=True,
             zorder=3.0,
         )

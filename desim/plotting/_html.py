@@ -22,7 +22,7 @@ STYLE = """
   --stripe: #f4f4f4; --warn: #9c3a00; }
 @media (prefers-color-scheme: dark) { :root { --text: #e8e8e8; --back: #161616; --faint: #b0b0b0; --line: #484848;
   --stripe: #222222; --warn: #ffa366; } }
-body { margin: 0 auto; padding: 1.5rem; max-width: 66rem; color: var(--text); background: var(--back);
+body { margin: 0 auto; padding: 1.5rem; max-width: 72rem; color: var(--text); background: var(--back);
   font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 1rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 2rem 0 .5rem; }

@@ -69,8 +69,14 @@ def draw_curves(
         One panel a run instead of one for all.
     limit : callable, optional
         Computes what the value cannot exceed, for a thin grey line.
-    bin_width, window, colors, axes
-        As for :func:`desim.plotting.curves.utilization`.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds, as for :func:`desim.plotting.curves.utilization`.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    colors : mapping of str to colour, optional
+        Colours of some runs, by name.
+    axes : Axes or sequence of Axes, optional
+        Where to draw; by default on a new figure.
 
     Returns
     -------
@@ -88,19 +94,10 @@ def draw_curves(
     places, own = given_or_new_panels(axes, len(groups), height=2.0 if len(groups) > 1 else 3.2)
     for place, group in zip(places, groups, strict=True):
         for position, run in enumerate(group):
-            _plot(
-                place,
-                _steps(run, width, span),
-                value,
-                styles[run.name],
-                above=position,
-                below=len(group) - 1 - position,
-            )
+            behind = len(group) - 1 - position
+            _plot(place, _steps(run, width, span), value, styles[run.name], above=position, below=behind)
             if limit is not None:
-                steps = _steps(run, None, span)
-                place.plot(
-                    steps["time"], limit(steps), color="#777777", linewidth=0.8, drawstyle="steps-post", gid="limit"
-                )
+                _plot_limit(place, _steps(run, None, span), limit)
         plain(place, grid="y")
         place.set_ylabel(label)
         time_axis(place, *span, label=place is places[-1] or not own)
@@ -133,6 +130,10 @@ def _plot(axes: Axes, steps: pl.DataFrame, value: Values, style: LineStyle, *, a
     )
     if not above and not below and len(steps) <= MOST_FILLED:
         axes.fill_between(times, values, step="post", color=style.color, alpha=0.2, linewidth=0.0)
+
+
+def _plot_limit(axes: Axes, steps: pl.DataFrame, limit: Values) -> None:
+    axes.plot(steps["time"], limit(steps), color="#777777", linewidth=0.8, drawstyle="steps-post", gid="limit")
 
 
 def _steps(run: Run, width: float | None, span: tuple[float, float]) -> pl.DataFrame:

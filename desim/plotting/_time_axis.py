@@ -16,17 +16,20 @@ from desim.plotting._time import DURATIONS, nice_width, time_unit
 __all__ = ["TimeLocator", "color_bar", "duration_axis", "time_axis"]
 
 
+MOST_TICKS = 9
+
+
 class TimeLocator(Locator):
     """Ticks at round times, also after zooming.
 
     Parameters
     ----------
-    count : int
-        At most about this many ticks.
+    unit : float
+        The unit of the labels, in seconds; ticks that are closer than half of it have round decimals.
     """
 
-    def __init__(self, count: int = 9) -> None:
-        self._count = count
+    def __init__(self, unit: float = 1.0) -> None:
+        self._unit = unit
 
     def __call__(self) -> Sequence[float]:
         """Return the ticks of the visible interval, in seconds."""
@@ -40,7 +43,8 @@ class TimeLocator(Locator):
         low, high = sorted((vmin, vmax))
         if not high > low:
             return [low]
-        width = nice_width((high - low) / self._count)
+        width = (high - low) / MOST_TICKS
+        width = nice_width(width) if width > self._unit / 2 else nice_width(width / self._unit) * self._unit
         first, last = np.ceil(low / width - 1e-9), np.floor(high / width + 1e-9)
         return [float(tick) for tick in np.arange(first, last + 1) * width + 0.0]
 
@@ -49,7 +53,7 @@ def time_axis(axes: Axes, begin: float, end: float, *, label: bool = True) -> No
     """Make the x axis a time axis that shows [begin, end], in seconds."""
     unit = time_unit(end - begin)
     axes.set_xlim(begin, end if end > begin else begin + 1.0)
-    axes.xaxis.set_major_locator(TimeLocator())
+    axes.xaxis.set_major_locator(TimeLocator(unit.seconds))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit.seconds:.10g}"))
     if label:
         axes.set_xlabel(f"time ({unit.name})")
@@ -83,7 +87,7 @@ def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str) -> None
         bar.formatter = _duration_names()
     elif label.endswith("time"):
         unit = time_unit(high - low)
-        bar.locator = TimeLocator()
+        bar.locator = TimeLocator(unit.seconds)
         bar.formatter = FuncFormatter(lambda value, _: f"{value / unit.seconds:.10g}")
         bar.set_label(f"{label} ({unit.name})")
     elif isinstance(scale.norm, LogNorm):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ def utilization(
     panels: Literal[False] = ...,
     unit: Literal["percent", "cores"] = ...,
     **options: Unpack[CurveOptions],
-) -> Axes: ...
+) -> Axes: ...  # numpydoc ignore=GL08
 
 
 @overload
@@ -40,7 +41,7 @@ def utilization(
     panels: Literal[True],
     unit: Literal["percent", "cores"] = ...,
     **options: Unpack[CurveOptions],
-) -> list[Axes]: ...
+) -> list[Axes]: ...  # numpydoc ignore=GL08
 
 
 def utilization(
@@ -89,9 +90,9 @@ def utilization(
     in_cores = unit == "cores"
     drawn = draw_curves(
         results,
-        _busy_cores if in_cores else _busy_percent,
+        partial(_column, name="busy_cores") if in_cores else _busy_percent,
         "busy cores" if in_cores else "utilization\n(% of cores up)",
-        limit=_cores_up if in_cores else None,
+        limit=partial(_column, name="cores_up") if in_cores else None,
         panels=panels,
         bin_width=bin_width,
         window=window,
@@ -112,7 +113,7 @@ def queue_length(
     panels: Literal[False] = ...,
     of: Literal["jobs", "cores", "core_seconds"] = ...,
     **options: Unpack[CurveOptions],
-) -> Axes: ...
+) -> Axes: ...  # numpydoc ignore=GL08
 
 
 @overload
@@ -122,7 +123,7 @@ def queue_length(
     panels: Literal[True],
     of: Literal["jobs", "cores", "core_seconds"] = ...,
     **options: Unpack[CurveOptions],
-) -> list[Axes]: ...
+) -> list[Axes]: ...  # numpydoc ignore=GL08
 
 
 def queue_length(
@@ -146,8 +147,14 @@ def queue_length(
     of : {"jobs", "cores", "core_seconds"}
         The number of queued jobs, the cores that they request, or their work: cores times requested
         time, drawn in core-seconds, with marks in core-seconds, -hours or -days.
-    bin_width, window, colors, axes
-        As for :func:`utilization`.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds, as for :func:`utilization`.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    colors : mapping of str to colour, optional
+        Colours of some runs, by name.
+    axes : Axes or sequence of Axes, optional
+        Where to draw; by default on a new figure.
 
     Returns
     -------
@@ -161,13 +168,9 @@ def queue_length(
     """
     if of not in QUEUE_COLUMNS:
         raise InvalidConfiguration(f"of is {of!r}, want one of {', '.join(map(repr, QUEUE_COLUMNS))}")
-
-    def value(steps: pl.DataFrame) -> NDArray[np.float64]:
-        return steps[QUEUE_COLUMNS[of]].cast(float).to_numpy()
-
     drawn = draw_curves(
         results,
-        value,
+        partial(_column, name=QUEUE_COLUMNS[of]),
         QUEUE_LABELS[of],
         panels=panels,
         bin_width=bin_width,
@@ -175,9 +178,9 @@ def queue_length(
         colors=colors,
         axes=axes,
     )
-    tops = [panel.dataLim.y1 for panel, _ in drawn]
+    top = max([1.0, *(panel.dataLim.y1 for panel, _ in drawn)])
     for panel, _ in drawn:
-        panel.set_ylim(0.0, 1.05 * max(max(tops), 1.0))
+        panel.set_ylim(0.0, 1.05 * top)
         if of == "core_seconds":
             _work_axis(panel)
         else:
@@ -185,16 +188,12 @@ def queue_length(
     return [panel for panel, _ in drawn] if panels else drawn[0][0]
 
 
-def _busy_cores(steps: pl.DataFrame) -> NDArray[np.float64]:
-    return steps["busy_cores"].cast(float).to_numpy()
-
-
-def _cores_up(steps: pl.DataFrame) -> NDArray[np.float64]:
-    return steps["cores_up"].cast(float).to_numpy()
+def _column(steps: pl.DataFrame, name: str) -> NDArray[np.float64]:
+    return steps[name].cast(float).to_numpy()
 
 
 def _busy_percent(steps: pl.DataFrame) -> NDArray[np.float64]:
-    busy, up = _busy_cores(steps), _cores_up(steps)
+    busy, up = _column(steps, "busy_cores"), _column(steps, "cores_up")
     return 100.0 * np.divide(busy, up, out=np.full_like(busy, np.nan), where=up > 0)
 
 

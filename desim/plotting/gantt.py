@@ -27,7 +27,7 @@ def gantt(
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
     axes: Axes | None = ...,
-) -> Axes: ...
+) -> Axes: ...  # numpydoc ignore=GL08
 
 
 @overload
@@ -39,7 +39,7 @@ def gantt(
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
     axes: Sequence[Axes] | None = ...,
-) -> list[Axes]: ...
+) -> list[Axes]: ...  # numpydoc ignore=GL08
 
 
 def gantt(

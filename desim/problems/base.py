@@ -42,11 +42,14 @@ class Problem:
     def __init__(self, *, processes: Iterable[Process] = ()) -> None:
         self.processes = tuple(processes)
         self.listeners: dict[str, list[Callable[[float, Any], None]]] = {event: [] for event in self.events}
+        self.listening = False
 
     def on(self, event: str, listener: Callable[[float, Any], None]) -> None:
         """Call ``listener(time, subject)`` whenever an event happens.
 
-        Listeners watch; to change what happens, add a process. Forks have no listeners.
+        Listeners watch; to change what happens, add a process. Those of a configuration are
+        called in the simulations that are made of it afterwards, those of a bound problem in
+        its own simulation. Forks have none.
 
         Parameters
         ----------
@@ -63,11 +66,13 @@ class Problem:
         if event not in self.listeners:
             raise InvalidConfiguration(f"{self.name} has no event {event!r}; there are {', '.join(self.events)}")
         self.listeners[event].append(listener)
+        self.listening = True
 
     def bind(self, simulation: Simulation) -> None:
         """Set up the state and start the processes of one simulation."""
         self.simulation = simulation
         self.env = simulation.env
+        self.listeners = {event: list(listeners) for event, listeners in self.listeners.items()}
         self.foreground: list[simpy.Process] = []
         self.begin()
         for process in self.processes:
@@ -75,6 +80,11 @@ class Problem:
             if not getattr(process, "background", False):
                 self.foreground.append(started)
                 started.callbacks.append(self.foreground_ended)
+
+    def emit(self, event: str, subject: Any) -> None:
+        """Call the listeners of an event now."""
+        for listener in self.listeners[event]:
+            listener(self.env.now, subject)
 
     def foreground_ended(self, process: simpy.Event) -> None:
         """Learn that one of the processes that keep the run going has ended."""

@@ -53,8 +53,12 @@ def arrivals(
     for item in items:
         time = time_of(item)
         if not last <= time < math.inf:
-            reason = f"before the one before it at {last!r}: sort the workload" if time < last else "no finite time"
-            raise WorkloadError(f"{item!r} arrives at {time!r}, {reason}")
+            reason = (
+                f"before {last!r}, where the one before it has arrived: sort the workload"
+                if 0 <= time < last
+                else "want a time from 0 on"
+            )
+            raise WorkloadError(f"{item!r} arrives at {time!r}: {reason}")
         last = time
         if time > env.now:
             arrival.callbacks = []  # the same event serves again

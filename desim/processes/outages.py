@@ -67,10 +67,12 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
         To be passed in ``BatchCluster(..., processes=[...])``.
     """
 
+    planned = tuple(outages)
+
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
         env = cluster.env
         last = env.now
-        for outage in outages:
+        for outage in planned:
             if not last <= outage.start < outage.end:
                 raise WorkloadError(f"{outage}: want outages in order of start, each to end after it has started")
             last = outage.start

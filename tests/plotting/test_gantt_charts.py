@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from batch_pictures import InOrder, area, boxes, check_layout, outage, run, some_jobs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
@@ -114,18 +117,34 @@ def test_neighbours_have_different_colours(seed):
 def test_jobs_one_after_the_other_on_one_core_differ():
     jobs = [Job(i, 0.0, 1, 5.0, 5.0) for i in range(40)]
     seen = colors(gantt(run(jobs, 1)))
-    assert all(one != other for one, other in zip(seen, seen[1:], strict=False))
+    assert all(one != other for one, other in pairwise(seen))
 
 
 def test_few_jobs_have_edges_and_labels_and_many_have_neither():
     few, many = run(JOBS, 4), run(some_jobs(4_000, 64, gap=10.0), 64)
     axes = gantt(few)
     (bars,) = [c for c in axes.collections if c.get_gid() == "executions"]
-    assert bars.get_linewidth().max() > 0 and {"4", "10"} <= set(labels(axes)) <= {str(job.job_id) for job in JOBS}
+    assert max(bars.get_linewidth()) > 0 and {"4", "10"} <= set(labels(axes)) <= {str(job.job_id) for job in JOBS}
     axes = gantt(many)
     (bars,) = [c for c in axes.collections if c.get_gid() == "executions"]
     assert len(axes.collections) == 1 and bars.get_rasterized()
-    assert bars.get_linewidth().max() == 0 and not labels(axes)
+    assert max(bars.get_linewidth()) == 0 and not labels(axes)
+
+
+@pytest.mark.parametrize("gap", [4.0, 12.0])
+def test_a_dense_chart_paints_as_many_pixels_as_cores_were_busy(gap):
+    # jobs that are narrower than a pixel must neither vanish together nor spread
+    result = run(some_jobs(5_000, 64, gap=gap, run_time=5.0), 64)
+    axes = gantt(result, labels=False)
+    canvas = FigureCanvasAgg(axes.figure)
+    canvas.draw()
+    place = axes.get_window_extent()
+    height = canvas.get_width_height()[1]
+    rows = slice(int(height - place.y1) + 3, int(height - place.y0) - 3)
+    inside = np.asarray(canvas.buffer_rgba())[rows, int(place.x0) + 3 : int(place.x1) - 3, :3]
+    painted = (inside != 255).any(axis=2).mean()
+    assert 0.2 < painted < 0.95
+    assert painted == pytest.approx(result.metrics()["utilization"], abs=0.02)
 
 
 def test_a_window_brings_edges_and_labels_back():
@@ -173,7 +192,7 @@ def test_jobs_on_the_y_axis(with_outages):
     waits = boxes(axes, "waiting")
     assert (waits[:, 1] - waits[:, 0]).tolist() == pytest.approx(with_outages.jobs["waiting_time"].to_list())
     axes.figure.draw_without_rendering()
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == [str(job.job_id) for job in JOBS]
+    assert [tick.get_text() for tick in axes.get_yticklabels() if tick.get_text()] == [str(job.job_id) for job in JOBS]
 
 
 def test_what_is_not_drawn_whole_is_counted():

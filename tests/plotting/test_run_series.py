@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -162,7 +164,7 @@ def test_bin_averages_equal_sums_over_the_steps(result, edges):
     curves, edges = curves_of(result), sorted(edges)
     means = bin_averages(curves, edges)
     times, values = curves["time"].to_numpy(), curves["busy_cores"].to_numpy()
-    for (begin, end), mean in zip(zip(edges, edges[1:], strict=False), means["busy_cores"], strict=True):
+    for (begin, end), mean in zip(pairwise(edges), means["busy_cores"], strict=True):
         overlap = np.minimum(times[1:], end) - np.maximum(times[:-1], begin)
         expected = float((values[:-1] * np.maximum(overlap, 0.0)).sum())
         assert mean * (end - begin) == pytest.approx(expected, abs=1e-6)

@@ -16,11 +16,12 @@ import simpy
 from desim.core import Decision, Phase, at
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problems.base import Problem, Process
-from desim.problems.batch.cores import lowest_cores, to_core_ids
+from desim.problems.batch.cores import lowest_cores
 from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.failures import CoreFailures
 from desim.problems.batch.observation import BatchObservation, Queue, Running
+from desim.problems.batch.refusals import explain
 from desim.problems.batch.tables import schemas
 from desim.processes.arrivals import arrivals
 from desim.records import Schema
@@ -136,21 +137,20 @@ class BatchCluster(Problem):
         """Set up the empty cluster and start the arrivals and the scheduler."""
         self._free = (1 << self.num_cores) - 1
         self._num_free = self.num_cores
-        self._failures = CoreFailures(self.num_cores)
+        self._failures = CoreFailures(self)
         self._queue = Queue()
         self._queued: dict[int, Job] = {}
         self._inbox: deque[Job] = deque()
         self._running: dict[int, Execution] = {}
         self._running_rows: Running | None = None
         self._cycling = False
-        self._listening = any(self.listeners.values())
         self._attempts: dict[int, int] = {}
         self._observation = BatchObservation(self)
         self._on_completion = self._complete  # bound once, not once a job
         self._record_job = self.simulation.records.tables["jobs"].append
         self._next_wake = math.inf
         self.env.process(self._schedule())  # its first decision waits before any arrival
-        stream = self.env.process(arrivals(self.env, self.jobs, _submission_time, self.submit))
+        stream = self.env.process(arrivals(self.env, self.jobs, _submission_time, self._take))
         self.foreground.append(stream)
         stream.callbacks.append(self.foreground_ended)
 
@@ -180,8 +180,9 @@ class BatchCluster(Problem):
             self._cycling = True
             self._decision.request()
 
-    def _enqueue(self, job: Job) -> None:
-        self._queue._add(job)
+    def _enqueue(self, job: Job, position: int | None = None) -> None:
+        """Put a job at the end of the queue, or at a position in it."""
+        self._queue._add(job, position)
         self._queued[job.job_id] = job
 
     def foreground_ended(self, process: simpy.Event) -> None:
@@ -190,9 +191,7 @@ class BatchCluster(Problem):
 
     def _stop_if_done(self) -> None:
         """End the run with its last job, whatever goes on in the background."""
-        if self.processes and not (
-            self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)
-        ):
+        if not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):
             self.simulation.stop()
 
     def submit(self, job: Job) -> None:
@@ -208,8 +207,15 @@ class BatchCluster(Problem):
         WorkloadError
             If the job makes no sense, is too wide, or has the id of a job that is in the system.
         """
-        job_id, submission_time, requested_cores, requested_time, run_time, _ = job
-        if not (requested_cores > 0 <= requested_time and run_time >= 0):
+        check_job(job)
+        if job.submission_time > self.env.now:
+            raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: {job!r} lies in the future")
+        self._take(job)
+
+    def _take(self, job: Job) -> None:
+        """Put a job that has arrived into the queue, or in line for it."""
+        job_id, _, requested_cores, requested_time, run_time, _ = job
+        if not requested_cores > 0 <= requested_time < math.inf > run_time >= 0:
             check_job(job)
         if requested_cores > self.num_cores:
             if self.too_wide == "error":
@@ -218,17 +224,16 @@ class BatchCluster(Problem):
                     "too_wide='reject' records such jobs as rejected"
                 )
             self._record_job((job, None, None, None, 0, "rejected", 0))
-            self._emit("rejection", job)
+            self.emit("rejection", job)
             return
         if job_id in self._queued or job_id in self._running or (self._inbox and self._is_waiting(job_id)):
-            raise WorkloadError(f"job {job_id} submitted at {submission_time} s: a job of this id is in the system")
-        if self._listening:
-            self._emit("arrival", job)
+            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
+        if self.listening:
+            self.emit("arrival", job)
         if self._cycling:
             self._inbox.append(job)
         else:
-            self._queue._add(job)
-            self._queued[job_id] = job
+            self._enqueue(job)
             self._cycling = True
             self._decision.request()
 
@@ -252,41 +257,28 @@ class BatchCluster(Problem):
                 return self._refuse(action)
             self._start(job, lowest_cores(self._free, job.requested_cores))
             return True
-        if type(action) is WaitUntil:
+        if type(action) is WaitUntil and action.time > self.env.now:
             self._wait_until(action.time)
             return False
         if type(action) is Start:
             job, cores = self._queued.get(action.job_id), action.cores
-            if job is not None and not cores & ~self._free and cores.bit_count() == job.requested_cores:
+            if job is not None and self._are_free(cores, job.requested_cores):
                 self._start(job, cores)
                 return True
         return self._refuse(action)
 
+    def _are_free(self, cores: Any, count: int) -> bool:
+        """Tell whether a core set that an agent has chosen holds so many cores, all of them free."""
+        return isinstance(cores, int) and not cores & ~self._free and cores.bit_count() == count
+
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
-        raise InfeasibleAction(f"time {self.env.now}: {self._reason(action)}")
-
-    def _reason(self, action: Any) -> str:
-        """Explain why an action cannot be carried out."""
-        job_id = action.job_id if isinstance(action, Start) else action
-        try:
-            job = self._queued.get(job_id)
-            if job_id in self._running:
-                return f"job {job_id} cannot start, it is running already"
-        except TypeError:
-            job = None
-        if job is None:
-            return f"{action!r} names no queued job; answer with the id of one, or None to wait"
-        if job.requested_cores > self._num_free:
-            return f"job {job_id} cannot start, it requests {job.requested_cores} cores and {self._num_free} are free"
-        wanted = to_core_ids(action.cores).tolist() if action.cores >= 0 else action.cores
-        return f"job {job_id} cannot start on cores {wanted}: want {job.requested_cores} cores that are free"
+        raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
 
     def _wait_until(self, time: float) -> None:
-        if not time > self.env.now:
-            raise InfeasibleAction(f"time {self.env.now}: WaitUntil({time!r}) does not lie in the future")
-        if time < self._next_wake and time < math.inf:
+        """See to it that a cycle opens no later than at a time."""
+        if time < self._next_wake:
             self._next_wake = time
             at(self.env, time, Phase.ARRIVAL).callbacks.append(self._wake_up)
 
@@ -306,8 +298,8 @@ class BatchCluster(Problem):
         self._running[job_id] = execution = Execution(self, job, duration, cores)
         if self._running_rows is not None:
             self._running_rows._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
-        if self._listening:
-            self._emit("start", execution)
+        if self.listening:
+            self.emit("start", execution)
 
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
@@ -315,8 +307,8 @@ class BatchCluster(Problem):
         status = "completed" if duration == job.run_time else "killed"
         attempts = self._attempts.pop(job.job_id, 0) + 1 if self._attempts else 1
         self._record_job((job, start, start + duration, duration, execution.cores, status, attempts))
-        if self._listening:
-            self._emit("completion", execution)
+        if self.listening:
+            self.emit("completion", execution)
         if not self._cycling:
             self._open_cycle()
         if not self._running:
@@ -342,10 +334,6 @@ class BatchCluster(Problem):
                 )
         return self._running_rows
 
-    def _emit(self, event: str, subject: Any) -> None:
-        for listener in self.listeners[event]:
-            listener(self.env.now, subject)
-
     # -- outages ----------------------------------------------------------------------------------
 
     def fail_cores(self, cores: int) -> None:
@@ -364,11 +352,7 @@ class BatchCluster(Problem):
         InvalidConfiguration
             If a core does not exist.
         """
-        fresh = self._failures.add(cores)
-        for execution in [execution for execution in self._running.values() if execution.cores & fresh]:
-            self._interrupt(execution)
-        self._change_capacity("down", fresh)
-        self._emit("outage", cores)
+        self._failures.fail(cores)
 
     def repair_cores(self, cores: int) -> None:
         """Bring cores back now; the counterpart of :meth:`fail_cores`.
@@ -378,35 +362,7 @@ class BatchCluster(Problem):
         InvalidConfiguration
             If a core does not exist or is not down.
         """
-        self._change_capacity("up", self._failures.remove(cores))
-        self._emit("repair", cores)
-
-    def _change_capacity(self, event: str, cores: int) -> None:
-        self._free = self._free & ~cores if event == "down" else self._free | cores
-        self._num_free = self._free.bit_count()
-        if cores:
-            up = self.num_cores - self._failures.down.bit_count()
-            self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
-            self._open_cycle()
-
-    def _interrupt(self, execution: Execution) -> None:
-        """End an execution before its time."""
-        execution.callbacks.clear()
-        self._leave(execution)
-        job, start, now = execution.job, execution.starting_time, self.env.now
-        attempts = self._attempts.get(job.job_id, 0) + 1
-        outcome = "lost" if self.on_outage == "lose" else "requeued"
-        self.simulation.records.tables["interruptions"].append((job.job_id, start, now, execution.cores, outcome))
-        if outcome == "lost":
-            self._attempts.pop(job.job_id, None)
-            self._record_job((job, start, now, now - start, execution.cores, "lost", attempts))
-        else:
-            self._attempts[job.job_id] = attempts
-            position = int(self._queue.submission_time.searchsorted(job.submission_time, "left"))
-            self._queue._add(job, position)
-            self._queued[job.job_id] = job
-        self._emit("interruption", execution)
-        self._stop_if_done()
+        self._failures.repair(cores)
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""

@@ -99,10 +99,10 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
     edges = b"".join([(cores ^ cores << 1).to_bytes(width, "little") for cores in core_sets])
     packed = np.frombuffer(edges, dtype=np.uint8)
     occupied = np.flatnonzero(packed)  # few bytes hold the beginning or end of a range
-    byte, bit = np.divmod(np.flatnonzero(np.unpackbits(packed[occupied], bitorder="little")), 8)
-    byte = occupied[byte]
+    bits = np.flatnonzero(np.unpackbits(packed[occupied], bitorder="little"))
+    byte = occupied[bits >> 3]
     row = byte // width
-    core = (byte - row * width) * 8 + bit
+    core = (byte - row * width) * 8 + (bits & 7)
     return _join_ranges(len(core_sets), row[0::2], core[0::2], core[1::2] - 1)
 
 
@@ -112,11 +112,12 @@ def _join_ranges(num_rows: int, row: NDArray[np.int64], first: NDArray[np.int64]
 
     texts = [f"{a}-{b}" if a < b else str(a) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
     begins = np.flatnonzero(np.diff(row, prepend=-1))
-    ends = [*begins.tolist(), len(texts)][1:]
-    column: list[str | None] = [None] * num_rows
-    for index, begin, end in zip(row[begins].tolist(), begins.tolist(), ends, strict=True):
-        column[index] = texts[begin] if end - begin == 1 else " ".join(texts[begin:end])
-    return pl.Series("allocated_resources", column, dtype=pl.String)
+    lengths = np.diff(begins, append=len(texts))
+    column = np.full(num_rows, None, dtype=object)
+    column[row[begins]] = np.array(texts, dtype=object)[begins]
+    for begin, length in zip(begins[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True):
+        column[row[begin]] = " ".join(texts[begin : begin + length])
+    return pl.Series("allocated_resources", column.tolist(), dtype=pl.String)
 
 
 def parse_core_sets(column: pl.Series) -> pl.DataFrame:

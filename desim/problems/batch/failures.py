@@ -1,20 +1,26 @@
-"""Which cores are down."""
+"""Cores that fail and come back, and what becomes of the jobs on them."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.cores import to_core_ids
+
+if TYPE_CHECKING:
+    from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.execution import Execution
 
 __all__ = ["CoreFailures"]
 
 
 class CoreFailures:
-    """Counts of failures a core: a core that has failed twice must be repaired twice.
+    """The part of a cluster that takes cores down and brings them back.
 
     Parameters
     ----------
-    num_cores : int
-        Cores of the cluster.
+    cluster : BatchCluster
+        The bound cluster whose cores they are.
 
     Attributes
     ----------
@@ -22,48 +28,74 @@ class CoreFailures:
         The cores that are down, as a bit set.
     """
 
-    def __init__(self, num_cores: int) -> None:
+    def __init__(self, cluster: BatchCluster) -> None:
         self.down = 0
-        self._num_cores = num_cores
-        self._counts = [0] * num_cores
+        self._cluster = cluster
+        self._counts = [0] * cluster.num_cores
 
-    def add(self, cores: int) -> int:
-        """Let cores fail; return those that were up before.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If a core does not exist.
-        """
+    def fail(self, cores: int) -> None:
+        """Take cores down; see :meth:`BatchCluster.fail_cores`."""
+        cluster = self._cluster
         fresh = 0
         for core in self._core_ids(cores):
             self._counts[core] += 1
             if self._counts[core] == 1:
                 fresh |= 1 << core
         self.down |= fresh
-        return fresh
+        for execution in [execution for execution in cluster._running.values() if execution.cores & fresh]:
+            self._interrupt(execution)
+        self._change("down", fresh)
+        cluster.emit("outage", cores)
 
-    def remove(self, cores: int) -> int:
-        """Repair cores; return those that are up again.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If a core does not exist or is not down.
-        """
+    def repair(self, cores: int) -> None:
+        """Bring cores back; see :meth:`BatchCluster.repair_cores`."""
         core_ids = self._core_ids(cores)
         for core in core_ids:
             if not self._counts[core]:
-                raise InvalidConfiguration(f"core {core} cannot be repaired: it is not down")
+                raise InvalidConfiguration(
+                    f"core {core} cannot be repaired at time {self._cluster.env.now}: it is not down"
+                )
         fresh = 0
         for core in core_ids:
             self._counts[core] -= 1
             if not self._counts[core]:
                 fresh |= 1 << core
         self.down &= ~fresh
-        return fresh
+        self._change("up", fresh)
+        self._cluster.emit("repair", cores)
 
     def _core_ids(self, cores: int) -> list[int]:
-        if cores < 0 or cores >> self._num_cores:
-            raise InvalidConfiguration(f"core set {cores:#x} does not lie within the {self._num_cores} cores")
+        if cores < 0 or cores >> self._cluster.num_cores:
+            raise InvalidConfiguration(
+                f"core set {cores:#x} does not lie within the {self._cluster.num_cores} cores of the cluster"
+            )
         return [int(core) for core in to_core_ids(cores)]
+
+    def _change(self, event: str, cores: int) -> None:
+        cluster = self._cluster
+        cluster._free = cluster._free & ~cores if event == "down" else cluster._free | cores
+        cluster._num_free = cluster._free.bit_count()
+        if cores:
+            up = cluster.num_cores - self.down.bit_count()
+            cluster.simulation.records.tables["outages"].append((cluster.env.now, event, cores, up))
+            cluster._open_cycle()
+
+    def _interrupt(self, execution: Execution) -> None:
+        """End an execution before its time."""
+        cluster = self._cluster
+        execution.callbacks.clear()
+        cluster._leave(execution)
+        job, start, now = execution.job, execution.starting_time, cluster.env.now
+        attempts = cluster._attempts.pop(job.job_id, 0) + 1
+        lost = cluster.on_outage == "lose"
+        cluster.simulation.records.tables["interruptions"].append(
+            (job.job_id, start, now, execution.cores, "lost" if lost else "requeued")
+        )
+        if lost:
+            cluster._record_job((job, start, now, now - start, execution.cores, "lost", attempts))
+        else:
+            cluster._attempts[job.job_id] = attempts
+            position = int(cluster._queue.submission_time.searchsorted(job.submission_time, "left"))
+            cluster._enqueue(job, position)
+        cluster.emit("interruption", execution)
+        cluster._stop_if_done()

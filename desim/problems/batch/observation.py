@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.exceptions import WorkloadError
 from desim.problems.batch.cores import to_core_ids
 
 if TYPE_CHECKING:
@@ -109,13 +110,20 @@ class Queue(_Rows):
         """Requested run times in seconds, shape (L,)."""
         return self._float_views[1][self._begin : self._end]
 
+    @property
+    def head_cores(self) -> int:
+        """Requested cores of the job at the head; cheaper than the first item of the array."""
+        cores: int = self._integer_items[1][self._begin]
+        return cores
+
     def _add(self, job: Job, position: int | None = None) -> None:
         place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
-        submission_times, requested_times = self._float_items
-        job_ids[place], submission_times[place], requested_cores[place], requested_times[place], _, user_ids[place] = (
-            job
-        )
+        submitted, requested_times = self._float_items
+        try:
+            job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = job
+        except (TypeError, ValueError, OverflowError) as error:
+            raise WorkloadError(f"{job!r} holds a value that is no number of the right kind: {error}") from error
 
     def _remove(self, job_id: int) -> None:
         if self._integer_items[0][self._begin] == job_id:

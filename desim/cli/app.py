@@ -1,0 +1,135 @@
+"""Entry point of the command line: which command, and what becomes of errors.
+
+Exit status: 0 if all went well; 1 if a check or run failed or was interrupted; 2 if arguments or input
+cannot be used.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, Protocol, Union
+
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError, WorkloadError
+
+__all__ = ["main"]
+
+#: The commands: where the dataclass stands that holds the options of each.
+COMMANDS = {
+    "run": ("desim.cli.run", "Run"),
+    "compare": ("desim.cli.compare", "Compare"),
+    "validate": ("desim.cli.validate", "Validate"),
+    "plot": ("desim.cli.plot", "Plot"),
+    "convert": ("desim.cli.convert", "Convert"),
+    "list": ("desim.cli.listing", "List"),
+    "demo": ("desim.cli.demo", "Demo"),
+}
+DESCRIPTION = """Discrete-event simulation of cluster scheduling.
+
+Examples:
+  desim demo --out demo                                     policies compared, with a report
+  desim run batch --cores 256 --agent easy-fcfs --out easy  one run on a generated workload
+  desim run batch --trace KTH.swf.gz --agent sjf            one run of a log
+  desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals
+  desim plot easy --out figures                             figures of stored runs
+  desim COMMAND --help                                      more on a command
+
+Exit status: 0 all went well, 1 a check or run failed or was interrupted, 2 unusable arguments or input."""
+#: Errors of the storage, not of the arguments.
+STORAGE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+
+
+class Command(Protocol):
+    """Parsed options that can be carried out."""
+
+    def execute(self) -> int:
+        """Do it and return the exit status."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments without the name of the program; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit status. Errors that desim expects become one line on standard error.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _parse(arguments).execute()
+        sys.stdout.flush()
+        return status
+    except SystemExit as leave:  # from the parser, and from rich when a pipe is closed
+        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush fails no more
+        return 1
+    except KeyboardInterrupt:
+        return _complain("interrupted", 1)
+    except DesimError as error:
+        return _complain(f"error: {error}", _status(error))
+
+
+def _parse(arguments: list[str]) -> Command:
+    """Return the command that the arguments name, with its options; helps and complains like any parser."""
+    if arguments == ["--version"]:
+        from desim import __version__
+
+        print(f"desim {__version__}")  # noqa: T201
+        raise SystemExit(0)
+    if arguments and arguments[0] in COMMANDS:
+        name, *rest = arguments
+        return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
+    import tyro
+
+    choices = tuple(
+        Annotated[_class(name), tyro.conf.subcommand(name, description=_help_of(_class(name)).partition("\n")[0])]
+        for name in COMMANDS
+    )
+    return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
+
+
+def _options(kind: Any, program: str, description: str, arguments: list[str]) -> Command:
+    import tyro
+
+    config = (
+        tyro.conf.OmitArgPrefixes,
+        tyro.conf.OmitSubcommandPrefixes,
+        tyro.conf.FlagCreatePairsOff,
+        tyro.conf.DisallowNone,
+    )
+    command: Command = tyro.cli(kind, prog=program, description=description, args=arguments, config=config)
+    return command
+
+
+def _class(name: str) -> type[Command]:
+    module, attribute = COMMANDS[name]
+    found: type[Command] = getattr(import_module(module), attribute)
+    return found
+
+
+def _help_of(command: type[Command]) -> str:
+    """Return the docstring of a command as plain text."""
+    return (inspect.getdoc(command) or "").replace("::\n\n", ":\n")
+
+
+def _status(error: DesimError) -> int:
+    """Tell what cannot be used from what went wrong."""
+    if isinstance(error, RecordError):
+        cause = error.__cause__
+        return 1 if isinstance(cause, OSError) and cause.errno in STORAGE_ERRORS else 2
+    return 2 if isinstance(error, InvalidConfiguration | WorkloadError) else 1
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"desim: {' '.join(text.split())}", file=sys.stderr)  # noqa: T201
+    return status

@@ -1,0 +1,44 @@
+"""``desim list``: problems, agents and workloads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from desim.cli import plugins
+from desim.cli.options import JsonFlag
+from desim.cli.output import print_json, print_table
+
+__all__ = ["List"]
+
+PROBLEMS = {"batch": "A queue of rigid parallel jobs in front of identical cores."}
+
+
+@dataclass(frozen=True)
+class List:
+    """List problems, agents and workloads.
+
+    Examples::
+
+        desim list
+        desim list --json
+    """
+
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Print them all."""
+        names = plugins.problems()
+        agents = {name: plugins.describe_agents(name) for name in names}
+        workloads = {name: plugins.describe_workloads(name) for name in names}
+        if self.as_json:
+            print_json(
+                {"problems": {name: PROBLEMS.get(name, "") for name in names}}
+                | {"agents": agents, "workloads": workloads}
+            )
+            return 0
+        print_table(["problem", "what it is"], [[name, PROBLEMS.get(name, "")] for name in names], words=(1,))
+        for name in names:
+            print_table([f"agent for {name}", "what it does"], list(map(list, agents[name].items())), words=(1,))
+            print_table([f"workload for {name}", "what it is"], list(map(list, workloads[name].items())), words=(1,))
+        return 0

@@ -1,0 +1,131 @@
+"""What commands print: tables and JSON on standard output; progress and remarks on standard error."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, is_dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["Text", "plain", "print_json", "print_table", "print_text", "progress", "remark"]
+
+#: Text that is not for a terminal is never wrapped or cut.
+ENDLESS = 100_000
+
+
+class Text(NamedTuple):
+    """A cell of a table with emphasis, which plain files do not show."""
+
+    text: str
+    style: str = "bold"
+
+
+def print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str | Text]], *, words: Sequence[int] = (), title: str = ""
+) -> None:
+    """Print a table whose first column holds names.
+
+    Parameters
+    ----------
+    heads : sequence of str
+        Heads of the columns.
+    rows : sequence of sequences
+        Cells, as text.
+    words : sequence of int
+        Columns, besides the first, that hold words, which stand on the left; numbers stand on the right.
+    title : str
+        What stands above.
+    """
+    import rich.table
+    from rich import box
+    from rich.text import Text as RichText
+
+    table = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for number, head in enumerate(heads):
+        left = number == 0 or number in words
+        table.add_column(RichText(head), justify="left" if left else "right", overflow="fold", vertical="bottom")
+    for row in rows:
+        table.add_row(*(RichText(*cell) if isinstance(cell, Text) else RichText(cell) for cell in row))
+    console = _console(sys.stdout)
+    if title:
+        console.print(RichText(title, "bold"), soft_wrap=True)
+    console.print(table)
+    console.print()
+
+
+def print_text(text: str, style: str = "") -> None:
+    """Print a line or paragraph as it is."""
+    from rich.text import Text as RichText
+
+    _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
+
+
+def remark(text: str) -> None:
+    """Tell something that is not part of the result."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def print_json(document: Any) -> None:
+    """Print a document as JSON, and nothing else."""
+    print(json.dumps(plain(document), indent=2, allow_nan=False))  # noqa: T201
+
+
+def plain(value: Any) -> Any:
+    """Return a value made of what JSON knows; numbers that are not finite become None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+@contextmanager
+def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None] | None]:
+    """Show a bar on the terminal while the block runs.
+
+    Parameters
+    ----------
+    title : str
+        What is going on.
+    total : int or None
+        How many steps there are, if known.
+    unit : str
+        What a step is, in the plural.
+
+    Yields
+    ------
+    callable or None
+        To be called with the number of steps done; None if standard error is no terminal.
+    """
+    console = _console(sys.stderr)
+    if not console.is_terminal:
+        yield None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    count = f"{{task.completed:,.0f}}{f' / {total:,}' if total else ''} {unit}"
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(count), TimeElapsedColumn())
+    left = (TimeRemainingColumn(),) if total else ()
+    with Progress(*columns, *left, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _console(file: Any) -> Console:
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = ENDLESS
+    return console

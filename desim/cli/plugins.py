@@ -1,0 +1,137 @@
+"""Agents and workloads by name, found through entry points: desim itself imports neither.
+
+An entry point of the group ``desim.agents`` is called like the problem and leads to a module with the functions
+``create(name)`` and ``descriptions()``; one of the group ``desim.workloads`` leads to a module with
+``load(source, ...)``, ``read(path)``, ``write(path, jobs, ...)`` and ``descriptions()``. Any installed package may
+add to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Protocol
+
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration, MissingDependency
+
+__all__ = [
+    "RepairReport",
+    "Workload",
+    "create_agent",
+    "describe_agents",
+    "describe_workloads",
+    "packages",
+    "problems",
+    "workload_provider",
+]
+
+AGENTS, WORKLOADS = "desim.agents", "desim.workloads"
+
+
+class RepairReport(Protocol):
+    """What a reader dropped, changed or noticed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: ``rows``, ``jobs``, ``dropped``, and ``reasons`` with ``action`` and ``count``."""
+
+
+class Workload(Protocol):
+    """Jobs and what is known of them."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def jobs(self) -> Iterable[Any]:
+        """The jobs; every iteration gives the same."""
+
+    @property
+    def num_cores(self) -> int | None:
+        """Cores of the machine, if known."""
+
+    @property
+    def num_jobs(self) -> int | None:
+        """Number of jobs, if known."""
+
+    @property
+    def report(self) -> RepairReport | None:
+        """What was repaired, if anything was read."""
+
+
+def problems() -> list[str]:
+    """Return the names of the problems for which there are agents."""
+    return sorted({point.name for point in _points(AGENTS)})
+
+
+def create_agent(problem: str, name: str) -> Agent:
+    """Return a new agent.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    name : str
+        One that :func:`describe_agents` lists.
+
+    Returns
+    -------
+    Agent
+        From the first package that knows the name.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If none does; the message lists the possible names.
+    MissingDependency
+        If no package offers agents for the problem, or one cannot be imported.
+    """
+    refusals = []
+    for provider in _providers(AGENTS, problem):
+        try:
+            agent: Agent = provider.create(name)
+        except InvalidConfiguration as error:
+            refusals.append(str(error))
+        else:
+            return agent
+    raise InvalidConfiguration("; ".join(refusals))
+
+
+def describe_agents(problem: str) -> dict[str, str]:
+    """Return the names of agents, or patterns of names, with a line on each."""
+    return {name: text for provider in _providers(AGENTS, problem) for name, text in provider.descriptions().items()}
+
+
+def describe_workloads(problem: str) -> dict[str, str]:
+    """Return the sources of workloads, or patterns of files, with a line on each."""
+    return {name: text for provider in _providers(WORKLOADS, problem) for name, text in provider.descriptions().items()}
+
+
+def workload_provider(problem: str, source: str = "") -> Any:
+    """Return the module that knows a source of workloads, by default the first."""
+    providers = _providers(WORKLOADS, problem)
+    return next((provider for provider in providers if source in provider.descriptions()), providers[0])
+
+
+def packages() -> list[str]:
+    """Return the names of the packages that agents and workloads come from."""
+    return sorted({point.module.partition(".")[0] for group in (AGENTS, WORKLOADS) for point in _points(group)})
+
+
+def _points(group: str) -> list[EntryPoint]:
+    """Return the entry points, one for each module, in an order that does not depend on the installation."""
+    return sorted({(point.name, point.value): point for point in entry_points(group=group)}.values())
+
+
+def _providers(group: str, problem: str) -> list[Any]:
+    points = [point for point in _points(group) if point.name == problem]
+    if not points:
+        raise MissingDependency(f"no installed package has an entry point {problem!r} in the group {group}")
+    modules = []
+    for point in points:
+        try:
+            modules.append(point.load())
+        except (ImportError, AttributeError) as error:
+            raise MissingDependency(f"entry point {point.value} of {group}: {error}") from error
+    return modules

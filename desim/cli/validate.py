@@ -1,0 +1,68 @@
+"""``desim validate``: an independent check of a stored run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from desim.cli.options import JsonFlag, WorkloadOptions
+from desim.cli.output import print_json, print_text
+from desim.cli.scenario import load_workload, validation_document
+from desim.exceptions import InvalidConfiguration
+from desim.result import Result
+
+__all__ = ["Validate"]
+
+
+@dataclass(frozen=True)
+class Validate:
+    """Check the records of a run by rules that share no code with the simulator.
+
+    Examples::
+
+        desim validate easy
+        desim validate sjf --trace KTH-SP2-1996-2.swf.gz
+        desim validate easy --trace lublin --jobs 5000 --load 0.9
+
+    With the workload that was simulated, the check covers that no job was lost, invented or changed.
+    Exit status 1 tells that a rule is broken.
+    """
+
+    directory: Annotated[Positional[Path], arg(metavar="DIR")]
+    """The result."""
+    trace: Annotated[str | None, arg(metavar="FILE|lublin", help_behavior_hint="(default: not compared)")] = None
+    """The workload that was simulated, with the next three options as they were for the run."""
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
+    """How many jobs were generated, or the most that were read."""
+    seed: Annotated[int, arg(metavar="N")] = 0
+    """Seed of a generated workload."""
+    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as it is)")] = None
+    """The offered load that was asked for."""
+    overestimate: Annotated[float, arg(metavar="X")] = 1.0
+    """The largest overestimate of run times that was asked for."""
+    stop_after: Annotated[int, arg(metavar="N")] = 20
+    """How many violations of each rule to describe."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Check; 1 if a rule is broken."""
+        from desim.validation import validate
+
+        result = Result.load(self.directory)
+        if "problem" not in result.info:
+            raise InvalidConfiguration(f"{self.directory} has no end: its run is still going on, or broke off")
+        jobs = None
+        if self.trace is not None:
+            cores = result.info["num_cores"]
+            options = WorkloadOptions(self.trace, cores, self.jobs, self.seed, self.load, self.overestimate)
+            jobs = load_workload(result.info["problem"], options).jobs
+        report = validate(result, jobs, stop_after=self.stop_after)
+        if self.as_json:
+            print_json({"records": self.directory, **validation_document(report)})
+        else:
+            print_text(str(report), "" if report.ok else "bold red")
+        return 0 if report.ok else 1

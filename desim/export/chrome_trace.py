@@ -1,0 +1,196 @@
+"""A batch run as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+
+One track a core id: a job is a slice on the track of the first core of each range of neighbouring cores that it
+holds, so that slices of a track never overlap. Above them run curves of the queued jobs, the busy cores and, if
+cores failed, the cores that are up. A simulated second is a second of the trace.
+
+Format: "Trace Event Format", complete events (``X``), counters (``C``) and metadata (``M``), times in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import parse_core_sets
+from desim.records import write_atomically
+from desim.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["to_chrome_trace"]
+
+Floats = NDArray[np.float64]
+
+#: Points of a curve; of longer ones, values at times of equal distance are kept.
+MOST_POINTS = 20_000
+
+
+def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices: int = 300_000) -> Path:
+    """Write a run as a file of trace events.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    path : path
+        The JSON file, replaced only when the new one is complete.
+    max_slices : int
+        Bound on the size of the file, which is about 200 bytes a slice. If there are more ranges of cores than
+        this, a job has one slice, for its first range; if there are more executions still, those of the most
+        core-seconds are kept. ``otherData`` in the file says how many were left out.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``max_slices`` is below 1.
+    RecordError
+        If the records cannot be read or the file cannot be written.
+    """
+    if max_slices < 1:
+        raise InvalidConfiguration(f"max_slices is {max_slices!r}, want at least 1")
+    table = _executions(result)
+    slices, omitted = _slices(table, max_slices)
+    curves = _curves(result, table)
+    other = {key: value for key, value in result.info.items() if isinstance(value, str | int | float)}
+    other |= {"executions": len(table), "executions_left_out": omitted}
+
+    def write(draft: Path) -> None:
+        with draft.open("w", encoding="utf-8") as file:
+            file.write('{"displayTimeUnit": "ms",\n"otherData": ' + json.dumps(other) + ',\n"traceEvents": [\n')
+            for number, event in enumerate(_events(result, slices, curves)):
+                file.write((",\n" if number else "") + json.dumps(event, separators=(",", ":")))
+            file.write("\n]}\n")
+
+    target = Path(path)
+    write_atomically(target, write)
+    return target
+
+
+def _end(result: Result, jobs: pl.DataFrame) -> float:
+    """Return when the run ended; of one that crashed, the last time in its records."""
+    known = result.info.get("end_time")
+    times = [jobs[name].max() for name in ("submission_time", "starting_time", "finish_time")]
+    return float(known) if known is not None else max((float(time) for time in times if time is not None), default=0.0)  # type: ignore[arg-type]
+
+
+def _executions(result: Result) -> pl.DataFrame:
+    """Return all executions, cut ones included, with the fields of their jobs."""
+    import polars as pl
+
+    names = (
+        "job_id",
+        "submission_time",
+        "requested_number_of_resources",
+        "requested_time",
+        "starting_time",
+        "finish_time",
+        "allocated_resources",
+        "status",
+        "user_id",
+    )
+    jobs = result.scan("jobs").select(names).with_columns(pl.col("status").cast(pl.String)).collect()
+    end = _end(result, jobs)
+    final = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(pl.col("finish_time").fill_null(end))
+    cut = result.scan("interruptions").filter(pl.col("outcome") == "requeued").collect()
+    if not len(cut):
+        return final
+    known = jobs.drop("starting_time", "finish_time", "allocated_resources", "status").unique("job_id", keep="last")
+    extra = cut.drop("outcome").with_columns(status=pl.lit("cut by an outage")).join(known, on="job_id")
+    return pl.concat([final, extra.select(final.columns)])
+
+
+def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:
+    """Return the slices with their tracks, by start, and how many executions have none."""
+    import polars as pl
+
+    omitted = max(len(table) - most, 0)
+    if omitted:
+        length = pl.col("finish_time") - pl.col("starting_time")
+        table = table.top_k(most, by=length * pl.col("requested_number_of_resources"))
+    ranges = parse_core_sets(table["allocated_resources"])
+    if len(ranges) > most:
+        ranges = ranges.unique("row", keep="first", maintain_order=True)
+    slices = pl.concat([table[ranges["row"]], ranges.select("first", "last")], how="horizontal")
+    return slices.sort("starting_time", "first"), omitted
+
+
+def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floats]]:
+    """Return times and values of the curves."""
+    import polars as pl
+
+    jobs = result.scan("jobs").filter(pl.col("status") != "rejected").select("submission_time").collect()
+    starts, ends = table["starting_time"].to_numpy(), table["finish_time"].to_numpy()
+    cores = table["requested_number_of_resources"].to_numpy()
+    requeued = ends[table["status"].to_numpy() == "cut by an outage"]
+    joins = np.concatenate((jobs["submission_time"].to_numpy(), requeued))
+    queued = (np.concatenate((joins, starts)), np.repeat([1, -1], [len(joins), len(starts)]))
+    busy = (np.concatenate((starts, ends)), np.concatenate((cores, -cores)))
+    curves = {"queued jobs": _thinned(*_steps(*queued)), "busy cores": _thinned(*_steps(*busy))}
+    outages = result.scan("outages").select("time", "cores_up").collect()
+    if len(outages):
+        times, up = outages["time"].to_numpy(), outages["cores_up"].to_numpy()
+        full = float(result.info.get("num_cores", up.max()))
+        curves["cores up"] = _thinned(np.append(0.0, times), np.append(full, up.astype(np.float64)))
+    return curves
+
+
+def _steps(times: Floats, changes: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return a step function: its times, each once, and its values from then on."""
+    moments, place = np.unique(times, return_inverse=True)
+    return moments, np.cumsum(np.bincount(place, weights=changes, minlength=len(moments)))
+
+
+def _thinned(times: Floats, values: Floats) -> tuple[Floats, Floats]:
+    if len(times) <= MOST_POINTS:
+        return times, values
+    wanted = np.linspace(times[0], times[-1], MOST_POINTS)
+    return wanted, values[np.searchsorted(times, wanted, "right") - 1]
+
+
+def _events(result: Result, slices: pl.DataFrame, curves: dict[str, tuple[Floats, Floats]]) -> Iterator[dict[str, Any]]:
+    label = ", ".join(str(result.info[key]) for key in ("problem", "agent") if key in result.info)
+    yield {"ph": "M", "pid": 1, "tid": 0, "name": "process_name", "args": {"name": label or "desim"}}
+    for core in sorted(set(slices["first"].to_list())):
+        yield {"ph": "M", "pid": 1, "tid": core + 1, "name": "thread_name", "args": {"name": f"core {core}"}}
+        yield {"ph": "M", "pid": 1, "tid": core + 1, "name": "thread_sort_index", "args": {"sort_index": core}}
+    for name, (times, values) in curves.items():
+        for time, value in zip(times.tolist(), values.tolist(), strict=True):
+            yield {"ph": "C", "pid": 1, "ts": _microseconds(time), "name": name, "args": {name: value}}
+    for row in slices.iter_rows(named=True):
+        begin, end = _microseconds(row["starting_time"]), _microseconds(row["finish_time"])
+        yield {
+            "ph": "X",
+            "pid": 1,
+            "tid": row["first"] + 1,  # some viewers give thread 0 a meaning of its own
+            "ts": begin,
+            "dur": end - begin,
+            "name": f"job {row['job_id']}",
+            "cat": row["status"],
+            "args": {
+                "cores": row["allocated_resources"],
+                "requested_cores": row["requested_number_of_resources"],
+                "requested_time": row["requested_time"],
+                "submission_time": row["submission_time"],
+                "waiting_time": row["starting_time"] - row["submission_time"],
+                "user": row["user_id"],
+            },
+        }
+
+
+def _microseconds(seconds: float) -> int:
+    """Round, so that a slice that ends when another begins still does."""
+    return round(seconds * 1e6)

@@ -1,0 +1,81 @@
+"""Configuration of the documentation; ``make docs`` builds it without a network."""
+
+from __future__ import annotations
+
+import collections
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from _extensions import mathml, tables
+
+import desim
+
+project = "desim"
+author = "The desim developers"
+copyright = "The desim developers"
+version = release = desim.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.doctest",
+    "sphinx_gallery.gen_gallery",
+    "numpydoc",
+]
+exclude_patterns = ["_build", "examples"]
+default_role = "py:obj"
+nitpicky = False
+toc_object_entries = False
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+maximum_signature_line_length = 88
+
+# -- reference ------------------------------------------------------------------------------------
+autodoc_typehints = "none"  # the docstrings say the types, with shapes and units
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autosummary_generate = False
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+numpydoc_use_plots = False
+
+# -- examples -------------------------------------------------------------------------------------
+doctest_global_setup = "import os, tempfile; os.chdir(tempfile.mkdtemp())"
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"plot_",
+    "image_scrapers": ("_extensions.figures.scraper",),
+    "reset_modules": (),
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 1e6,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+}
+
+# -- pages ----------------------------------------------------------------------------------------
+html_theme = "furo"
+html_title = f"desim {release}"
+html_static_path = ["_static"]
+html_css_files = ["desim.css"]
+html_show_sphinx = False
+html_copy_source = False
+html_show_sourcelink = False
+html_math_renderer = "mathml"
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+
+def skip_fields(app, what, name, obj, skip, options):
+    """Leave out the fields of named tuples, which the docstring of the class describes."""
+    return True if isinstance(obj, collections._tuplegetter) else None
+
+
+def setup(app):
+    """Register what is not an extension of its own."""
+    mathml.setup(app)
+    tables.setup(app)
+    app.connect("autodoc-skip-member", skip_fields)

@@ -1,0 +1,213 @@
+"""Reports: complete, self-contained, honest about jobs that have not finished."""
+
+from __future__ import annotations
+
+import base64
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+from batch_pictures import outage, run, some_jobs
+
+import desim
+from desim import InvalidConfiguration, RecordError, Result
+from desim.plotting import report
+
+JOBS = some_jobs(12, 4)
+VOID = {"meta", "img", "br", "link"}
+
+
+class Page(HTMLParser):
+    """Reads a page, and fails on tags that are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append(("/".join(self.open[-2:]), data.strip()))
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def text(self) -> str:
+        return " ".join(text for where, text in self.texts if "style" not in where)
+
+
+@pytest.fixture(scope="module")
+def two():
+    """Two complete runs."""
+    return {"plain": run(JOBS, 4), "with an outage": run(JOBS, 4, outage(100.0, 200.0, [0]))}
+
+
+@pytest.fixture(scope="module")
+def page(two, tmp_path_factory):
+    """Their report."""
+    path = report(two, tmp_path_factory.mktemp("report") / "two.html", title="Two runs", notes=["First.", "Second."])
+    return Page(path.read_text(encoding="utf-8"))
+
+
+def test_the_page_has_title_notes_and_version(page):
+    assert [text for where, text in page.texts if where.endswith("/title")] == ["Two runs"]
+    assert ("main/h1", "Two runs") in page.texts
+    assert ("main/p", "First.") in page.texts and ("main/p", "Second.") in page.texts
+    assert ("body/footer", f"Made with desim {desim.__version__}.") in page.texts
+    headings = [text for where, text in page.texts if where.endswith("/h2")]
+    assert headings == ["Runs", "Workload", "Metrics", "Figures"]
+
+
+def test_nothing_is_loaded_from_elsewhere(page):
+    assert not {tag for tag, _ in page.tags} & {"script", "link", "iframe", "object", "base"}
+    for _, attributes in page.tags:
+        for name, value in attributes.items():
+            assert name not in ("href", "srcset", "onload") and "http" not in (value or "")[:200]
+            if name == "src":
+                assert value.startswith("data:image/")
+    style = next(text for where, text in page.texts if where.endswith("style"))
+    assert "url(" not in style and "@import" not in style
+
+
+def test_pictures_are_whole_and_described(page):
+    pictures = page.of("img")
+    assert len(pictures) == 5 == len(page.of("figure")) == len(page.of("figcaption"))
+    for picture in pictures:
+        kind, data = re.fullmatch(r"data:image/(svg\+xml|png);base64,(.*)", picture["src"]).groups()
+        content = base64.b64decode(data, validate=True)
+        if kind == "png":
+            assert content.startswith(b"\x89PNG") and b"IEND" in content[-12:]
+        else:
+            assert ElementTree.fromstring(content).tag.endswith("svg")
+        assert len(picture["alt"]) > 40 and "plain, with an outage" in picture["alt"]
+
+
+def test_tables_have_heads_and_numbers_on_the_right(page):
+    assert len(page.of("table")) == len(page.of("caption")) >= 4
+    assert all(head.get("scope") in ("col", "row") for head in page.of("th"))
+    assert sum(cell.get("class") == "number" for cell in page.of("td")) > 40
+    text = page.text()
+    for words in ("end (min)", "waiting time, mean (s)", "completed (jobs)", "kill_at_request = True", "offered load"):
+        assert words in text
+
+
+def bold(page: Page) -> list[str]:
+    return [text for where, text in page.texts if where.endswith("/strong")]
+
+
+def test_the_best_values_are_bold(tmp_path, two):
+    metrics = {
+        "plain": {"waiting_time_mean": 11.0, "utilization": 0.25, "users": 3.0},
+        "with an outage": {"waiting_time_mean": 13.0, "utilization": 0.5, "users": 4.0},
+    }
+    page = Page(report(two, tmp_path / "r.html", metrics=metrics).read_text())
+    assert sorted(set(bold(page))) == ["0.5000", "11"]
+    assert "Every job that was not rejected had finished" in page.text()
+
+
+def test_runs_that_left_jobs_behind_are_marked(tmp_path):
+    runs = {"whole": run(JOBS, 4), "stopped": run(JOBS, 4, until=200.0)}
+    page = Page(report(runs, tmp_path / "r.html").read_text())
+    counts = runs["stopped"].jobs["status"].value_counts()
+    left = dict(counts.iter_rows())
+    assert f"stopped: {left['queued']} queued, {left['running']} running" in page.text()
+    mean = runs["stopped"].metrics()["waiting_time_mean"]
+    assert mean < runs["whole"].metrics()["waiting_time_mean"]
+    marked = [text for _, text in page.texts if text.endswith("†")]
+    assert marked and not [text for text in bold(page) if text.endswith("†")]
+    assert "Waiting times are those of the jobs that had started" in page.text()
+
+
+def test_given_metrics_are_not_vouched_for(tmp_path):
+    stopped = {"stopped": run(JOBS, 4, until=200.0)}
+    page = Page(report(stopped, tmp_path / "r.html", metrics={"stopped": {"waiting_time_mean": 1.0}}).read_text())
+    assert "is for their source to say" in page.text()
+    assert "Waiting times are those of the jobs that had started" not in page.text()
+
+
+def test_names_are_escaped(tmp_path):
+    name = "<script>alert('\"&')</script>"
+    page = Page(report({name: run(JOBS, 4)}, tmp_path / "r.html", title=name, notes=name).read_text())
+    assert not page.of("script")
+    assert page.text().count(name) >= 4
+    assert all(name in picture["alt"] for picture in page.of("img"))
+
+
+def test_the_same_runs_make_the_same_file(tmp_path, two):
+    first, second = report(two, tmp_path / "1.html"), report(two, tmp_path / "2.html")
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_an_earlier_report_is_replaced_and_nothing_else_is_left(tmp_path, two):
+    target = tmp_path / "r.html"
+    target.write_text("old")
+    assert report({"plain": two["plain"]}, target) == target
+    assert [path.name for path in tmp_path.iterdir()] == ["r.html"] and "Simulation report" in target.read_text()
+
+
+def test_a_file_that_cannot_be_written(tmp_path, two):
+    with pytest.raises(RecordError, match="missing"):
+        report({"plain": two["plain"]}, tmp_path / "missing" / "r.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_run_needs_no_comparison(tmp_path, two):
+    page = Page(report({"plain": two["plain"]}, tmp_path / "r.html").read_text())
+    assert len(page.of("img")) == 4 and not bold(page)
+
+
+def test_an_empty_run(tmp_path):
+    page = Page(report({"nothing": run([], 2)}, tmp_path / "r.html").read_text())
+    assert len(page.of("img")) == 4 and "n/a" in page.text()
+
+
+def test_a_run_that_crashed(tmp_path, two):
+    crashed = Result({name: two["plain"].scan(name) for name in two["plain"].table_names}, {"status": "running"})
+    page = Page(report({"plain": two["plain"], "crashed": crashed}, tmp_path / "r.html").read_text())
+    assert "crashed has no metrics" in page.text()
+    assert ("td/span", "running") in page.texts and any(tag.get("class") == "warn" for tag in page.of("span"))
+
+
+def test_settings_in_which_runs_differ(tmp_path):
+    runs = {"a": run(JOBS, 4), "b": run(JOBS, 5, on_outage="lose")}
+    page = Page(report(runs, tmp_path / "r.html").read_text())
+    assert "Settings in which the runs differ" in page.text()
+    assert ("tr/td", "requeue") in page.texts and ("tr/td", "lose") in page.texts
+
+
+def test_metrics_of_other_runs(tmp_path, two):
+    with pytest.raises(InvalidConfiguration, match="metrics"):
+        report(two, tmp_path / "r.html", metrics={"plain": {}})
+    with pytest.raises(InvalidConfiguration, match="empty"):
+        report({}, tmp_path / "r.html")
+
+
+def test_nothing_is_loaded_before_it_is_needed():
+    code = (
+        "import sys, desim, desim.plotting\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "from desim import simulate\n"
+        "from desim.plotting import gantt, utilization\n"
+        "from desim.problems.batch import BatchCluster, Job\n"
+        "class Nobody:\n"
+        "    act = None\n"
+        "result = simulate(BatchCluster([], 1), Nobody())\n"
+        "gantt(result).figure, utilization(result).figure\n"
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
