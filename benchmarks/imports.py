@@ -20,7 +20,10 @@ def main() -> None:
         ["statement", "s", "above 'pass'"],
         [[statement, f"{s:.3f}", f"{s - seconds[0]:.3f}"] for statement, s in zip(STATEMENTS, seconds, strict=True)],
     )
-    check = "import sys, desim, agents.batch; print('torch' in sys.modules, 'polars' in sys.modules, 'matplotlib' in sys.modules)"
+    check = (
+        "import sys, desim, agents.batch; "
+        "print(*(name in sys.modules for name in ('torch', 'polars', 'matplotlib')))"
+    )
     loaded = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
     print(f"  loaded after import desim, agents.batch (torch, polars, matplotlib): {loaded.strip()}")
 

@@ -260,7 +260,7 @@ class Simulation:
         return Result(self.records.close(info), info)
 
 
-class _HorizonReached(Exception):  # noqa: N818  # control flow inside advance(), never seen outside
+class _HorizonReached(Exception):  # control flow inside advance(), never seen outside
     """The clock has reached ``until``."""
 
 

@@ -82,10 +82,7 @@ class Table:
 
         if self._rows or not self._parts:
             self._flush()
-        if self._directory is None:
-            table = pl.concat(self._frames).lazy()
-        else:
-            table = scan_parts(self._directory)
+        table = pl.concat(self._frames).lazy() if self._directory is None else scan_parts(self._directory)
         return table.sort(self._schema.sort_by, maintain_order=True)
 
 
@@ -185,7 +182,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.name}.partial")
     try:
         write(temporary)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise RecordError(f"cannot write {path}: {error.strerror or error}") from error

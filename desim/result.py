@@ -97,7 +97,7 @@ class Result:
         write_info(temporary, self.info, {name: [] for name in self._tables})
         if target.exists():
             target.rmdir()
-        os.replace(temporary, target)
+        temporary.replace(target)
         return target
 
     @classmethod

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
-from operator import and_
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,15 +74,3 @@ class CoreProfile(AvailabilityProfile):
             if common.bit_count() >= cores:
                 return Slot(times[position], end, cores, lowest_cores(common, cores))
         return None
-
-    def _least_from_now(self) -> NDArray[np.int64]:
-        return np.array([common.bit_count() for common in accumulate(self._sets, and_)])
-
-    def slot_now(self, cores: int, duration: float) -> Slot:
-        """Return the lowest cores that stay free from the beginning of the profile on."""
-        start = float(self.times[0])
-        last = int(self._last_points(np.array([duration]))[0])
-        common = self._sets[0]
-        for core_set in self._sets[1 : last + 1]:
-            common &= core_set
-        return Slot(start, start + duration, cores, lowest_cores(common, cores))

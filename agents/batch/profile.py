@@ -188,41 +188,9 @@ class AvailabilityProfile:
                 return None
         return Slot(float(start), float(start) + duration, cores, 0)
 
-    def fits_now(self, cores: NDArray[np.int64], durations: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell for each of n jobs whether it could start at the beginning of the profile.
-
-        Parameters
-        ----------
-        cores : array of int, shape (n,)
-            Cores wanted.
-        durations : array of float, shape (n,)
-            For how long, in seconds.
-
-        Returns
-        -------
-        array of bool, shape (n,)
-            Each job by itself.
-        """
-        return np.asarray(cores <= self._least_from_now()[self._last_points(durations)])
-
-    def _last_points(self, durations: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the last point that a job which starts now would still see."""
-        times = self.times
-        return np.maximum(times.searchsorted(times[0] + durations), 1) - 1
-
-    def _least_from_now(self) -> NDArray[np.int64]:
-        """Return how many cores stay free from now up to and including each point."""
-        least: NDArray[np.int64] = np.minimum.accumulate(self.free)
-        return least
-
     def free_at(self, time: float) -> int:
         """Return how many cores are free at a time, in seconds, not before the profile begins."""
         return int(self.free[self.times.searchsorted(time, "right") - 1])
-
-    def slot_now(self, cores: int, duration: float) -> Slot:
-        """Return the slot at the beginning of the profile, where :meth:`fits_now` says that it fits."""
-        start = float(self.times[0])
-        return Slot(start, start + duration, cores, 0)
 
     def take(self, slot: Slot) -> None:
         """Occupy a slot."""

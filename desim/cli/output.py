@@ -53,11 +53,13 @@ def print_table(
         table.add_column(RichText(head), justify="left" if left else "right", overflow="fold", vertical="bottom")
     for row in rows:
         table.add_row(*(RichText(*cell) if isinstance(cell, Text) else RichText(cell) for cell in row))
-    console = _console(sys.stdout)
     if title:
-        console.print(RichText(title, "bold"), soft_wrap=True)
-    console.print(table)
-    console.print()
+        print_text(title, "bold")
+    console = _console(sys.stdout)
+    with console.capture() as written:
+        console.print(table)
+    lines = written.get().splitlines()
+    print("\n".join(lines if console.is_terminal else [line.rstrip() for line in lines]) + "\n")  # noqa: T201
 
 
 def print_text(text: str, style: str = "") -> None:

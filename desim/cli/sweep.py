@@ -12,7 +12,7 @@ from typing import Any
 from desim.cli.options import MetricOptions
 from desim.cli.scenario import Scenario, measure, replay, shared_workload, validation_document
 from desim.cli.store import RunStore
-from desim.exceptions import DesimError
+from desim.exceptions import DesimError, RecordError
 from desim.result import Result
 
 __all__ = ["RunSummary", "SweepInterrupted", "sweep"]
@@ -152,4 +152,5 @@ def _naming(scenario: Scenario) -> Iterator[None]:
     try:
         yield
     except DesimError as error:
-        raise type(error)(f"{scenario.agent}, seed {scenario.seed}: {error}") from error
+        kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
+        raise kind(f"{scenario.agent}, seed {scenario.seed}: {error}") from error

@@ -1,0 +1,1 @@
+"""The systems that desim simulates, one module each."""

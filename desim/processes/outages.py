@@ -66,7 +66,6 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
     callable
         To be passed in ``BatchCluster(..., processes=[...])``.
     """
-
     planned = tuple(outages)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:

@@ -7,11 +7,11 @@ from random import Random
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from reference import Conservative, Easy, Placed, Scheduler, Simple, Strict, run_reference
 
 from agents.batch import create
 from desim import simulate
 from desim.problems.batch import BatchCluster, Job
-from reference import Conservative, Easy, Placed, Scheduler, Simple, Strict, run_reference
 
 __all__ = ["KINDS", "Scenario", "difference", "random_scenario", "scenarios", "simulated"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from scenarios import KINDS, Scenario, random_scenario
 
 from agents.batch import PRIORITIES, create
 from desim import simulate
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import Outage, planned_outages
-from scenarios import KINDS, Scenario, random_scenario
 
 AGENTS = (*PRIORITIES, *(f"{kind}-{order}" for kind in KINDS[1:] for order in ("fcfs", "f3", "unicep")))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from reference import Conservative, Easy, Scheduler, Simple, Strict, run_reference
 
 from desim.problems.batch import Job
-from reference import Conservative, Easy, Scheduler, Simple, Strict, run_reference
 
 # Four cores. Job 1 leaves two cores free until 10; job 2 needs three of them, at 10 by the requests.
 BLOCKED = [

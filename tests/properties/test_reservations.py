@@ -6,10 +6,10 @@ from random import Random
 from typing import Any
 
 import pytest
-
-from agents.batch import ConservativeBackfilling
 from reference import Conservative, run_reference
 from scenarios import random_scenario, simulated
+
+from agents.batch import ConservativeBackfilling
 
 
 class Watched:

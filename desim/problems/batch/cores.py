@@ -94,7 +94,6 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
     polars.Series
         Strings, n of them.
     """
-
     width = num_cores // 8 + 1
     edges = b"".join([(cores ^ cores << 1).to_bytes(width, "little") for cores in core_sets])
     packed = np.frombuffer(edges, dtype=np.uint8)

@@ -1,0 +1,86 @@
+"""``desim convert``: workloads and results in other formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from desim.cli import plugins
+from desim.cli.output import print_text, remark
+from desim.cli.run import print_repairs
+from desim.cli.targets import check_new_file
+from desim.exceptions import InvalidConfiguration
+from desim.result import Result
+
+__all__ = ["Convert"]
+
+Format = Literal["csv", "batsim-csv", "chrome-trace"]
+SUFFIXES: dict[str, str] = {"csv": ".csv", "batsim-csv": ".csv", "chrome-trace": ".json"}
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Convert a workload, or the records of a run.
+
+    Examples::
+
+        desim convert KTH.swf.gz kth.json
+        desim convert kth.json kth.parquet
+        desim convert easy easy.csv
+        desim convert easy jobs.csv --to batsim-csv
+        desim convert easy easy.json --to chrome-trace
+
+    Workloads: .swf, .swf.gz (Standard Workload Format), .json, .json.gz (Batsim), .parquet (job table).
+    Results: .csv (the job table), Batsim's job table for evalys, or trace events for ui.perfetto.dev.
+    """
+
+    source: Annotated[Positional[Path], arg(metavar="IN")]
+    """A workload file, or the directory of a result."""
+    target: Annotated[Positional[Path], arg(metavar="OUT")]
+    """The file to write; its suffix tells the format."""
+    to: Annotated[Format | None, arg(help_behavior_hint="(default: csv)")] = None
+    """Format of a result."""
+    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states)")] = None
+    """Cores of the machine of a workload."""
+    force: bool = False
+    """Replace a file that is there already."""
+
+    def execute(self) -> int:
+        """Convert, and say what was written."""
+        if self.source.is_dir():
+            self._convert_result()
+        else:
+            self._convert_workload()
+        return 0
+
+    def _convert_result(self) -> None:
+        from desim.export import to_batsim_csv, to_chrome_trace, to_csv
+
+        if self.cores is not None:
+            raise InvalidConfiguration("--cores is for workloads; a result knows the cores of its machine")
+        to = self.to or "csv"
+        if self.target.suffix != SUFFIXES[to]:
+            hint = "" if self.to else "; other formats of results need --to batsim-csv or --to chrome-trace"
+            raise InvalidConfiguration(f"{self.target}: a result becomes a {to} in a {SUFFIXES[to]} file{hint}")
+        result = Result.load(self.source)
+        check_new_file(self.target, force=self.force)
+        write = {"csv": to_csv, "batsim-csv": to_batsim_csv, "chrome-trace": to_chrome_trace}[to]
+        write(result, self.target)
+        print_text(f"written: {self.target}")
+
+    def _convert_workload(self) -> None:
+        if self.to is not None:
+            raise InvalidConfiguration(f"--to {self.to} is for results, but {self.source} is no directory of one")
+        check_new_file(self.target, force=self.force)
+        provider = plugins.workload_provider("batch")
+        trace = provider.read(self.source)
+        print_repairs(trace.report.as_dict())
+        cores = self.cores or trace.num_cores
+        header = trace.header if self.cores is None else None
+        provider.write(self.target, trace.jobs, num_cores=cores, header=header)
+        if cores is None:
+            remark(f"desim: {self.source} does not state the cores of the machine, so neither does {self.target}")
+        print_text(f"written: {self.target}, {len(trace.jobs):,} jobs")

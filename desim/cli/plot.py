@@ -1,0 +1,69 @@
+"""``desim plot``: figures of stored runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from desim.cli.figures import KINDS, FigureFormat, draw_figures
+from desim.cli.output import print_text
+from desim.exceptions import InvalidConfiguration
+from desim.result import Result
+
+__all__ = ["Plot"]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw one run, or several side by side.
+
+    Examples::
+
+        desim plot easy --out figures
+        desim plot easy sjf fcfs --out figures --kind gantt,waiting --format pdf
+    """
+
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
+    """Results."""
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Where to write the figures; those of the same name are replaced."""
+    kind: Annotated[str, arg(metavar="KIND,KIND,...")] = ",".join(KINDS)
+    """What to draw: gantt, utilization, queue, waiting."""
+    format: FigureFormat = "png"
+    """Kind of file."""
+
+    def execute(self) -> int:
+        """Draw, and say where the figures are."""
+        kinds = list(dict.fromkeys(name.strip() for name in self.kind.split(",") if name.strip()))
+        unknown = [name for name in kinds if name not in KINDS]
+        if unknown or not kinds:
+            raise InvalidConfiguration(f"--kind is {self.kind!r}, want some of {','.join(KINDS)}")
+        if not self.directories:
+            raise InvalidConfiguration("no result to draw: name at least one directory")
+        loaded = [Result.load(directory) for directory in self.directories]
+        names = _names(loaded, self.directories)
+        results = dict(zip(names, loaded, strict=True))
+        for path in draw_figures(results, self.out, kinds=kinds, file_format=self.format):
+            print_text(str(path))
+        return 0
+
+
+def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
+    """Call runs after their agents, where that tells them apart, else also after their seeds or directories."""
+    agents = [str(result.info.get("agent") or directory.name) for result, directory in zip(results, directories, strict=True)]
+    choices: list[Callable[[int], str]] = [
+        lambda at: agents[at],
+        lambda at: f"{agents[at]}, seed {results[at].info.get('seed')}",
+        lambda at: directories[at].name or str(directories[at]),
+        lambda at: str(directories[at]),
+    ]
+    for choice in choices:
+        names = [choice(at) for at in range(len(results))]
+        if max(Counter(names).values()) == 1:
+            return names
+    raise InvalidConfiguration("a result is named twice")
