@@ -141,7 +141,7 @@ class Simulation:
         self._configuration = problem
         self._pending: deque[Decision] = deque()
         self.problem = copy.copy(problem)
-        self.records = Records(self.problem.schemas(), out)
+        self.records = Records(self.problem.schemas(), out, self.problem.describe() | {"seed": seed})
         if until < math.inf:
             at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
         self.problem.bind(self)

@@ -60,6 +60,8 @@ class Table:
         self._rows: list[tuple[Any, ...]] = []
         self._frames: list[pl.DataFrame] = []
         self._parts = 0
+        if directory is not None:
+            self._flush()  # an empty part, so that a table has its columns even after a crash
 
     def append(self, row: tuple[Any, ...]) -> None:
         """Add a row, in the form that the schema's ``to_frame`` expects."""
@@ -93,8 +95,10 @@ class Records:
     ----------
     schemas : mapping of str to Schema
         The tables by name.
-    out : path, optional
+    out : path or None
         Directory to stream to; in memory if None.
+    info : mapping
+        What is known of the run when it begins.
 
     Raises
     ------
@@ -102,12 +106,14 @@ class Records:
         If the directory already holds a result or cannot be written.
     """
 
-    def __init__(self, schemas: Mapping[str, Schema], out: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, schemas: Mapping[str, Schema], out: str | os.PathLike[str] | None, info: Mapping[str, Any]
+    ) -> None:
         self._out = None if out is None else Path(out)
         self._sorting = {name: list(schema.sort_by) for name, schema in schemas.items()}
         if self._out is not None:
             create_directory(self._out, schemas)
-            write_info(self._out, {"status": "running"}, self._sorting)
+            write_info(self._out, {**info, "status": "running"}, self._sorting)
         self.tables = {name: Table(schema, self._out and self._out / name) for name, schema in schemas.items()}
 
     def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame]:

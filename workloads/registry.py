@@ -118,10 +118,10 @@ def load(
     """
     if source in GENERATED:
         count = DEFAULT_JOBS if num_jobs is None else num_jobs
-        cores = DEFAULT_CORES if num_cores is None else num_cores
-        drawn = _Drawn(count, cores, seed, load, overestimate)
+        size = DEFAULT_CORES if num_cores is None else num_cores
+        drawn = _Drawn(count, size, seed, load, overestimate)
         iter(drawn)  # so that wrong arguments are found here
-        return Workload(str(source), drawn if stream else list(drawn), cores, count)
+        return Workload(str(source), drawn if stream else list(drawn), size, count)
     if overestimate != 1:
         raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
     if os.fspath(source).isidentifier() and not Path(source).exists():

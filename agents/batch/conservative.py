@@ -66,12 +66,12 @@ class ConservativeBackfilling:
                 self._release_ended(profile, observation)
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
-        if int(profile.free[0]) + sum(slot.cores for _, slot in due) != observation.free_cores:
+        if int(profile.free[0]) + sum(slot.cores for _, slot in due if slot.end > slot.start) != observation.free_cores:
             # somebody overruns, or another agent has acted: nothing that was reserved holds
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)
-        return self._start(due)
+        return self._start(due, observation)
 
     def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
         """Make the profile from the running jobs only; all reservations are lost."""
@@ -173,14 +173,27 @@ class ConservativeBackfilling:
             start, job_id = self._next_start()
         return due
 
-    def _start(self, due: list[tuple[int, Slot]]) -> list[int | Start | WaitUntil] | None:
-        """Start jobs; ask to be woken for the next reservation if no running job is due to end then."""
+    def _start(
+        self, due: list[tuple[int, Slot]], observation: BatchObservation
+    ) -> list[int | Start | WaitUntil] | None:
+        """Start jobs; ask to be woken for the next reservation if no running job is due to end then.
+
+        Jobs that request no time may share their cores with others in the profile. They come one
+        after the other at the same instant: the completion of one brings the turn of the next.
+        """
+        free, free_set = observation.free_cores, observation.free_core_set
         actions: list[int | Start | WaitUntil] = []
         for job_id, slot in due:
+            if slot.cores > free or slot.core_set & ~free_set:
+                self.reservations[job_id] = slot
+                heappush(self._starts, (slot.start, job_id))
+                continue
+            free -= slot.cores
+            free_set &= ~slot.core_set
             actions.append(Start(job_id, slot.core_set) if slot.core_set else job_id)
             self._running[job_id] = slot
         self._changes += len(actions)
         following, _ = self._next_start()
-        if following < np.inf and not any(slot.end == following for slot in self._running.values()):
+        if observation.time < following < np.inf and not any(slot.end == following for slot in self._running.values()):
             actions.append(WaitUntil(following))
         return actions or None

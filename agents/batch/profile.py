@@ -172,7 +172,7 @@ class AvailabilityProfile:
         times = self.times
         short = (self.free < cores).nonzero()[0]
         count = len(short)
-        if not count or times[0] + duration <= times[short[0]]:
+        if not count or (short[0] and times[0] + duration <= times[short[0]]):
             start = times[0]
         elif short[-1] == count - 1 and count < len(times):  # short up to some point and never after
             start = times[count]

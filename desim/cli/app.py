@@ -67,16 +67,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         status = _parse(arguments).execute()
         sys.stdout.flush()
-        return status
     except SystemExit as leave:  # from the parser, and from rich when a pipe is closed
-        return leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+        status = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the last flush fails no more
-        return 1
+        status = 1
     except KeyboardInterrupt:
-        return _complain("interrupted", 1)
+        status = _complain("interrupted", 1)
     except DesimError as error:
-        return _complain(f"error: {error}", _status(error))
+        status = _complain(f"error: {error}", _status(error))
+    except OSError as error:
+        status = _complain(f"error: {error}", 1)
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        status = _complain(f"error: records cannot be read or written: {error}", 1)
+    return status
 
 
 def _parse(arguments: list[str]) -> Command:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -62,12 +62,20 @@ class Compare:
     def execute(self) -> int:
         """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
         agents, baseline = self._agents()
-        scenarios, store = self._scenarios(agents)
+        workload = shared_workload(self.problem, self.workload)
+        repairs = workload.report.as_dict() if workload.report is not None else None
+        scenarios, store = self._scenarios(agents, workload)
+        if not self.as_json:
+            _print_workload(workload, repairs, scenarios)
         summaries = self._sweep(scenarios, store)
         if summaries is None:
             return 1
         comparison = compare_runs(summaries, baseline)
-        described = {"options": plain(replace(self, agents=",".join(agents)))} | document(comparison, summaries)
+        described = {
+            "workload": {"name": workload.name, "cores": workload.num_cores, "repairs": repairs},
+            "options": plain(replace(self, agents=",".join(agents))),
+            **document(comparison, summaries),
+        }
         files = self._write(comparison, summaries, described) if self.out is not None else []
         invalid = [summary for summary in summaries if not summary.validation["valid"]]
         if self.as_json:
@@ -95,18 +103,15 @@ class Compare:
     def _full_name(self, name: str) -> str:
         return str(getattr(plugins.create_agent(self.problem, name), "name", name))
 
-    def _scenarios(self, agents: Sequence[str]) -> tuple[list[Scenario], RunStore | None]:
-        """Return all runs, seed by seed, after a look at the workload; all arguments are checked here."""
+    def _scenarios(self, agents: Sequence[str], workload: plugins.Workload) -> tuple[list[Scenario], RunStore | None]:
+        """Return all runs, seed by seed, and where they are stored; all arguments are checked here."""
         if self.seeds < 1 or (self.workers is not None and self.workers < 1):
             raise InvalidConfiguration(f"--seeds is {self.seeds}, --workers {self.workers}: want at least 1 of each")
-        workload = shared_workload(self.problem, self.workload)
         cluster(workload, self.system)
         from_file = workload.report is not None
         known = replace(self.workload, cores=workload.num_cores)
         if not from_file:
             known = replace(known, jobs=workload.num_jobs)
-        elif not self.as_json:
-            print_repairs(workload.report.as_dict())
         count = 1 if from_file and self.system.mean_time_to_failure is None else self.seeds
         workloads = [replace(known, seed=known.seed + number) for number in range(count)]
         store = None
@@ -127,7 +132,9 @@ class Compare:
             remark(f"desim: interrupted: {interruption}{kept}")
             return None
 
-    def _write(self, comparison: Comparison, summaries: Sequence[RunSummary], described: dict[str, object]) -> list[Path]:
+    def _write(
+        self, comparison: Comparison, summaries: Sequence[RunSummary], described: dict[str, object]
+    ) -> list[Path]:
         """Write tables, report and figures; return the files."""
         from desim.plotting import compare_metrics, report
 
@@ -138,12 +145,12 @@ class Compare:
         files = [write_csv(comparison, self.out / "comparison.csv"), path]
         first = [summary for summary in summaries if summary.scenario.seed == comparison.seeds[0]]
         results = {summary.scenario.agent: Result.load(str(summary.directory)) for summary in first}
-        means = {agent: {name: item.mean for name, item in row.items()} for agent, row in comparison.means.items()}
-        title = f"{self.workload.trace if comparison.seeds[1:] else Path(self.workload.trace).name}: agents compared"
-        files.append(report(results, self.out / "report.html", title=title, metrics=means, notes=sentences(comparison)))
+        table, notes = comparison.table, sentences(comparison)
+        title = f"{Path(self.workload.trace).name}: agents compared"
+        files.append(report(results, self.out / "report.html", title=title, metrics=table, notes=notes))
         files += draw_figures(results, self.out)
-        if len(means) > 1:
-            bars = compare_metrics(means)[0].get_figure(root=True)
+        if len(table) > 1:
+            bars = compare_metrics(table, unfinished=comparison.unfinished)[0].get_figure(root=True)
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))
         return files
@@ -155,3 +162,19 @@ class Compare:
         print_text(f"{len(summaries)} runs, {reused} of them stored before; {valid} valid")
         for path in files:
             print_text(f"written: {path}")
+
+
+def _print_workload(
+    workload: plugins.Workload, repairs: Mapping[str, Any] | None, scenarios: Sequence[Scenario]
+) -> None:
+    first, last = scenarios[0].seed, scenarios[-1].seed
+    seeds = (
+        ""
+        if repairs is not None and first == last
+        else f", seeds {first} to {last}"
+        if last > first
+        else f", seed {first}"
+    )
+    print_text(f"{workload.name}: {workload.num_jobs:,} jobs on {workload.num_cores:,} cores{seeds}\n")
+    if repairs is not None:
+        print_repairs(repairs)

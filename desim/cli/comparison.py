@@ -13,7 +13,7 @@ from typing import Any
 from desim.cli.output import Text, print_table, print_text
 from desim.cli.sweep import RunSummary
 from desim.metrics import Estimate, compare, summarize
-from desim.plotting._metric_names import format_value, metric_name
+from desim.plotting._metric_names import MARK, compared, metric_name
 from desim.records import write_atomically
 
 __all__ = ["MAIN", "Comparison", "compare_runs", "document", "print_comparison", "sentences", "write_csv"]
@@ -54,13 +54,31 @@ class Comparison:
     differences: dict[str, dict[str, Estimate]]
 
     @property
-    def unfinished(self) -> int:
-        """Number of runs that left jobs queued, running or lost."""
-        return sum(any(run[name] for name in LEFT_BEHIND) for runs in self.metrics.values() for run in runs)
+    def unfinished(self) -> list[str]:
+        """Agents of which a run left jobs queued, running or lost."""
+        return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in LEFT_BEHIND)]
+
+    @property
+    def table(self) -> dict[str, dict[str, float]]:
+        """The means alone, by agent and metric."""
+        return {agent: {name: item.mean for name, item in row.items()} for agent, row in self.means.items()}
 
 
 def compare_runs(summaries: Sequence[RunSummary], baseline: str) -> Comparison:
-    """Put the runs of all agents and seeds together."""
+    """Put the runs of all agents and seeds together.
+
+    Parameters
+    ----------
+    summaries : sequence of RunSummary
+        Every agent on the same seeds.
+    baseline : str
+        The agent that the others are compared with.
+
+    Returns
+    -------
+    Comparison
+        Means and differences.
+    """
     metrics: dict[str, list[dict[str, float]]] = {}
     for summary in summaries:
         metrics.setdefault(summary.scenario.agent, []).append(summary.metrics)
@@ -69,45 +87,49 @@ def compare_runs(summaries: Sequence[RunSummary], baseline: str) -> Comparison:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Print the main metrics: means, and differences from the baseline."""
+    """Print the main metrics: means, and differences from the baseline.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to print.
+    """
     heads = ["agent", *(metric_name(name).heading.replace(", ", ",\n") for name in MAIN)]
-    best = {name: _best(name, comparison) for name in MAIN}
-    rows: list[list[str | Text]] = []
-    for agent, means in comparison.means.items():
-        cells = [_estimate(means[name]) for name in MAIN]
-        rows.append([agent, *(Text(f"{text} *") if agent == best[name] else text for name, text in zip(MAIN, cells, strict=True))])
+    marks = {name: _marks(name, comparison) for name in MAIN}
+    rows: list[list[str | Text]] = [
+        [agent, *(_cell(_estimate(means[name]), *marks[name][agent]) for name in MAIN)]
+        for agent, means in comparison.means.items()
+    ]
     count = len(comparison.seeds)
     many = f"means over {count} seeds ± half width of the 95 % confidence interval" if count > 1 else "one run each"
     print_table(heads, rows, title=f"Metrics: {many}; * best")
     if comparison.differences:
         _print_differences(comparison, heads)
     if comparison.unfinished:
-        print_text(
-            f"{comparison.unfinished} runs left jobs behind (queued, running or lost); waiting times and slowdowns "
-            "do not tell what became of these jobs"
-        )
+        print_text(_unfinished_note(comparison))
+
+
+def _unfinished_note(comparison: Comparison) -> str:
+    return (
+        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind (queued, running or lost), which waiting "
+        "times and slowdowns tell nothing of: these are not comparable."
+    )
+
+
+def _cell(text: str, best: bool, partial: bool) -> str | Text:
+    return Text(f"{text} *") if best else f"{text} {MARK}" if partial else text
 
 
 def _print_differences(comparison: Comparison, heads: list[str]) -> None:
-    rows = []
-    for agent, differences in comparison.differences.items():
-        cells = []
-        for name in MAIN:
-            text = _estimate(differences[name], _decimals(comparison.means[comparison.baseline][name].mean), sign="+")
-            insignificant = len(comparison.seeds) > 1 and not differences[name].excludes(0.0)
-            cells.append(f"({text})" if insignificant else text)
-        rows.append([agent, *cells])
+    rows = [[agent, *(_difference(comparison, agent, name) for name in MAIN)] for agent in comparison.differences]
     note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
     print_table(heads, rows, title=f"Difference from {comparison.baseline}{note}")
 
 
-def _best(name: str, comparison: Comparison) -> str | None:
-    """Return the agent whose mean is best, None if nothing says what is or all are alike."""
-    better = metric_name(name).better
-    values = {agent: means[name].mean for agent, means in comparison.means.items() if not math.isnan(means[name].mean)}
-    if better is None or len(set(values.values())) < 2:
-        return None
-    return (min if better == "lower" else max)(values, key=values.__getitem__)
+def _marks(name: str, comparison: Comparison) -> dict[str, tuple[bool, bool]]:
+    """Tell for each agent whether its mean is the best, and whether it misses unfinished jobs."""
+    cells = compared(name, comparison.table, comparison.unfinished)
+    return {agent: (best, text.endswith(MARK)) for agent, (text, best) in zip(comparison.means, cells, strict=True)}
 
 
 def _decimals(value: float) -> int:
@@ -124,33 +146,61 @@ def _estimate(estimate: Estimate, decimals: int | None = None, sign: str = "") -
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """Return the main results in words, for a report."""
+    """Return the main results in words, for a report.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to tell.
+
+    Returns
+    -------
+    list of str
+        A paragraph on what the numbers are, and two a metric; for a single seed, at most a warning.
+    """
     count, baseline = len(comparison.seeds), comparison.baseline
+    notes = [_unfinished_note(comparison)] if comparison.unfinished else []
     if count < 2:
-        return []
-    texts = [
-        f"The metrics are means over {count} seeds; every agent had the same jobs. ± is the half width of the 95 % "
-        f"confidence interval, of the difference from {baseline} seed by seed. The figures show seed "
+        return notes
+    notes.append(
+        f"The metrics are means over {count} seeds; all agents had the same jobs. ± stands before half the width of "
+        f"the 95 % confidence interval. Differences are those from {baseline}, seed by seed; in brackets if the "
+        f"interval holds 0. The tables of runs and jobs, and the figures of single runs, are those of seed "
         f"{comparison.seeds[0]}."
-    ]
-    for agent, means in comparison.means.items():
-        parts = []
-        for name in ("waiting_time_mean", "bounded_slowdown_mean"):
-            known, digits = metric_name(name), _decimals(comparison.means[baseline][name].mean)
-            part = f"{known.heading} {_estimate(means[name])}"
-            if agent != baseline:
-                difference = comparison.differences[agent][name]
-                verdict = "" if difference.excludes(0.0) else ", not significant"
-                part += f" (difference {_estimate(difference, digits, '+')}{verdict})"
-            parts.append(part)
-        texts.append(f"{agent}: {'; '.join(parts)}.")
-    return texts
+    )
+    for name in ("waiting_time_mean", "bounded_slowdown_mean"):
+        parts = [f"{agent} {_estimate(means[name])}" for agent, means in comparison.means.items()]
+        notes.append(f"{metric_name(name).heading}: {'; '.join(parts)}.")
+        parts = [f"{agent} {_difference(comparison, agent, name)}" for agent in comparison.differences]
+        if parts:
+            notes.append(f"{metric_name(name).heading}, difference from {baseline}: {'; '.join(parts)}.")
+    return [note[0].upper() + note[1:] for note in notes]
+
+
+def _difference(comparison: Comparison, agent: str, name: str) -> str:
+    difference = comparison.differences[agent][name]
+    scale = comparison.means[comparison.baseline][name].mean or difference.mean
+    text = _estimate(difference, _decimals(scale), sign="+")
+    return f"({text})" if len(comparison.seeds) > 1 and not difference.excludes(0.0) else text
 
 
 def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Any]:
-    """Return everything as plain values."""
+    """Return everything as plain values.
 
-    def intervals(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
+    Parameters
+    ----------
+    comparison : Comparison
+        Means and differences.
+    summaries : sequence of RunSummary
+        The runs.
+
+    Returns
+    -------
+    dict
+        ``means`` and ``differences`` by agent and metric, each with the ends of its interval, and ``runs``.
+    """
+
+    def _intervals(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
         return {
             agent: {name: {"mean": item.mean, "low": item.low, "high": item.high} for name, item in row.items()}
             for agent, row in table.items()
@@ -160,8 +210,8 @@ def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[st
         "baseline": comparison.baseline,
         "level": 0.95,
         "seeds": comparison.seeds,
-        "means": intervals(comparison.means),
-        "differences": intervals(comparison.differences),
+        "means": _intervals(comparison.means),
+        "differences": _intervals(comparison.differences),
         "runs": [
             {
                 "agent": summary.scenario.agent,
@@ -178,7 +228,25 @@ def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[st
 
 
 def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row for each agent and metric; nothing stands where there is no value."""
+    """Write one row for each agent and metric.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to write.
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file. Nothing stands where there is no value.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be written.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     ends = ("mean", "low", "high")

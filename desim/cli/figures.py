@@ -76,19 +76,44 @@ def _draw(kind: str, results: Mapping[str, Result]) -> Axes | list[Axes]:
 
 
 def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:
-    """Write a figure, all or nothing; the same figure makes the same file."""
+    """Write a figure, all or nothing; the same figure makes the same file.
+
+    Parameters
+    ----------
+    figure : Figure
+        What to write.
+    path : Path
+        The file.
+    file_format : {"png", "svg", "pdf"}
+        Its format.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be written.
+    """
     from matplotlib import rc_context
 
-    def write(draft: Path) -> None:
+    def _write(draft: Path) -> None:
         with rc_context({"svg.hashsalt": "desim"}):
             figure.savefig(draft, format=file_format, dpi=DOTS_PER_INCH, metadata=METADATA[file_format])
 
-    write_atomically(path, write)
+    write_atomically(path, _write)
     return path
 
 
 def make_directory(directory: Path) -> None:
     """Make a directory, unless it is there.
+
+    Parameters
+    ----------
+    directory : Path
+        Its parents are made, too.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class SystemOptions:
     """End the run at this time, in seconds."""
     too_wide: Literal["error", "reject"] = "error"
     """What to do with a job that requests more cores than there are."""
-    kill_at_request: bool = True
+    kill_at_request: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
     """Let jobs run on beyond their requested time instead of killing them."""
     on_outage: Literal["requeue", "lose"] = "requeue"
     """What becomes of a job whose core fails."""

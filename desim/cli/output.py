@@ -48,9 +48,11 @@ def print_table(
     from rich.text import Text as RichText
 
     table = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    lines_of_heads = max(head.count("\n") for head in heads)
     for number, head in enumerate(heads):
         left = number == 0 or number in words
-        table.add_column(RichText(head), justify="left" if left else "right", overflow="fold", vertical="bottom")
+        text = "\n" * (lines_of_heads - head.count("\n")) + head
+        table.add_column(RichText(text), justify="left" if left else "right", overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(RichText(*cell) if isinstance(cell, Text) else RichText(cell) for cell in row))
     if title:
@@ -63,24 +65,55 @@ def print_table(
 
 
 def print_text(text: str, style: str = "") -> None:
-    """Print a line or paragraph as it is."""
+    """Print a line or paragraph as it is.
+
+    Parameters
+    ----------
+    text : str
+        What to print.
+    style : str
+        Emphasis for terminals, such as ``"bold"``.
+    """
     from rich.text import Text as RichText
 
     _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
 
 
 def remark(text: str) -> None:
-    """Tell something that is not part of the result."""
+    """Tell something that is not part of the result.
+
+    Parameters
+    ----------
+    text : str
+        A line for standard error.
+    """
     print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def print_json(document: Any) -> None:
-    """Print a document as JSON, and nothing else."""
+    """Print a document as JSON, and nothing else.
+
+    Parameters
+    ----------
+    document : object
+        What :func:`plain` can handle.
+    """
     print(json.dumps(plain(document), indent=2, allow_nan=False))  # noqa: T201
 
 
 def plain(value: Any) -> Any:
-    """Return a value made of what JSON knows; numbers that are not finite become None."""
+    """Return a value made of what JSON knows.
+
+    Parameters
+    ----------
+    value : object
+        Made of numbers, text, mappings, sequences, dataclasses and paths.
+
+    Returns
+    -------
+    object
+        The same; numbers that are not finite are None.
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

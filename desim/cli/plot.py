@@ -55,7 +55,9 @@ class Plot:
 
 def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:
     """Call runs after their agents, where that tells them apart, else also after their seeds or directories."""
-    agents = [str(result.info.get("agent") or directory.name) for result, directory in zip(results, directories, strict=True)]
+    agents = [
+        str(result.info.get("agent") or directory.name) for result, directory in zip(results, directories, strict=True)
+    ]
     choices: list[Callable[[int], str]] = [
         lambda at: agents[at],
         lambda at: f"{agents[at]}, seed {results[at].info.get('seed')}",

@@ -99,17 +99,57 @@ def create_agent(problem: str, name: str) -> Agent:
 
 
 def describe_agents(problem: str) -> dict[str, str]:
-    """Return the names of agents, or patterns of names, with a line on each."""
+    """Return the names of agents, or patterns of names, with a line on each.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+
+    Returns
+    -------
+    dict of str to str
+        In the order of the packages that offer them.
+    """
     return {name: text for provider in _providers(AGENTS, problem) for name, text in provider.descriptions().items()}
 
 
 def describe_workloads(problem: str) -> dict[str, str]:
-    """Return the sources of workloads, or patterns of files, with a line on each."""
+    """Return the sources of workloads, or patterns of files, with a line on each.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+
+    Returns
+    -------
+    dict of str to str
+        In the order of the packages that offer them.
+    """
     return {name: text for provider in _providers(WORKLOADS, problem) for name, text in provider.descriptions().items()}
 
 
 def workload_provider(problem: str, source: str = "") -> Any:
-    """Return the module that knows a source of workloads, by default the first."""
+    """Return the module that knows a source of workloads.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    source : str
+        A name that the module lists, or anything else, such as a file.
+
+    Returns
+    -------
+    module
+        The first one, if none lists the source.
+
+    Raises
+    ------
+    MissingDependency
+        If no package offers workloads for the problem, or one cannot be imported.
+    """
     providers = _providers(WORKLOADS, problem)
     return next((provider for provider in providers if source in provider.descriptions()), providers[0])
 

@@ -91,16 +91,20 @@ class Run:
     ) -> None:
         source = f"{workload.name}, seed {self.workload.seed}" if repairs is None else workload.name
         info = result.info
-        print_text(
-            f"{info['agent']} on {info['num_cores']:,} cores, {source}: {info['status']} at {info['end_time']:,.10g} s, "
-            f"simulated in {seconds:.2f} s"
-        )
+        end = f"{info['status']} at {info['end_time']:,.10g} s, simulated in {seconds:.2f} s"
+        print_text(f"{info['agent']} on {info['num_cores']:,} cores, {source}: {end}")
         if repairs is not None:
             print_repairs(repairs)
 
 
 def print_repairs(repairs: Mapping[str, Any]) -> None:
-    """Print what a reader dropped and changed, if anything."""
+    """Print what a reader dropped and changed, if anything.
+
+    Parameters
+    ----------
+    repairs : mapping
+        A repair report as plain values.
+    """
     reasons = [reason for reason in repairs["reasons"].values() if reason["action"] in ("dropped", "changed")]
     if not reasons:
         return
@@ -119,7 +123,13 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
 
 
 def print_metrics(metrics: Mapping[str, float]) -> None:
-    """Print all metrics with their meaning."""
+    """Print all metrics with their meaning.
+
+    Parameters
+    ----------
+    metrics : mapping of str to float
+        By name.
+    """
     from desim.metrics import BATCH_METRICS
     from desim.plotting._metric_names import format_value
 

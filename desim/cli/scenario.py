@@ -65,6 +65,20 @@ class Measured:
 def load_workload(problem: str, options: WorkloadOptions, *, stream: bool = False) -> plugins.Workload:
     """Draw or read the jobs.
 
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    options : WorkloadOptions
+        Which jobs.
+    stream : bool
+        Take them one by one while they are used.
+
+    Returns
+    -------
+    Workload
+        Its number of cores is known.
+
     Raises
     ------
     InvalidConfiguration
@@ -88,24 +102,49 @@ def load_workload(problem: str, options: WorkloadOptions, *, stream: bool = Fals
 
 @lru_cache(maxsize=1)
 def shared_workload(problem: str, options: WorkloadOptions) -> plugins.Workload:
-    """Load a workload that several runs in a row use."""
+    """Load a workload that several runs in a row use.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    options : WorkloadOptions
+        Which jobs.
+
+    Returns
+    -------
+    Workload
+        The same object as in the call before, if the arguments are the same.
+    """
     return load_workload(problem, options)
 
 
 def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
     """Return the cluster with its jobs.
 
+    Parameters
+    ----------
+    workload : Workload
+        Jobs and cores.
+    options : SystemOptions
+        Behaviour.
+
+    Returns
+    -------
+    BatchCluster
+        To be simulated.
+
     Raises
     ------
     InvalidConfiguration
         If an option is out of range, or only one of the two times of outages is given.
     """
-    means = options.mean_time_to_failure, options.mean_time_to_repair
-    if (means[0] is None) != (means[1] is None):
+    failure, repair = options.mean_time_to_failure, options.mean_time_to_repair
+    if (failure is None) != (repair is None):
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
     outages = []
-    if means[0] is not None and means[1] is not None:
-        outages.append(random_outages(*means, cores_per_failure=options.cores_per_failure))
+    if failure is not None and repair is not None:
+        outages.append(random_outages(failure, repair, cores_per_failure=options.cores_per_failure))
     assert workload.num_cores is not None
     return BatchCluster(
         workload.jobs,
@@ -166,12 +205,43 @@ def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
 
 
 def measure(result: Result, workload: plugins.Workload, options: MetricOptions) -> Measured:
-    """Check a run against its workload and compute its metrics."""
+    """Check a run against its workload and compute its metrics.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    workload : Workload
+        What was simulated.
+    options : MetricOptions
+        What the metrics cover.
+
+    Returns
+    -------
+    Measured
+        Metrics and outcome of the check.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the metrics are to cover nothing.
+    """
     return Measured(result.metrics(**asdict(options)), validate(result, workload.jobs))
 
 
 def validation_document(report: ValidationReport) -> dict[str, Any]:
-    """Return a validation as plain values."""
+    """Return a validation as plain values.
+
+    Parameters
+    ----------
+    report : ValidationReport
+        The outcome.
+
+    Returns
+    -------
+    dict
+        ``valid``, ``checks`` and ``counts`` by rule, and ``violations``.
+    """
     return {
         "valid": report.ok,
         "checks": dict(report.checks),

@@ -52,19 +52,51 @@ class RunStore:
     code: str
 
     def settings(self, scenario: Scenario) -> dict[str, Any]:
-        """Return all that determines the records of a run, as plain values."""
+        """Return all that determines the records of a run.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The run.
+
+        Returns
+        -------
+        dict
+            Plain values.
+        """
         settings = asdict(scenario)
         settings["workload"]["trace"] = self.source
         return settings | {"code": self.code}
 
     def path(self, scenario: Scenario) -> Path:
-        """Return the directory of a run, whether or not it is there."""
+        """Return the directory of a run.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The run.
+
+        Returns
+        -------
+        Path
+            It need not exist.
+        """
         digest = hashlib.sha256(json.dumps(self.settings(scenario), sort_keys=True).encode()).hexdigest()
         name = re.sub(r"[^\w.-]+", "-", scenario.agent)[:60]
         return self.directory / f"{name}-seed-{scenario.seed}-{digest[:16]}"
 
     def find(self, scenario: Scenario) -> dict[str, Any] | None:
-        """Return what is stored of a run besides its records, None if it has not finished.
+        """Return what is stored of a run besides its records.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The run.
+
+        Returns
+        -------
+        dict or None
+            What :meth:`describe` wrote; None if the run has not finished.
 
         Raises
         ------
@@ -82,7 +114,23 @@ class RunStore:
 
     @contextmanager
     def draft(self, scenario: Scenario) -> Iterator[Path]:
-        """Give a directory for the records, which becomes that of the run if all goes well, else vanishes."""
+        """Give a directory for the records, which becomes that of the run if all goes well, else vanishes.
+
+        Parameters
+        ----------
+        scenario : Scenario
+            The run.
+
+        Yields
+        ------
+        Path
+            Not there yet.
+
+        Raises
+        ------
+        RecordError
+            If the directory of the run cannot be made.
+        """
         target = self.path(scenario)
         draft = target.with_name(f".{target.name}.partial")
         shutil.rmtree(draft, ignore_errors=True)
@@ -98,13 +146,39 @@ class RunStore:
             shutil.rmtree(draft, ignore_errors=True)
 
     def describe(self, directory: Path, scenario: Scenario, document: Mapping[str, Any]) -> None:
-        """Write what belongs to a run besides its records."""
+        """Write what belongs to a run besides its records.
+
+        Parameters
+        ----------
+        directory : Path
+            Where its records are.
+        scenario : Scenario
+            The run.
+        document : mapping
+            Metrics, outcome of the check and the like.
+        """
         text = json.dumps({"settings": self.settings(scenario), **plain(document)}, indent=2, allow_nan=False) + "\n"
         write_atomically(directory / RUN_FILE, lambda path: path.write_text(text))
 
 
 def file_digest(path: Path) -> str:
-    """Return a digest of the content of a file."""
+    """Return a digest of the content of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        Hexadecimal.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -114,7 +188,13 @@ def file_digest(path: Path) -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return a digest of the source code that runs depend on."""
+    """Return a digest of the source code that runs depend on.
+
+    Returns
+    -------
+    str
+        Hexadecimal.
+    """
     digest = hashlib.sha256()
     for package in dict.fromkeys(["desim", *plugins.packages()]):
         spec = importlib.util.find_spec(package)

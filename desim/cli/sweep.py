@@ -120,13 +120,34 @@ def _simulated(
         yield from (perform(scenario, options, store) for scenario in scenarios)
         return
     from joblib import Parallel, delayed
+    from joblib.externals.loky.process_executor import BrokenProcessPool
 
     pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered", max_nbytes=None, batch_size=1)
-    yield from pool(delayed(perform)(scenario, options, store) for scenario in scenarios)
+    try:
+        yield from pool(delayed(perform)(scenario, options, store) for scenario in scenarios)
+    except BrokenProcessPool as error:
+        raise DesimError(
+            "a process that simulated has ended by itself, perhaps for lack of memory: try fewer --workers"
+        ) from error
 
 
 def perform(scenario: Scenario, options: MetricOptions, store: RunStore | None) -> RunSummary:
-    """Simulate, check, measure and store one run; called in a process of its own."""
+    """Simulate, check, measure and store one run; called in a process of its own.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The run.
+    options : MetricOptions
+        What the metrics cover.
+    store : RunStore or None
+        Where it is stored.
+
+    Returns
+    -------
+    RunSummary
+        What the comparison needs of it.
+    """
     with _naming(scenario):
         workload = shared_workload(scenario.problem, scenario.workload)
         if store is None:

@@ -54,6 +54,13 @@ def clear_result(directory: Path, *, force: bool) -> None:
 def check_new_file(path: Path, *, force: bool) -> None:
     """Refuse to replace a file, unless that is wanted.
 
+    Parameters
+    ----------
+    path : Path
+        The file to be written.
+    force : bool
+        Whether it may be replaced.
+
     Raises
     ------
     InvalidConfiguration

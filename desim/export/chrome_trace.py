@@ -68,7 +68,7 @@ def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices:
     other = {key: value for key, value in result.info.items() if isinstance(value, str | int | float)}
     other |= {"executions": len(table), "executions_left_out": omitted}
 
-    def write(draft: Path) -> None:
+    def _write(draft: Path) -> None:
         with draft.open("w", encoding="utf-8") as file:
             file.write('{"displayTimeUnit": "ms",\n"otherData": ' + json.dumps(other) + ',\n"traceEvents": [\n')
             for number, event in enumerate(_events(result, slices, curves)):
@@ -76,7 +76,7 @@ def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices:
             file.write("\n]}\n")
 
     target = Path(path)
-    write_atomically(target, write)
+    write_atomically(target, _write)
     return target
 
 

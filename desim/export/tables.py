@@ -104,9 +104,9 @@ def _write(table: pl.LazyFrame, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     frame = table.collect()
 
-    def write(draft: Path) -> None:
+    def _fill(draft: Path) -> None:
         with draft.open("wb") as file:
             frame.write_csv(file)
 
-    write_atomically(target, write)
+    write_atomically(target, _fill)
     return target

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 from desim.problems.batch import BatchCluster
 
-__all__ = ["BatchMeans", "Estimate", "erlang_c", "erlang_c_wait", "pollaczek_khinchine_wait"]
+__all__ = ["BatchMeans", "Estimate", "erlang_c", "erlang_c_wait", "mean_excess", "pollaczek_khinchine_wait"]
 
 
 def erlang_c(servers: int, offered: float) -> float:
@@ -42,45 +43,73 @@ class Estimate(NamedTuple):
         return abs(self.mean - value) <= self.half_width
 
 
+def mean_excess(customers: int, servers: int, load: float) -> float:
+    """Return how much work M/M/c is expected to get from so many customers beyond what it can do meanwhile.
+
+    It is E[max(S - T, 0)], where S, the services over the number of servers, and T, the
+    interarrival times, are sums of exponential times, so that S / (S + T) is a matter of the
+    incomplete beta function. The mean service takes a second.
+    """
+
+    def larger(services: int, gaps: int) -> float:
+        """Return the probability that a sum of so many services exceeds one of so many gaps."""
+        return float(special.betainc(gaps, services, load / (1 + load)))
+
+    rate = servers * load
+    surplus = customers / servers * larger(customers + 1, customers)
+    return surplus - customers / rate * larger(customers, customers + 1)
+
+
 class BatchMeans:
     """Means over successive batches of customers, in order of service, as the simulation goes by.
 
-    The known means of the interarrival and service times serve as control variates: Lavenberg
-    and Welch, "A perspective on the use of control variables to increase the efficiency of Monte
-    Carlo simulations", Management Science 27(3), 1981. Nothing is known about the waits.
+    What is known about the arrivals and services serves as control variates: their means, and
+    for M/M/c the excess of the work that the latest customers brought, over some numbers of
+    customers. See Lavenberg and Welch, "A perspective on the use of control variables to increase
+    the efficiency of Monte Carlo simulations", Management Science 27(3), 1981. Nothing is known
+    about the waits.
 
     Parameters
     ----------
     cluster : BatchCluster
-        What to listen to.
+        What to listen to. Each core is a server; the mean service takes a second.
+    load : float
+        Arrivals a second, over the number of servers.
     batch : int
-        Customers of a batch; the first ``warm_up`` batches are not used.
-    mean_interarrival, mean_service : float
-        In seconds.
+        Customers of a batch; the first batch is not used.
+    lags : sequence of int
+        Over how many customers the excess is taken, each at most ``batch``; for M/M/c only.
     """
 
-    def __init__(
-        self, cluster: BatchCluster, batch: int, mean_interarrival: float, mean_service: float, warm_up: int = 1
-    ) -> None:
+    def __init__(self, cluster: BatchCluster, load: float, batch: int, lags: Sequence[int] = ()) -> None:
         self.batch = batch
-        self.warm_up = warm_up
-        self.controls = np.array([mean_interarrival, mean_service])
-        self.rows: list[tuple[float, float, float, float]] = []
-        self.left, self.wait, self.waiters, self.service, self.since = batch, 0.0, 0, 0.0, 0.0
+        self.servers = cluster.num_cores
+        self.lags = lags
+        self.expected = [1 / (self.servers * load), 1.0, *(mean_excess(lag, self.servers, load) for lag in lags)]
+        self.rows: list[list[float]] = []
+        self.arrivals, self.waits, self.services = [0.0], [], []
+        self.earlier = np.zeros(batch)
         cluster.on("start", self.note)
 
     def note(self, time: float, execution: Any) -> None:
         """Count a customer whose service begins."""
-        _, arrival, _, _, service, _ = execution.job
-        self.service += service
-        if time > arrival:
-            self.wait += time - arrival
-            self.waiters += 1
-        self.left -= 1
-        if not self.left:
-            size = self.batch
-            self.rows.append((self.wait / size, self.waiters / size, (arrival - self.since) / size, self.service / size))
-            self.left, self.wait, self.waiters, self.service, self.since = size, 0.0, 0, 0.0, arrival
+        job = execution.job
+        self.arrivals.append(job.submission_time)
+        self.waits.append(time - job.submission_time)
+        self.services.append(job.run_time)
+        if len(self.waits) == self.batch:
+            self.close_batch()
+
+    def close_batch(self) -> None:
+        """Make a row of means: wait, delayed customers, and the control variates."""
+        waits, services, gaps = np.array(self.waits), np.array(self.services), np.diff(self.arrivals)
+        surplus = services / self.servers - gaps
+        total = np.concatenate([[0.0], np.cumsum(np.concatenate([self.earlier, surplus]))])
+        now = total[self.batch + 1 :]
+        excess = [np.maximum(now - total[self.batch + 1 - lag : -lag], 0.0).mean() for lag in self.lags]
+        self.rows.append([waits.mean(), (waits > 0).mean(), gaps.mean(), services.mean(), *excess])
+        self.arrivals, self.waits, self.services = self.arrivals[-1:], [], []
+        self.earlier = surplus
 
     def mean_wait(self, confidence: float = 0.999) -> Estimate:
         """Return the mean wait in the queue."""
@@ -91,8 +120,8 @@ class BatchMeans:
         return self._estimate(1, confidence)
 
     def _estimate(self, column: int, confidence: float) -> Estimate:
-        rows: NDArray[np.float64] = np.array(self.rows[self.warm_up :])
-        controls = rows[:, 2:] - self.controls
+        rows: NDArray[np.float64] = np.array(self.rows[1:])
+        controls = rows[:, 2:] - self.expected
         varying = np.ptp(controls, axis=0) > 0  # a constant, such as the service of M/D/1, explains nothing
         design = np.column_stack([np.ones(len(rows)), controls[:, varying]])
         coefficients, residual, _, _ = np.linalg.lstsq(design, rows[:, column], rcond=None)

@@ -1,4 +1,4 @@
-"""Every Python block of the README and of the documentation runs and prints what it says."""
+"""What the README and the documentation show runs as they show it: Python blocks, and commands of desim."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import doctest
 import io
 import os
 import re
+import shlex
+import signal
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +21,20 @@ TRACES = ROOT.parent / "shared" / "data" / "swf"
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"_build", "auto_examples"} & set(path.parts))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
 
-RST = re.compile(r"^(?P<indent> *)\.\. (?P<name>testcode|testoutput)::[^\n]*\n(?P<body>(?:(?P=indent) +[^\n]*\n|\s*\n)+)", re.M)
-MARKDOWN = re.compile(r"^```(?P<name>python|text)\n(?P<body>.*?)^```$", re.M | re.S)
-UNTESTED = re.compile(r"^ *\.\. code(-block)?:: *(python|pycon)|^ *>>> ", re.M)
+RST = re.compile(
+    r"^( *)\.\. (?P<name>testcode|testoutput|code-block)::(?P<language>[^\n]*)\n(?P<body>(?:\1 +[^\n]*\n| *\n)+)", re.M
+)
+MARKDOWN = re.compile(
+    r"^(?:<!-- skipif: (?P<skipif>[^\n]*) -->\n)?```(?P<language>python|text|console)\n(?P<body>.*?)^```$", re.M | re.S
+)
+UNTESTED = re.compile(r"^ *\.\. (?:code|code-block|sourcecode):: *(?:python|pycon)|^ *>>> ", re.M)
 
 
 class Block(NamedTuple):
     """A piece of code, what it prints if the page says so, and when to leave it out."""
 
     line: int
+    language: str
     code: str
     output: str | None
     skip_if: str | None
@@ -38,11 +45,16 @@ def blocks_of(path: Path) -> list[Block]:
     text = path.read_text(encoding="utf-8")
     blocks: list[Block] = []
     for match in (MARKDOWN if path.suffix == ".md" else RST).finditer(text):
-        options, body = split_options(match["body"])
-        if match["name"] in ("testcode", "python"):
-            blocks.append(Block(text.count("\n", 0, match.start()) + 1, body, None, options.get("skipif")))
-        elif blocks and blocks[-1].output is None:
+        found = match.groupdict()
+        options, body = split_options(found["body"])
+        language = {"testcode": "python", "testoutput": "text"}.get(found.get("name", ""), found["language"].strip())
+        line = text.count("\n", 0, match.start("body"))
+        if language == "text" and blocks and blocks[-1].output is None:
             blocks[-1] = blocks[-1]._replace(output=body)
+        elif language == "python":
+            blocks.append(Block(line, language, body, None, found.get("skipif") or options.get("skipif")))
+        elif language == "console":
+            blocks += commands_of(line, body)
     return blocks
 
 
@@ -56,26 +68,40 @@ def split_options(body: str) -> tuple[dict[str, str], str]:
     return options, "\n".join(lines).strip("\n") + "\n"
 
 
+def commands_of(line: int, body: str) -> Iterator[Block]:
+    """Take a session apart; only commands of desim are run, and those on real logs only if these are there."""
+    for command, output in re.findall(r"^\$ (desim [^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", body, re.M):
+        needs = "KTH-SP2-1996-2.swf" if "kth" in command.lower() else ""
+        yield Block(line, "console", command, output, f"{needs!r} and not os.path.exists({needs!r})")
+
+
 def run(path: Path) -> Iterator[tuple[Block, str]]:
-    """Run the blocks of a page in one namespace and yield each with what it has printed."""
-    names: dict[str, Any] = {"__name__": "__main__", "os": os}
+    """Run the blocks of a page one after the other and yield each with what it has printed."""
+    names: dict[str, Any] = {"__name__": "__main__"}
     for block in blocks_of(path):
         if block.skip_if and eval(block.skip_if, {"os": os}):
             continue
         printed = io.StringIO()
-        source = "\n" * block.line + block.code  # so that a traceback names the line of the page
-        with contextlib.redirect_stdout(printed):
-            exec(compile(source, str(path), "exec"), names)
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            if block.language == "python":
+                source = "\n" * block.line + block.code  # so that a traceback names the line of the page
+                exec(compile(source, str(path), "exec"), names)
+            else:
+                from desim.cli import main
+
+                main(shlex.split(block.code)[1:])
         yield block, printed.getvalue()
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty current directory that holds the real traces, where there are any."""
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Go to an empty directory that holds the real traces, where there are any; let Ctrl-C do what it does."""
     for trace in TRACES.glob("*.swf"):
         (tmp_path / trace.name).symlink_to(trace)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield tmp_path
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +127,9 @@ def test_every_python_block_of_the_documentation_is_tested() -> None:
 def test_blocks_are_found_with_output_and_options(tmp_path: Path) -> None:
     page = tmp_path / "page.rst"
     page.write_text(
-        "Text.\n\n.. testcode::\n   :skipif: True\n\n   print(1)\n\n   print(2)\n\n.. testoutput::\n\n   1\n\n   2\n\nMore.\n"
+        "Text.\n\n.. testcode::\n   :skipif: True\n\n   print(1)\n\n   print(2)\n\n.. testoutput::\n\n   1\n\n   2\n\n"
+        "More.\n\n.. code-block:: console\n\n   $ make\n   $ desim list\n   ...\n\nEnd.\n"
     )
-    assert blocks_of(page) == [Block(3, "print(1)\n\nprint(2)\n", "1\n\n2\n", "True")]
+    code, command = blocks_of(page)
+    assert code == Block(3, "python", "print(1)\n\nprint(2)\n", "1\n\n2\n", "True")
+    assert (command.language, command.code, command.output) == ("console", "desim list", "...\n")

@@ -215,7 +215,11 @@ class BatchCluster(Problem):
     def _take(self, job: Job) -> None:
         """Put a job that has arrived into the queue, or in line for it."""
         job_id, _, requested_cores, requested_time, run_time, _ = job
-        if not requested_cores > 0 <= requested_time < math.inf > run_time >= 0:
+        try:
+            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
+        except TypeError:
+            plausible = False
+        if not plausible:
             check_job(job)
         if requested_cores > self.num_cores:
             if self.too_wide == "error":

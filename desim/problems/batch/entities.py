@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import NamedTuple
 
 from desim.exceptions import WorkloadError
@@ -82,12 +83,18 @@ def check_job(job: Job) -> None:
     WorkloadError
         If a field is not finite or out of range; the message names the job and the field.
     """
-    job_id, submission_time, requested_cores, requested_time, run_time, _ = job
-    if not 0 <= submission_time < math.inf:
-        raise WorkloadError(f"job {job_id}: submission_time is {submission_time!r}, want a finite time of at least 0")
-    if requested_cores < 1 or requested_cores != int(requested_cores):
-        raise WorkloadError(f"job {job_id}: requested_cores is {requested_cores!r}, want a whole number of at least 1")
-    if not 0 <= run_time < math.inf:
-        raise WorkloadError(f"job {job_id}: run_time is {run_time!r}, want a finite time of at least 0")
-    if not 0 <= requested_time < math.inf:
-        raise WorkloadError(f"job {job_id}: requested_time is {requested_time!r}, want a finite time of at least 0")
+    job_id = job.job_id
+    cores = job.requested_cores
+    if not _is_number(cores) or not 1 <= cores < math.inf or cores != int(cores):
+        raise WorkloadError(f"job {job_id}: requested_cores is {cores!r}, want a whole number of at least 1")
+    for field, value in (
+        ("submission_time", job.submission_time),
+        ("requested_time", job.requested_time),
+        ("run_time", job.run_time),
+    ):
+        if not _is_number(value) or not 0 <= value < math.inf:
+            raise WorkloadError(f"job {job_id}: {field} is {value!r}, want a finite time of at least 0")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real)

@@ -42,7 +42,8 @@ class CoreFailures:
             if self._counts[core] == 1:
                 fresh |= 1 << core
         self.down |= fresh
-        for execution in [execution for execution in cluster._running.values() if execution.cores & fresh]:
+        hit = [execution for execution in cluster._running.values() if execution.cores & fresh]
+        for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
             self._interrupt(execution)
         self._change("down", fresh)
         cluster.emit("outage", cores)

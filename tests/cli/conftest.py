@@ -1,0 +1,49 @@
+"""The command line as a function, small workloads, and stored runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command_line import HEADER, ROWS, Desim, Outcome, swf_row
+
+from desim.cli import main
+
+
+@pytest.fixture
+def desim(capsys: pytest.CaptureFixture[str]) -> Desim:
+    """Return a function that carries out a command line in this process."""
+
+    def run(*arguments: object) -> Outcome:
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        return Outcome(status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return a log of five jobs on eight cores; job 2 runs longer than it requests."""
+    path = tmp_path / "tiny.swf"
+    path.write_text(HEADER + "\n".join(swf_row(*row) for row in ROWS) + "\n")
+    return path
+
+
+@pytest.fixture
+def broken_log(tmp_path: Path) -> Path:
+    """Return a log with a cancelled job and one without a request."""
+    path = tmp_path / "broken.swf"
+    rows = [swf_row(*row) for row in ROWS]
+    rows.insert(1, "5 1 -1 -1 -1 -1 -1 4 10 -1 5 1 -1 -1 -1 -1 -1 -1")
+    rows.append("10 50 -1 7 2 -1 -1 -1 -1 -1 1 1 -1 -1 -1 -1 -1 -1")
+    path.write_text(HEADER + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def stored(tmp_path: Path, desim: Desim, log: Path) -> Path:
+    """Return the directory of a run of the log."""
+    path = tmp_path / "stored"
+    assert desim("run", "batch", "--trace", log, "--agent", "fcfs", "--out", path).status == 0
+    return path

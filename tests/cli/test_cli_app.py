@@ -1,0 +1,133 @@
+"""Which command, help, and what becomes of errors."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Desim
+
+import desim as package
+from desim.cli import app
+from desim.exceptions import InfeasibleAction, MissingDependency, RecordError
+
+ROOT = Path(package.__file__).parent
+
+
+def run_python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
+
+
+def test_alone_it_prints_help(desim: Desim) -> None:
+    alone = desim()
+    assert alone.status == 0
+    assert alone.out == desim("--help").out
+    assert alone.err == ""
+    for name in app.COMMANDS:
+        assert name in alone.out
+
+
+def test_version(desim: Desim) -> None:
+    assert desim("--version") == (0, f"desim {package.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", app.COMMANDS)
+def test_every_command_has_help_with_examples(desim: Desim, command: str) -> None:
+    outcome = desim(command, "--help")
+    assert outcome.status == 0
+    assert "Examples:\n" in outcome.out
+    assert f"    desim {command}" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["rum"],
+        ["run"],
+        ["run", "dag"],
+        ["run", "batch", "--jobs", "many"],
+        ["run", "batch", "--no-such"],
+        ["list", "x"],
+    ],
+)
+def test_wrong_arguments_give_status_2_and_nothing_on_standard_output(desim: Desim, arguments: list[str]) -> None:
+    outcome = desim(*arguments)
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert "help" in outcome.err
+
+
+def test_expected_errors_are_one_line(desim: Desim) -> None:
+    outcome = desim("run", "batch", "--trace", "absent.swf")
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert outcome.err == "desim: error: absent.swf: cannot be read: No such file or directory\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (InfeasibleAction("time 3: job 1 cannot start"), 1),
+        (MissingDependency("pip install x"), 1),
+        (RecordError("no result"), 2),
+        (OSError(28, "No space left on device"), 1),
+        (KeyboardInterrupt(), 1),
+    ],
+)
+def test_status_of_errors(desim: Desim, monkeypatch: pytest.MonkeyPatch, error: BaseException, status: int) -> None:
+    def fail(self: object) -> int:
+        raise error
+
+    monkeypatch.setattr("desim.cli.listing.List.execute", fail)
+    outcome = desim("list")
+    assert outcome.status == status
+    assert outcome.err.startswith("desim: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_full_disk_is_no_fault_of_the_arguments(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object) -> int:
+        raise RecordError("cannot write x") from OSError(28, "No space left on device")
+
+    monkeypatch.setattr("desim.cli.listing.List.execute", fail)
+    assert desim("list").status == 1
+
+
+def test_mistakes_of_programs_keep_their_traceback(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: object) -> int:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("desim.cli.listing.List.execute", fail)
+    with pytest.raises(ZeroDivisionError):
+        desim("list")
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = "import sys; from desim.cli import main; sys.exit(main(['list']))"
+    process = subprocess.run([sys.executable, "-c", command], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    os.close(writer)
+    assert process.returncode == 1
+    assert process.stderr == b""
+
+
+def test_help_and_list_load_nothing_heavy() -> None:
+    heavy = "{'polars', 'matplotlib', 'scipy', 'joblib', 'torch'}"
+    code = f"import sys; from desim.cli import main; main([]); main(['list']); print({heavy} & set(sys.modules))"
+    process = run_python(code)
+    assert process.stderr == ""
+    assert process.stdout.endswith("\nset()\n")
+
+
+def test_desim_imports_no_agents_and_no_workloads() -> None:
+    for path in [*(ROOT / "cli").rglob("*.py"), *(ROOT / "export").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.partition(".")[0] for name in names} & {"agents", "workloads", "experiments"}, path

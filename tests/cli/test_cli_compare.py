@@ -1,0 +1,341 @@
+"""``desim compare`` and ``desim demo``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents.batch import create
+from command_line import Desim
+from workloads import lublin
+
+from desim import Result, simulate
+from desim.cli import compare as command
+from desim.cli import demo, sweep
+from desim.cli.compare import Compare
+from desim.exceptions import InfeasibleAction
+from desim.metrics import mean_interval, paired_difference
+from desim.problems.batch import BatchCluster
+
+SMALL = ["--jobs", "60", "--cores", "32", "--load", "0.9", "--workers", "1"]
+AGENTS = ["--agents", "fcfs,easy,sjf"]
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Return a list that takes agent and seed of every run that is simulated in this process."""
+    runs: list[tuple[str, int]] = []
+    original = sweep.replay
+
+    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
+        runs.append((scenario.agent, scenario.seed))
+        return original(scenario, *arguments, **options)
+
+    monkeypatch.setattr(sweep, "replay", replay)
+    return runs
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip what is slow."""
+    monkeypatch.setattr(Compare, "_write", lambda *arguments: [])
+
+
+def test_means_and_differences(desim: Desim) -> None:
+    outcome = desim("compare", "batch", *AGENTS, *SMALL, "--seeds", "3", "--seed", "5", "--json")
+    assert outcome.status == 0
+    assert outcome.err == ""
+    document = json.loads(outcome.out)
+    assert document["baseline"] == "fcfs"
+    assert document["seeds"] == [5, 6, 7]
+    expected = {}
+    for name in ("fcfs", "easy-fcfs"):
+        runs = []
+        for seed in (5, 6, 7):
+            jobs = lublin.generate(60, 32, seed, load=0.9)
+            runs.append(simulate(BatchCluster(jobs, 32), create(name), seed=seed).metrics()["waiting_time_mean"])
+        expected[name] = runs
+    runs = [run for run in document["runs"] if run["agent"] == "easy-fcfs"]
+    assert [run["metrics"]["waiting_time_mean"] for run in runs] == expected["easy-fcfs"]
+    assert all(run["valid"] for run in document["runs"])
+    for found, estimate in (
+        (document["means"]["easy-fcfs"], mean_interval(expected["easy-fcfs"])),
+        (document["differences"]["easy-fcfs"], paired_difference(expected["easy-fcfs"], expected["fcfs"])),
+    ):
+        interval = {"mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+        assert found["waiting_time_mean"] == pytest.approx(interval)
+    assert set(document["differences"]) == {"easy-fcfs", "sjf"}
+
+
+def test_the_table_marks_the_best(desim: Desim) -> None:
+    arguments = ["compare", "batch", *AGENTS, *SMALL, "--seeds", "2"]
+    outcome = desim(*arguments)
+    assert outcome.status == 0
+    means = json.loads(desim(*arguments, "--json").out)["means"]
+    best = min(means, key=lambda agent: means[agent]["waiting_time_mean"]["mean"])
+    rows = [line for line in outcome.out.splitlines() if line.startswith(("fcfs ", "easy-fcfs ", "sjf "))]
+    assert len(rows) == 3 + 2  # no difference of the baseline
+    for row in rows[:3]:
+        assert row.split()[4].startswith("*") == (row.split()[0] == best)
+    assert "Difference from fcfs, paired by seed" in outcome.out
+    assert "6 runs, 0 of them stored before; 6 valid" in outcome.out
+
+
+def test_workers_make_no_difference(desim: Desim) -> None:
+    arguments = ["compare", "batch", "--agents", "fcfs,easy", *SMALL[:-2], "--seeds", "2", "--json"]
+    documents = [json.loads(desim(*arguments, "--workers", count).out) for count in (1, 2)]
+    for document in documents:
+        document["options"].pop("workers")
+    assert documents[0] == documents[1]
+
+
+def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["compare", "batch", "--agents", "fcfs,easy", *SMALL, "--seeds", "2", "--out", out]
+    outcome = desim(*arguments)
+    assert outcome.status == 0
+    files = {path.name for path in out.iterdir()}
+    figures = {"gantt.png", "utilization.png", "queue.png", "waiting.png", "metrics.png"}
+    assert files == {"runs", "comparison.csv", "comparison.json", "report.html"} | figures
+    for name in files - {"runs"}:
+        assert f"written: {out / name}\n" in outcome.out
+    document = json.loads((out / "comparison.json").read_text())
+    rows = list(csv.DictReader((out / "comparison.csv").open()))
+    for agent, metric in (("easy-fcfs", "waiting_time_mean"), ("fcfs", "utilization")):
+        (row,) = (row for row in rows if row["agent"] == agent and row["metric"] == metric)
+        assert float(row["mean"]) == document["means"][agent][metric]["mean"]
+        assert (row["difference_mean"] == "") == (agent == "fcfs")
+        assert row["seeds"] == "2"
+    html = (out / "report.html").read_text()
+    assert "95 % confidence" in html
+    assert "Difference from fcfs: " in html or "difference from fcfs: " in html
+    for run in document["runs"]:
+        result = Result.load(run["records"])
+        assert result.info["agent"] == run["agent"]
+        assert result.metrics()["waiting_time_mean"] == run["metrics"]["waiting_time_mean"]
+        assert desim("validate", run["records"]).status == 0
+    assert json.loads(desim(*arguments, "--json").out)["means"] == document["means"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_stored_runs_are_not_repeated(desim: Desim, tmp_path: Path, simulated: list[tuple[str, int]]) -> None:
+    arguments = ["compare", "batch", *SMALL, "--out", tmp_path, "--seeds", "2", "--agents"]
+    first = desim(*arguments, "fcfs,easy")
+    assert sorted(simulated) == [("easy-fcfs", 0), ("easy-fcfs", 1), ("fcfs", 0), ("fcfs", 1)]
+    simulated.clear()
+    again = desim(*arguments, "fcfs,easy")
+    assert simulated == []
+    assert "4 runs, 4 of them stored before" in again.out
+    assert first.out.partition("4 runs")[0] == again.out.partition("4 runs")[0]
+    desim(*arguments, "fcfs,easy-fcfs,sjf", "--warm-up", "1000")
+    assert simulated == [("sjf", 0), ("sjf", 1)]
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    "change",
+    [["--jobs", "61"], ["--load", "0.8"], ["--until", "1e6"], ["--no-kill-at-request"], ["--overestimate", "2"]],
+)
+def test_other_settings_are_other_runs(
+    desim: Desim, tmp_path: Path, simulated: list[tuple[str, int]], change: list[str]
+) -> None:
+    arguments = ["compare", "batch", *SMALL, "--out", tmp_path, "--seeds", "1", "--agents", "fcfs"]
+    assert desim(*arguments).status == desim(*arguments, *change).status == 0
+    assert len(simulated) == 2
+    assert desim(*arguments).status == 0
+    assert len(simulated) == 2
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_other_code_is_another_run(
+    desim: Desim, tmp_path: Path, simulated: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["compare", "batch", *SMALL, "--out", tmp_path, "--seeds", "1", "--agents", "fcfs"]
+    desim(*arguments)
+    monkeypatch.setattr(command, "code_digest", lambda: "changed")
+    desim(*arguments)
+    assert len(simulated) == 2
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_metrics_of_stored_runs_follow_the_options(desim: Desim, tmp_path: Path) -> None:
+    arguments = ["compare", "batch", *SMALL, "--seeds", "1", "--agents", "fcfs", "--json"]
+    options = ["--warm-up", "20000", "--unfinished", "include", "--until", "60000"]
+    desim(*arguments, "--until", "60000", "--out", tmp_path)
+    stored = json.loads(desim(*arguments, *options, "--out", tmp_path).out)
+    fresh = json.loads(desim(*arguments, *options).out)
+    assert stored["runs"][0]["reused"] is True
+    assert stored["means"] == fresh["means"]
+    assert stored["means"] == json.loads(desim(*arguments, *options, "--out", tmp_path).out)["means"]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_file_is_known_by_its_content(
+    desim: Desim, log: Path, tmp_path: Path, simulated: list[tuple[str, int]]
+) -> None:
+    arguments = ["compare", "batch", "--agents", "fcfs,sjf", "--workers", "1", "--out", tmp_path / "out", "--trace"]
+    first = desim(*arguments, log)
+    assert len(simulated) == 2
+    assert "Metrics: one run each" in first.out
+    moved = log.rename(tmp_path / "moved.swf")
+    desim(*arguments, moved)
+    assert len(simulated) == 2
+    moved.write_text(moved.read_text().replace("9 40 -1 5", "9 40 -1 4"))
+    desim(*arguments, moved)
+    assert len(simulated) == 4
+    outages = ["--mean-time-to-failure", "100", "--mean-time-to-repair", "9", "--seeds", "3"]
+    desim(*arguments, moved, *outages)
+    assert len(simulated) == 4 + 6
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_an_interrupted_comparison_goes_on(
+    desim: Desim, tmp_path: Path, simulated: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ["compare", "batch", *AGENTS, *SMALL, "--seeds", "2", "--out", tmp_path]
+    with monkeypatch.context() as patch:
+        replay = sweep.replay
+
+        def press_ctrl_c(*given: Any, **options: Any) -> Any:
+            if len(simulated) == 4:
+                raise KeyboardInterrupt
+            return replay(*given, **options)
+
+        patch.setattr(sweep, "replay", press_ctrl_c)
+        outcome = desim(*arguments)
+    assert outcome.status == 1
+    assert "4 of 6 runs are done" in outcome.err
+    assert "the same command goes on" in outcome.err
+    assert not list((tmp_path / "runs").glob(".*"))
+    outcome = desim(*arguments)
+    assert outcome.status == 0
+    assert len(simulated) == 6
+    assert "6 runs, 4 of them stored before" in outcome.out
+
+
+def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
+    arguments = [
+        "compare",
+        "batch",
+        "--agents",
+        "fcfs,easy",
+        "--jobs",
+        "300000",
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path),
+    ]
+    code = f"import sys; from desim.cli import main; sys.exit(main({arguments!r}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+    )
+    try:
+        deadline = time.monotonic() + 40
+        while not list(tmp_path.glob("runs/.*/result.json")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        _, told = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert "Traceback" not in told
+    assert "of 20 runs are done" in told
+    deadline = time.monotonic() + 10
+    with pytest.raises(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(process.pid, 0)
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_run_that_fails_is_named(desim: Desim, log: Path, workers: str) -> None:
+    arguments = ["--agents", "fcfs,sjf", "--trace", log, "--cores", "4", "--workers", workers]
+    outcome = desim("compare", "batch", *arguments)
+    assert outcome.status == 2
+    assert "desim: error: fcfs, seed 0: job 2 requests 8 cores" in outcome.err or "error: sjf, seed 0" in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_an_infeasible_action_is_a_failed_run(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any, **options: Any) -> Any:
+        raise InfeasibleAction("time 0: job 1 cannot start")
+
+    monkeypatch.setattr(sweep, "replay", fail)
+    outcome = desim("compare", "batch", *AGENTS, *SMALL)
+    assert outcome.status == 1
+    assert "fcfs, seed 0: time 0: job 1 cannot start" in outcome.err
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original: Callable[..., Any] = sweep.measure
+
+    def measure(*arguments: Any) -> Any:
+        found = original(*arguments)
+        return replace(found, validation=replace(found.validation, counts={"capacity": 1}))
+
+    arguments = ["compare", "batch", *SMALL, "--agents", "fcfs", "--seeds", "1", "--out", tmp_path]
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep, "measure", measure)
+        outcome = desim(*arguments)
+    again = desim(*arguments)
+    for told in (outcome, again):
+        assert told.status == 1
+        assert "0 valid" in told.out
+        assert told.err == "desim: fcfs, seed 0: not valid: capacity\n"
+
+
+def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:
+    outcome = desim("compare", "batch", *AGENTS, *SMALL, "--seeds", "1", "--until", "20000")
+    assert outcome.status == 0
+    assert "† Runs of fcfs, easy-fcfs, sjf left jobs behind" in outcome.out
+    cells = [line.split()[1:3] for line in outcome.out.splitlines() if line.startswith("sjf ")]
+    assert cells[0][1] == "†"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--agents", ","], "want names"),
+        (["--agents", "fcfs,nope"], "no batch agent 'nope'; there are fcfs"),
+        (["--agents", "fcfs", "--baseline", "sjf"], "want one of the agents fcfs"),
+        (["--agents", "fcfs", "--seeds", "0"], "at least 1"),
+        (["--agents", "fcfs", "--workers", "0"], "at least 1"),
+        (["--agents", "fcfs", "--trace", "absent.swf"], "cannot be read"),
+        (["--agents", "fcfs", "--jobs", "3", "--mean-time-to-repair", "3"], "--mean-time-to-failure"),
+    ],
+)
+def test_unusable_arguments_of_compare(desim: Desim, arguments: list[str], message: str) -> None:
+    outcome = desim("compare", "batch", *arguments)
+    assert outcome.status == 2
+    assert message in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(demo.AGENTS) >= 6
+    monkeypatch.setattr(demo, "WORKLOAD", replace(demo.WORKLOAD, jobs=40))
+    out = tmp_path / "demo"
+    outcome = desim("demo", "--out", out, "--workers", "1")
+    assert outcome.status == 0
+    for agent in demo.AGENTS:
+        assert any(line.startswith(agent) for line in outcome.out.splitlines())
+    assert f"open {out / 'report.html'}" in outcome.out
+    assert (out / "report.html").read_text().count("<figure>") == 5
+    assert "21 runs" in outcome.out

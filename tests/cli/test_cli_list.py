@@ -1,0 +1,75 @@
+"""``desim list``, and agents and workloads of other packages."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import EntryPoint
+from types import SimpleNamespace
+
+import pytest
+from command_line import Desim
+
+from desim.cli import plugins
+from desim.exceptions import InvalidConfiguration, MissingDependency
+
+
+def test_everything_has_a_line(desim: Desim) -> None:
+    outcome = desim("list")
+    assert outcome.status == 0
+    for name in ("batch", "fcfs", "easy-PRIORITY", "lublin", "FILE.swf"):
+        assert any(line.startswith(name) and len(line.split()) > 3 for line in outcome.out.splitlines()), name
+
+
+def test_list_as_json(desim: Desim) -> None:
+    document = json.loads(desim("list", "--json").out)
+    assert set(document) == {"problems", "agents", "workloads"}
+    assert document["agents"]["batch"]["fcfs"].endswith(".")
+
+
+class Idle:
+    """Never starts a job."""
+
+    def act(self, observation: object) -> None:
+        """Wait."""
+
+
+@pytest.fixture
+def other_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a package with an agent of its own."""
+
+    def create(name: str) -> Idle:
+        if name != "idle":
+            raise InvalidConfiguration(f"no agent {name!r}; there is idle")
+        return Idle()
+
+    module = SimpleNamespace(create=create, descriptions=lambda: {"idle": "Never starts a job."})
+    monkeypatch.setitem(sys.modules, "idle_agents", module)
+    known = plugins.entry_points
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        own = [EntryPoint("batch", "idle_agents", "desim.agents")] if group == "desim.agents" else []
+        return [*known(group=group), *own]
+
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
+
+
+@pytest.mark.usefixtures("other_package")
+def test_agents_of_other_packages(desim: Desim) -> None:
+    assert json.loads(desim("list", "--json").out)["agents"]["batch"]["idle"] == "Never starts a job."
+    outcome = desim("run", "batch", "--agent", "idle", "--jobs", "3", "--json")
+    assert outcome.status == 0
+    assert json.loads(outcome.out)["metrics"]["jobs_queued"] == 3
+    outcome = desim("run", "batch", "--agent", "nobody")
+    assert "there are fcfs" in outcome.err
+    assert "there is idle" in outcome.err
+
+
+def test_packages_that_are_missing_or_broken(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingDependency, match="no installed package"):
+        plugins.create_agent("parking", "fcfs")
+    broken = [EntryPoint("batch", "no_such_module", "desim.agents")]
+    monkeypatch.setattr(plugins, "entry_points", lambda group: broken)
+    outcome = desim("run", "batch")
+    assert outcome.status == 1
+    assert "no_such_module" in outcome.err

@@ -1,0 +1,203 @@
+"""``desim run``: records, metrics, options, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from agents.batch import create
+from command_line import Desim
+from workloads import swf
+
+from desim import Result, simulate
+from desim.metrics import BATCH_METRICS
+from desim.problems.batch import BatchCluster
+
+
+def test_records_and_metrics_are_those_of_simulate(desim: Desim, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = desim("run", "batch", "--trace", log, "--agent", "easy-sjf", "--out", out, "--json")
+    assert outcome.status == 0
+    assert outcome.err == ""
+    expected = simulate(BatchCluster(swf.read(log).jobs, 8), create("easy-sjf"))
+    assert Result.load(out).jobs.equals(expected.jobs)
+    document = json.loads(outcome.out)
+    metrics = {name: None if value != value else value for name, value in expected.metrics().items()}
+    assert document["metrics"] == metrics
+    assert document["run"] == expected.info
+    assert document["validation"]["valid"] is True
+    assert "conservation" in document["validation"]["checks"]
+    assert document["workload"]["cores"] == 8
+    assert document["records"] == str(out)
+
+
+def test_the_table_names_every_metric(desim: Desim, log: Path) -> None:
+    outcome = desim("run", "batch", "--trace", log)
+    assert outcome.status == 0
+    first_words = [line.split()[0] for line in outcome.out.splitlines() if line]
+    assert [word for word in first_words if word in BATCH_METRICS] == list(BATCH_METRICS)
+    assert "easy-fcfs on 8 cores, tiny.swf: complete at" in outcome.out
+    assert "valid: " in outcome.out
+    assert "repair" not in outcome.out
+    assert outcome.err == ""
+
+
+def test_repairs_are_told(desim: Desim, broken_log: Path) -> None:
+    outcome = desim("run", "batch", "--trace", broken_log)
+    assert outcome.status == 0
+    assert "7 rows of the file: 6 jobs, 1 rows dropped" in outcome.out
+    assert "cancelled before it ran" in outcome.out
+    document = json.loads(desim("run", "batch", "--trace", broken_log, "--json").out)
+    assert document["workload"]["repairs"]["reasons"]["cancelled"]["count"] == 1
+
+
+def test_generated_jobs_follow_seed_and_options(desim: Desim) -> None:
+    def metrics(*more: str) -> dict[str, float]:
+        outcome = desim("run", "batch", "--jobs", "200", "--cores", "64", "--json", *more)
+        assert outcome.status == 0
+        found: dict[str, float] = json.loads(outcome.out)["metrics"]
+        return found
+
+    assert metrics("--seed", "1") == metrics("--seed", "1", "--stream")
+    assert metrics("--seed", "1") != metrics("--seed", "2")
+    assert metrics("--load", "0.8")["offered_load"] == pytest.approx(0.8)
+    assert metrics("--overestimate", "5") != metrics()
+    assert metrics("--warm-up", "20000")["jobs_submitted"] < 200
+
+
+def test_options_of_the_cluster(desim: Desim, log: Path) -> None:
+    def jobs(*more: str) -> dict[str, float]:
+        outcome = desim("run", "batch", "--trace", log, "--json", *more)
+        assert outcome.status == 0
+        found: dict[str, float] = json.loads(outcome.out)["metrics"]
+        return found
+
+    assert jobs()["jobs_killed"] == 1
+    assert jobs("--no-kill-at-request")["jobs_killed"] == 0
+    assert jobs("--until", "10")["jobs_submitted"] == 4
+    assert jobs("--until", "10")["jobs_queued"] > 0
+    assert jobs("--until", "10", "--unfinished", "include")["waiting_time_mean"] > 0
+    assert jobs("--jobs", "2")["jobs_submitted"] == 2
+    assert jobs("--cores", "4", "--too-wide", "reject")["jobs_rejected"] == 2
+    failing = ["--mean-time-to-failure", "30", "--mean-time-to-repair", "5", "--cores-per-failure", "4"]
+    assert jobs(*failing, "--on-outage", "lose", "--seed", "1")["jobs_lost"] > 0
+    assert jobs(*failing, "--seed", "1")["interruptions"] > 0
+
+
+def test_a_stream_gives_the_same_records(desim: Desim, log: Path, tmp_path: Path) -> None:
+    for name, more in (("whole", []), ("stream", ["--stream"])):
+        assert desim("run", "batch", "--trace", log, "--out", tmp_path / name, *more).status == 0
+    assert Result.load(tmp_path / "whole").jobs.equals(Result.load(tmp_path / "stream").jobs)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--agent", "esy"], "no batch agent 'esy'; there are fcfs, lcfs, sjf"),
+        (["--agent", "easy-nope"], "no priority 'nope'; there are fcfs"),
+        (["--trace", "lubln"], "lubln: no such file, nor a generated workload"),
+        (["--cores", "0"], "num_cores is 0"),
+        (["--jobs", "0"], "num_jobs is 0"),
+        (["--load", "0"], "load is 0.0"),
+        (["--jobs", "5", "--until", "0"], "until is 0.0"),
+        (["--jobs", "5", "--mean-time-to-repair", "1"], "--mean-time-to-failure"),
+        (["--jobs", "5", "--warm-up", "1e12"], "nothing is left"),
+    ],
+)
+def test_unusable_arguments(desim: Desim, arguments: list[str], message: str) -> None:
+    outcome = desim("run", "batch", *arguments)
+    assert outcome.status == 2
+    assert outcome.err.startswith("desim: error: ")
+    assert outcome.err.count("\n") == 1
+    assert message in outcome.err
+    assert outcome.out == ""
+
+
+def test_unusable_workloads(desim: Desim, log: Path, tmp_path: Path) -> None:
+    assert "requests 8 cores" in desim("run", "batch", "--trace", log, "--cores", "4").err
+    empty = tmp_path / "empty.swf"
+    empty.write_text("; MaxProcs: 8\n")
+    assert "no usable job" in desim("run", "batch", "--trace", empty).err
+    nameless = tmp_path / "nameless.swf"
+    nameless.write_text(log.read_text().replace("; MaxProcs: 8\n", ""))
+    outcome = desim("run", "batch", "--trace", nameless)
+    assert outcome.status == 2
+    assert "--cores" in outcome.err
+    assert desim("run", "batch", "--trace", nameless, "--cores", "8").status == 0
+    assert "cannot be rescaled" in desim("run", "batch", "--trace", log, "--stream", "--load", "0.5").err
+
+
+def test_a_result_is_replaced_only_by_force(desim: Desim, log: Path, stored: Path) -> None:
+    before = Result.load(stored).jobs
+    command = ["run", "batch", "--trace", log, "--agent", "lcfs", "--out", stored]
+    outcome = desim(*command)
+    assert outcome.status == 2
+    assert "--force" in outcome.err
+    assert Result.load(stored).jobs.equals(before)
+    note = stored / "note.txt"
+    note.write_text("mine")
+    assert desim(*command, "--force").status == 0
+    assert Result.load(stored).info["agent"] == "lcfs"
+    assert note.read_text() == "mine"
+
+
+def test_a_wrong_agent_costs_no_stored_result(desim: Desim, stored: Path) -> None:
+    assert desim("run", "batch", "--agent", "nope", "--out", stored, "--force").status == 2
+    assert Result.load(stored).info["agent"] == "fcfs"
+
+
+def test_other_directories_are_left_alone_even_by_force(desim: Desim, log: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+    outcome = desim("run", "batch", "--trace", log, "--out", precious, "--force")
+    assert outcome.status == 2
+    assert "no result" in outcome.err
+    assert [path.name for path in precious.iterdir()] == ["thesis.txt"]
+    assert desim("run", "batch", "--trace", log, "--out", log).status == 2
+
+
+def test_a_run_that_fails_leaves_what_it_has_recorded(desim: Desim, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    outcome = desim("run", "batch", "--trace", log, "--cores", "6", "--out", out)
+    assert outcome.status == 2
+    assert Result.load(out).info["status"] == "failed"
+
+
+def test_ctrl_c_leaves_complete_records(desim: Desim, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["run", "batch", "--jobs", "100000000", "--stream", "--agent", "easy", "--out", str(out), "--json"]
+    code = f"import sys; from desim.cli import main; sys.exit(main({arguments!r}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while not (out / "result.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        os.kill(process.pid, signal.SIGINT)
+        printed, told = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 1
+    assert told.startswith("desim: interrupted at ")
+    assert f"complete records up to then are in {out}" in told
+    assert told.count("\n") == 1
+    document = json.loads(printed)
+    assert document["run"]["status"] == "interrupted"
+    assert document["validation"]["valid"] is True
+    result = Result.load(out)
+    assert result.info == document["run"]
+    assert len(result.jobs) == document["metrics"]["jobs_submitted"] > 0
+    assert desim("validate", out).status == 0

@@ -1,0 +1,161 @@
+"""Who may import whom, and what an import must not load."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from small_agents import python
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("desim", "agents", "workloads", "experiments")
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+
+
+def imports_of(name: str, *, when_imported: bool) -> Iterator[str]:
+    """Yield the modules of this project that a module imports, or only those that it needs to be imported itself."""
+    is_package = MODULES[name].name == "__init__.py"
+    todo: list[ast.AST] = [ast.parse(MODULES[name].read_text())]
+    while todo:
+        node = todo.pop()
+        if when_imported and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if when_imported and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo.extend(node.orelse)
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            package = name.split(".") if is_package else name.split(".")[:-1]
+            above = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            members = [f"{base}.{alias.name}" for alias in node.names]
+            yield from (member if member in MODULES else base for member in members)
+        todo.extend(ast.iter_child_nodes(node))
+
+
+def project_imports(name: str, *, when_imported: bool = False) -> list[str]:
+    found = imports_of(name, when_imported=when_imported)
+    return sorted({module for module in found if module.split(".")[0] in PACKAGES})
+
+
+def test_the_packages_are_there() -> None:
+    assert {"desim.core", "desim.problems.batch.cluster", "agents.batch.backfilling", "workloads.swf"} <= set(MODULES)
+    assert "desim._clock" in project_imports("desim.core")
+    assert "desim.result" in project_imports("desim.core")
+    assert "desim.result" not in project_imports("desim.core", when_imported=True)
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "desim"])
+def test_desim_knows_no_agent_workload_or_experiment(name: str) -> None:
+    allowed = {"desim"}
+    if name.startswith("desim.cli"):  # the command line is where everything meets
+        allowed |= {"agents", "workloads", "experiments"}
+    assert {module.split(".")[0] for module in project_imports(name)} <= allowed
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "agents"])
+def test_agents_know_desim_only(name: str) -> None:
+    assert {module.split(".")[0] for module in project_imports(name)} <= {"agents", "desim"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "workloads"])
+def test_workloads_know_entities_and_errors_only(name: str) -> None:
+    foreign = [module for module in project_imports(name) if not module.startswith("workloads")]
+    entities = {"desim.exceptions", "desim.problems.batch.entities", "desim.problems.batch"}
+    assert set(foreign) <= entities, f"{name} imports {sorted(set(foreign) - entities)}"
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("desim.") and name.count(".") == 1])
+def test_the_kernel_knows_no_problem(name: str) -> None:
+    if name in ("desim.core", "desim.records", "desim.result", "desim._clock", "desim._interruption"):
+        assert not any(module.startswith("desim.problems.") for module in project_imports(name, when_imported=True))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("desim.problems")])
+def test_problems_know_neither_plots_nor_metrics_nor_the_command_line(name: str) -> None:
+    others = ("desim.plotting", "desim.metrics", "desim.cli", "desim.validation", "desim.envs")
+    assert [module for module in project_imports(name) if module.startswith(others)] == []
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("desim.validation")])
+def test_validation_shares_no_code_with_the_dynamics(name: str) -> None:
+    dynamics = ("desim.core", "desim._clock", "desim.processes", "desim.problems.batch.cluster")
+    assert [module for module in project_imports(name) if module.startswith(dynamics)] == []
+
+
+def test_no_module_needs_itself_to_be_imported() -> None:
+    edges = {
+        name: [other for other in project_imports(name, when_imported=True) if other in MODULES] for name in MODULES
+    }
+    finished: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join([*path[path.index(name) :], name])
+        if name not in finished:
+            for other in edges[name]:
+                visit(other, (*path, name))
+            finished.add(name)
+
+    for name in MODULES:
+        visit(name, ())
+    assert finished == set(MODULES)
+
+
+FAKE = "loaded = True\n"
+HEAVY = ("torch", "matplotlib", "polars", "scipy", "torch_geometric", "networkx", "pandas")
+
+
+def fresh(code: str, tmp_path: Path) -> str:
+    """Run code where a package called torch can be imported; return what it prints."""
+    for name in ("torch", "torch_geometric"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(FAKE)
+    done = python(code, PYTHONPATH=f"{tmp_path}:{ROOT}", PYTHONDONTWRITEBYTECODE="1")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
+    assert fresh("import torch; print(torch.loaded)", tmp_path) == "True"
+
+
+@pytest.mark.parametrize("module", ["desim", "desim.problems.batch", "desim.processes", "agents.batch", "workloads.swf"])
+def test_an_import_is_light(module: str, tmp_path: Path) -> None:
+    code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(HEAVY)!r}))"
+    assert fresh(code, tmp_path) == ""
+
+
+def test_an_import_prints_nothing_and_leaves_random_states_alone(tmp_path: Path) -> None:
+    code = """
+import random, sys
+import numpy as np
+before = random.getstate(), np.random.get_state()[1].tolist()
+import desim, agents.batch, workloads.swf, workloads.lublin, desim.plotting, desim.metrics, desim.validation
+after = random.getstate(), np.random.get_state()[1].tolist()
+assert before == after
+"""
+    assert fresh(code, tmp_path) == ""
+
+
+def test_heuristics_run_without_torch(tmp_path: Path) -> None:
+    code = """
+import sys
+from agents.batch import PRIORITIES, create
+from desim import simulate
+from desim.problems.batch import BatchCluster, Job
+jobs = [Job(number, float(number), 1 + number % 3, 9.0, 7.0) for number in range(30)]
+for name in [*PRIORITIES, "backfilling", "easy", "easy-specific", "conservative", "conservative-specific"]:
+    result = simulate(BatchCluster(jobs, 3), create(name))
+    assert len(result.jobs) == 30
+    result.metrics()
+print(*sorted(set(sys.modules) & {"torch", "torch_geometric", "matplotlib"}))
+"""
+    assert fresh(code, tmp_path) == ""

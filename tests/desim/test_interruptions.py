@@ -1,0 +1,172 @@
+"""Ctrl-C, agents that raise, processes that are killed: what has been recorded is kept."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from agents.batch import FCFS
+from desim import Result, SimulationInterrupted, simulate
+from desim.problems.batch import BatchCluster
+from small_agents import FirstFit, python, random_jobs
+
+PREPARE = """
+import os, signal, sys
+sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
+from agents.batch import FCFS
+from desim import Result, SimulationInterrupted, simulate
+from desim.problems.batch import BatchCluster
+from small_agents import FirstFit, random_jobs
+
+class Interrupting(FirstFit):
+    def __init__(self, *decisions, number=signal.SIGINT):
+        self.decisions, self.number, self.count = decisions, number, 0
+    def act(self, observation):
+        self.count += 1
+        if self.count in self.decisions:
+            os.kill(os.getpid(), self.number)
+            if self.number == signal.SIGINT:
+                observation.time  # the signal is handled before the agent goes on
+        return super().act(observation)
+
+cluster = BatchCluster(random_jobs(400, 8), 8)
+"""
+
+
+def test_ctrl_c_keeps_the_records_and_hands_out_the_result(tmp_path: Path) -> None:
+    done = python(
+        PREPARE
+        + """
+try:
+    simulate(cluster, Interrupting(150), out=sys.argv[1])
+except SimulationInterrupted as interruption:
+    assert isinstance(interruption, KeyboardInterrupt)
+    result = interruption.result
+    assert result.info["status"] == "interrupted"
+    assert result.jobs["status"].is_in(["completed", "running", "queued"]).all()
+    print(len(result.jobs.filter(result.jobs["status"] == "completed")), interruption)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    print("as before")
+""",
+        str(tmp_path / "run"),
+    )
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    completed, message = first.split(" ", 1)
+    assert 20 < int(completed) < 150
+    assert message.startswith("interrupted at time")
+    assert second == "as before"
+    loaded = Result.load(tmp_path / "run")
+    assert loaded.info["status"] == "interrupted"
+    whole = simulate(BatchCluster(random_jobs(400, 8), 8), FirstFit()).jobs
+    ended = loaded.jobs.filter(pl.col("status") == "completed")
+    assert len(ended) == int(completed)
+    assert whole.join(ended, on=whole.columns, how="semi", nulls_equal=True).height == len(ended)
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
+    code = """
+class Stubborn(FirstFit):
+    def act(self, observation):
+        os.kill(os.getpid(), signal.SIGINT)
+        print("still thinking", flush=True)
+        os.kill(os.getpid(), signal.SIGINT)
+        print("never reached", flush=True)
+
+try:
+    simulate(cluster, Stubborn(), out=sys.argv[1])
+except SimulationInterrupted:
+    print("waited for the agent")
+except KeyboardInterrupt:
+    print("stopped")
+"""
+    done = python(PREPARE + code, str(tmp_path / "run"))
+    assert done.stdout.split("\n") == ["still thinking", "stopped", ""], done.stderr
+    assert Result.load(tmp_path / "run").info["status"] == "failed"
+
+
+def test_an_agent_that_handles_ctrl_c_itself_is_left_alone(tmp_path: Path) -> None:
+    code = """
+heard = []
+signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+result = simulate(cluster, Interrupting(10, 20))
+assert heard == [signal.SIGINT] * 2
+assert result.info["status"] == "complete"
+"""
+    done = python(PREPARE + code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_simulations_run_in_threads() -> None:
+    results: list[Result] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(simulate(BatchCluster(random_jobs(50, 4), 4), FCFS())))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 3
+    assert results[0].jobs.equals(results[1].jobs)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+class Clumsy(FirstFit):
+    """Raises an error of its own at the 100th decision."""
+
+    name = "clumsy"
+
+    def __init__(self, error: BaseException) -> None:
+        self.error, self.left = error, 100
+
+    def act(self, observation: Any) -> int | None:
+        self.left -= 1
+        if not self.left:
+            raise self.error
+        return super().act(observation)
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("my bug"), SystemExit(3)], ids=repr)
+def test_an_agent_that_raises_leaves_its_error_and_the_records(error: BaseException, tmp_path: Path) -> None:
+    with pytest.raises(type(error)) as caught:
+        simulate(BatchCluster(random_jobs(400, 8), 8), Clumsy(error), out=tmp_path / "run")
+    assert caught.value is error
+    (note,) = caught.value.__notes__
+    assert "clumsy" in note
+    loaded = Result.load(tmp_path / "run")
+    assert loaded.info["status"] == "failed"
+    assert loaded.info["agent"] == "clumsy"
+    assert f"time {loaded.info['end_time']} s" in note
+    assert len(loaded.jobs.filter(pl.col("status") == "completed")) > 10
+
+
+def test_a_reset_that_raises_leaves_a_failed_run(tmp_path: Path) -> None:
+    class Unprepared(FirstFit):
+        def reset(self, info: dict[str, Any], rng: Any) -> None:
+            raise LookupError("no model of this size")
+
+    with pytest.raises(LookupError, match="no model of this size"):
+        simulate(BatchCluster(random_jobs(5, 8), 8), Unprepared(), out=tmp_path / "run")
+    assert Result.load(tmp_path / "run").info["status"] == "failed"
+
+
+def test_a_killed_process_leaves_parts_that_can_be_loaded(tmp_path: Path) -> None:
+    code = PREPARE + "simulate(BatchCluster(random_jobs(9_000, 8), 16_384), Interrupting(3_000, number=9), out=sys.argv[1])"
+    done = python(code, str(tmp_path / "run"))
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "running"
+    loaded = Result.load(tmp_path / "run")
+    assert loaded.info["status"] == "running"
+    assert loaded.info["num_cores"] == 16_384
+    assert 1_000 <= len(loaded.jobs) < 3_000
+    whole = simulate(BatchCluster(random_jobs(9_000, 8), 16_384), FirstFit()).jobs
+    assert whole.join(loaded.jobs, on=whole.columns, how="semi", nulls_equal=True).height == len(loaded.jobs)

@@ -1,0 +1,72 @@
+"""Who listens hears everything, in order, and changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.batch import FCFS
+from desim import InvalidConfiguration, simulate
+from desim.problems.batch import BatchCluster, Execution, Job
+from desim.processes import Outage, planned_outages
+from small_agents import make_jobs, random_jobs
+
+
+def test_every_event_with_its_time_and_subject() -> None:
+    jobs = make_jobs((0.0, 1, 5.0), (1.0, 9, 5.0))
+    cluster = BatchCluster(jobs, 2, too_wide="reject", processes=[planned_outages([Outage(2.0, 3.0, 0b01)])])
+    heard: list[tuple[float, str, Any]] = []
+    for event in cluster.events:
+        cluster.on(event, lambda time, subject, event=event: heard.append((time, event, subject)))
+    simulate(cluster, FCFS())
+    assert [(time, event) for time, event, _ in heard] == [
+        (0, "arrival"),
+        (0, "start"),
+        (1, "rejection"),
+        (2, "interruption"),
+        (2, "outage"),
+        (2, "start"),
+        (3, "repair"),
+        (7, "completion"),
+    ]
+    subjects = {event: subject for _, event, subject in heard}
+    assert subjects["arrival"] == jobs[0]
+    assert subjects["rejection"] == jobs[1]
+    assert subjects["outage"] == subjects["repair"] == 0b01
+    for event, start, cores in (("interruption", 0, 0b01), ("start", 2, 0b10), ("completion", 2, 0b10)):
+        execution = subjects[event]
+        assert isinstance(execution, Execution)
+        assert (execution.job, execution.starting_time, execution.cores) == (jobs[0], start, cores)
+        assert execution.expected_end == start + 5
+
+
+def test_several_listeners_are_called_in_the_order_of_their_coming() -> None:
+    heard: list[str] = []
+    cluster = BatchCluster(make_jobs((0.0, 1, 5.0)), 1)
+    for label in "abc":
+        cluster.on("start", lambda time, execution, label=label: heard.append(label))
+    simulate(cluster, FCFS())
+    assert heard == ["a", "b", "c"]
+
+
+def test_listening_changes_nothing() -> None:
+    silent, loud = (BatchCluster(random_jobs(50, 4), 4) for _ in range(2))
+    for event in loud.events:
+        loud.on(event, lambda time, subject: None)
+    assert simulate(silent, FCFS()).jobs.equals(simulate(loud, FCFS()).jobs)
+
+
+def test_an_event_that_does_not_exist() -> None:
+    with pytest.raises(InvalidConfiguration, match="batch has no event 'finish'; there are arrival.*completion"):
+        BatchCluster([], 1).on("finish", lambda time, subject: None)
+
+
+def test_a_listener_that_fails_ends_the_run() -> None:
+    def listener(time: float, job: Job) -> None:
+        raise LookupError("not in my list")
+
+    cluster = BatchCluster(make_jobs((3.0, 1, 5.0)), 1)
+    cluster.on("arrival", listener)
+    with pytest.raises(LookupError, match="not in my list"):
+        simulate(cluster, FCFS())
