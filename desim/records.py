@@ -148,7 +148,7 @@ def scan_parts(directory: Path) -> pl.LazyFrame:
     parts = sorted(directory.glob("part-*.parquet"))
     if not parts:
         raise RecordError(f"{directory} holds no part of a table")
-    return pl.scan_parquet(parts)
+    return pl.scan_parquet(parts, glob=False)
 
 
 def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, list[str]]) -> None:
@@ -189,6 +189,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     try:
         write(temporary)
         temporary.replace(path)
-    except OSError as error:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
-        raise RecordError(f"cannot write {path}: {error.strerror or error}") from error
+        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):  # polars has errors of its own
+            raise RecordError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}") from error
+        raise

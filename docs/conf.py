@@ -8,7 +8,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import mathml, tables
+from _extensions import links, mathml, tables
+from numpydoc.xref import DEFAULT_LINKS
 
 import desim
 
@@ -40,6 +41,9 @@ autosummary_generate = False
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 numpydoc_use_plots = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"
+numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | links.public_names()  # no links outside
 
 # -- examples -------------------------------------------------------------------------------------
 doctest_global_setup = "import os, tempfile; os.chdir(tempfile.mkdtemp())"
@@ -69,7 +73,7 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 
-def skip_fields(app, what, name, obj, skip, options):
+def skip_fields(app, what, name, obj, *others):
     """Leave out the fields of named tuples, which the docstring of the class describes."""
     return True if isinstance(obj, collections._tuplegetter) else None
 
@@ -78,4 +82,5 @@ def setup(app):
     """Register what is not an extension of its own."""
     mathml.setup(app)
     tables.setup(app)
+    links.setup(app)
     app.connect("autodoc-skip-member", skip_fields)

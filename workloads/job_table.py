@@ -9,6 +9,7 @@ by the same rules as those of a Standard Workload Format log.
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -16,9 +17,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from desim.exceptions import RecordError, WorkloadError
+from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import Job
-from desim.records import write_atomically
 from workloads._columns import LARGEST, Columns, Floats
 from workloads._files import Pathish, read_bytes
 from workloads._rules import Rules
@@ -100,10 +100,20 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
     kinds = {name: pl.Int64 if name in _WHOLE else pl.Float64 for name in _COLUMNS}
     table = pl.DataFrame(rows, schema=kinds, orient="row", strict=False)
     metadata = {} if num_cores is None else {"num_cores": str(num_cores)}
+    content = BytesIO()
+    table.write_parquet(content, metadata=metadata)
+    _replace(Path(path), content.getvalue())
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a file that appears under its name only when it is complete."""
+    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        write_atomically(Path(path), lambda draft: table.write_parquet(draft, metadata=metadata))
-    except RecordError as error:
-        raise WorkloadError(str(error)) from error
+        draft.write_bytes(content)
+        draft.replace(target)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise WorkloadError(f"{target}: cannot be written: {error.strerror or error}") from error
 
 
 def _load(source: str) -> tuple[pl.DataFrame, TraceHeader]:

@@ -53,7 +53,7 @@ class Validate:
         from desim.validation import validate
 
         result = Result.load(self.directory)
-        if "problem" not in result.info:
+        if result.info.get("status") == "running":
             raise InvalidConfiguration(f"{self.directory} has no end: its run is still going on, or broke off")
         jobs = None
         if self.trace is not None:

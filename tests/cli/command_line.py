@@ -18,6 +18,9 @@ class Outcome(NamedTuple):
     err: str
 
 
+#: Whoever runs the tests may have told their processes to ignore Ctrl-C.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+
 Desim = Callable[..., Outcome]
 
 

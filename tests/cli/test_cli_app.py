@@ -18,8 +18,9 @@ from desim.exceptions import InfeasibleAction, MissingDependency, RecordError
 ROOT = Path(package.__file__).parent
 
 
-def run_python(code: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload]
+def run_python(code: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
 
 
 def test_alone_it_prints_help(desim: Desim) -> None:
@@ -109,11 +110,10 @@ def test_mistakes_of_programs_keep_their_traceback(desim: Desim, monkeypatch: py
 def test_a_closed_pipe_is_quiet() -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    command = "import sys; from desim.cli import main; sys.exit(main(['list']))"
-    process = subprocess.run([sys.executable, "-c", command], stdout=writer, stderr=subprocess.PIPE, timeout=60)
+    process = run_python("import sys; from desim.cli import main; sys.exit(main(['list']))", stdout=writer)
     os.close(writer)
     assert process.returncode == 1
-    assert process.stderr == b""
+    assert process.stderr == ""
 
 
 def test_help_and_list_load_nothing_heavy() -> None:

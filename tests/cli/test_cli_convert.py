@@ -9,9 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 from command_line import Desim
-from workloads import registry
 
 from desim import Result
+from workloads import registry
 
 
 def test_workloads_survive_all_formats(desim: Desim, log: Path, tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-from agents.batch import create
-from command_line import Desim
-from workloads import swf
+from command_line import INTERRUPTIBLE, Desim
 
+from agents.batch import create
 from desim import Result, simulate
 from desim.metrics import BATCH_METRICS
 from desim.problems.batch import BatchCluster
+from workloads import swf
 
 
 def test_records_and_metrics_are_those_of_simulate(desim: Desim, log: Path, tmp_path: Path) -> None:
@@ -173,13 +173,12 @@ def test_a_run_that_fails_leaves_what_it_has_recorded(desim: Desim, log: Path, t
 def test_ctrl_c_leaves_complete_records(desim: Desim, tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = ["run", "batch", "--jobs", "100000000", "--stream", "--agent", "easy", "--out", str(out), "--json"]
-    code = f"import sys; from desim.cli import main; sys.exit(main({arguments!r}))"
+    code = f"{INTERRUPTIBLE}import sys; from desim.cli import main; sys.exit(main({arguments!r}))"
     process = subprocess.Popen(
         [sys.executable, "-c", code],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) and None,
     )
     try:
         deadline = time.monotonic() + 30

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from workloads import job_table, lublin, registry, transform
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job
+from workloads import job_table, lublin, registry, transform
 
 whole = st.integers(0, 10**9)
 durations = st.one_of(whole.map(float), st.floats(0, 1e9))
@@ -110,7 +110,7 @@ def test_a_load_needs_the_cores(tmp_path: Path) -> None:
 
 
 def test_names_that_are_nothing() -> None:
-    with pytest.raises(WorkloadError, match="nor a generated workload .there is lublin"):
+    with pytest.raises(WorkloadError, match="nor a generated workload"):
         registry.load("lubln")
 
 
@@ -182,7 +182,7 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
 
 
 def test_tables_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match="cannot write"):
+    with pytest.raises(WorkloadError, match="cannot be written"):
         job_table.write(tmp_path / "absent" / "a.parquet", lublin.generate(2, 8))
     with pytest.raises(WorkloadError, match="requested_time is 0"):
         job_table.write(tmp_path / "a.parquet", [Job(1, 0.0, 1, 0.0, 5.0)])

@@ -72,7 +72,7 @@ def commands_of(line: int, body: str) -> Iterator[Block]:
     """Take a session apart; only commands of desim are run, and those on real logs only if these are there."""
     for command, output in re.findall(r"^\$ (desim [^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", body, re.M):
         needs = "KTH-SP2-1996-2.swf" if "kth" in command.lower() else ""
-        yield Block(line, "console", command, output, f"{needs!r} and not os.path.exists({needs!r})")
+        yield Block(line, "console", command, output or "...", f"{needs!r} and not os.path.exists({needs!r})")
 
 
 def run(path: Path) -> Iterator[tuple[Block, str]]:
@@ -89,7 +89,8 @@ def run(path: Path) -> Iterator[tuple[Block, str]]:
             else:
                 from desim.cli import main
 
-                main(shlex.split(block.code)[1:])
+                arguments = shlex.split(block.code)[1:]
+                main([*arguments, "--workers", "1"] if arguments[0] in ("compare", "demo") else arguments)
         yield block, printed.getvalue()
 
 

@@ -231,10 +231,16 @@ class Conservative(Scheduler):
                 place = self.fit(job, state)
                 self.reservations.append(place)
                 self.first_promise[job.job_id] = place.start
-        due = [held for held in self.reservations if held.start <= state.now]
-        self.reservations = [held for held in self.reservations if held.start > state.now]
-        ordered = sorted(due, key=lambda held: (held.start, held.job.job_id))
-        return [(held.job, held.cores if self.specific_cores else None) for held in ordered]
+        starts: Starts = []
+        free = state.free
+        for held in sorted(self.reservations, key=lambda held: (held.start, held.job.job_id)):
+            cores = held.cores if self.specific_cores else lowest(free, held.job.requested_cores)
+            # Jobs that request no time have no width in the profile, and may have to take turns at an instant.
+            if held.start <= state.now and len(cores & free) == held.job.requested_cores:
+                self.reservations.remove(held)
+                free -= cores
+                starts.append((held.job, cores))
+        return starts
 
     def wake_up(self) -> float:
         """Return the time of the next reservation."""

@@ -1,0 +1,62 @@
+"""Links for names that docstrings write in full, or short, where the reference documents them elsewhere.
+
+A function that is defined in ``desim.metrics.batch`` is documented as part of ``desim.metrics``, where users import it
+from. A name with a dot or a capital letter links to the object whose last part is the same, if there is only one.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.nodes import make_refnode
+
+__all__ = ["public_names", "setup"]
+
+
+def public_names() -> dict[str, str]:
+    """Return the classes that types in docstrings name, with where they are documented."""
+    places = {
+        "desim": ("Decision", "Phase", "Problem", "Result", "Simulation", "SimulationInterrupted"),
+        "desim.exceptions": (
+            "DesimError",
+            "InfeasibleAction",
+            "InvalidConfiguration",
+            "MissingDependency",
+            "RecordError",
+            "WorkloadError",
+        ),
+        "desim.problems.batch": ("BatchObservation", "Execution", "Job", "Queue", "Running", "Start", "WaitUntil"),
+        "desim.processes": ("Outage",),
+        "desim.metrics": ("Estimate",),
+        "desim.validation": ("ValidationReport", "Violation"),
+        "agents.base": ("Agent",),
+        "agents.batch": ("Priority", "Slot"),
+        "workloads.registry": ("Workload",),
+        "workloads.report": ("Reason", "RepairReport"),
+        "workloads.selection": ("TraceOptions",),
+        "workloads.swf": ("SWFStream",),
+        "workloads.trace": ("Trace", "TraceHeader"),
+    }
+    return {name: f"{module}.{name}" for module, names in places.items() for name in names}
+
+
+def _resolve(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
+) -> nodes.reference | None:
+    target = node.get("reftarget", "").lstrip("~.").removesuffix("()")
+    last = target.rpartition(".")[2]
+    if node.get("refdomain") != "py" or not last or (last == target and last.islower()):
+        return None
+    objects = env.get_domain("py").data["objects"]
+    found = {(entry.docname, entry.node_id): name for name, entry in objects.items() if name.rpartition(".")[2] == last}
+    if len(found) != 1:
+        return None
+    ((docname, anchor), name) = next(iter(found.items()))
+    return make_refnode(app.builder, node["refdoc"], docname, anchor, content, name)
+
+
+def setup(app: Sphinx) -> None:
+    """Look for what Sphinx itself has not found."""
+    app.connect("missing-reference", _resolve)
