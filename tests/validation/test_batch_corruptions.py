@@ -38,7 +38,7 @@ CASES = [
     ("plain", "description", lambda run: run.described(num_cores=0)),
     ("plain", "description", lambda run: run.described(end_time=float("nan"))),
     ("plain", "description", lambda run: run.described(status="paused")),
-    ("plain", "description", lambda run: run.described(until=1e9)),
+    ("stopped", "unfinished", lambda run: run.described(until=1e9), "conservation"),
     ("plain", "description", lambda run: run.described(kill_at_request=None)),
     ("plain", "description", lambda run: run.described(on_outage="ignore")),
     ("plain", "columns", lambda run: run.with_table("jobs", run.result.jobs.drop("stretch"))),
