@@ -21,8 +21,7 @@ def main() -> None:
         [[statement, f"{s:.3f}", f"{s - seconds[0]:.3f}"] for statement, s in zip(STATEMENTS, seconds, strict=True)],
     )
     check = (
-        "import sys, desim, agents.batch; "
-        "print(*(name in sys.modules for name in ('torch', 'polars', 'matplotlib')))"
+        "import sys, desim, agents.batch; print(*(name in sys.modules for name in ('torch', 'polars', 'matplotlib')))"
     )
     loaded = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
     print(f"  loaded after import desim, agents.batch (torch, polars, matplotlib): {loaded.strip()}")

@@ -50,10 +50,13 @@ class Decision(simpy.Event):
     A process that has been answered may wait for the same decision again, after it has given it
     a new list of ``callbacks``, as for any SimPy event.
 
-    Attributes
+    Parameters
     ----------
+    simulation : Simulation
+        Where the choice is due.
     observation : object
-        What the agent may see. It is a live view, valid until the decision is answered.
+        What the agent may see, also an attribute. It is a live view, valid until the decision
+        is answered.
     """
 
     _ok = True

@@ -160,6 +160,16 @@ def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, l
 def read_info(directory: Path) -> dict[str, Any]:
     """Read ``result.json``.
 
+    Parameters
+    ----------
+    directory : Path
+        A result's directory.
+
+    Returns
+    -------
+    dict
+        The run's description, with the tables and their sorting columns under ``tables``.
+
     Raises
     ------
     RecordError
@@ -179,6 +189,13 @@ def read_info(directory: Path) -> dict[str, Any]:
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` fill a temporary file and move it into place, so that no half file is ever seen.
+
+    Parameters
+    ----------
+    path : Path
+        The file to write or replace.
+    write : callable
+        Called with the path of the temporary file, in the same directory.
 
     Raises
     ------

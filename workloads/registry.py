@@ -148,7 +148,13 @@ def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: 
 
 
 def descriptions() -> dict[str, str]:
-    """Return every source, or pattern of files, with a line on it."""
+    """Return every source, or pattern of files, with a line on it.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
     return {
         "lublin": "The Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
         "FILE.swf, FILE.swf.gz": "Standard Workload Format, as in the Parallel Workloads Archive.",

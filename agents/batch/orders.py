@@ -16,6 +16,16 @@ PRIORITIES: dict[str, type[Priority]] = {
 def as_priority(order: str | Priority | type[Priority]) -> Priority:
     """Return the priority that a name, an instance or a class stands for.
 
+    Parameters
+    ----------
+    order : str, Priority, or class of Priority
+        For example ``"fcfs"``, ``FCFS()`` or ``FCFS``.
+
+    Returns
+    -------
+    Priority
+        An instance.
+
     Raises
     ------
     InvalidConfiguration

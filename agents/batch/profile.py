@@ -46,6 +46,11 @@ def expected_releases(
     A job that has passed its requested time, which a cluster that kills no jobs allows, is
     expected to go on for as long as it has overrun, and for at least a minute.
 
+    Parameters
+    ----------
+    observation : BatchObservation
+        R jobs are running.
+
     Returns
     -------
     ends : array of float, shape (R,)

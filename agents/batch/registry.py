@@ -56,7 +56,13 @@ def create(name: str) -> Agent:
 
 
 def descriptions() -> dict[str, str]:
-    """Return every name, or pattern of names, with a line on what the agent does."""
+    """Return every name, or pattern of names, with a line on what the agent does.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
     lines = {name: (priority.__doc__ or "").splitlines()[0] for name, priority in PRIORITIES.items()}
     return lines | {
         f"{prefix}-PRIORITY": f"Back-filling: {description}." for prefix, (description, _) in _BACKFILLING.items()

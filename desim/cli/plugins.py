@@ -61,7 +61,13 @@ class Workload(Protocol):
 
 
 def problems() -> list[str]:
-    """Return the names of the problems for which there are agents."""
+    """Return the names of the problems for which there are agents.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+    """
     return sorted({point.name for point in _points(AGENTS)})
 
 
@@ -155,7 +161,13 @@ def workload_provider(problem: str, source: str = "") -> Any:
 
 
 def packages() -> list[str]:
-    """Return the names of the packages that agents and workloads come from."""
+    """Return the names of the packages that agents and workloads come from.
+
+    Returns
+    -------
+    list of str
+        Sorted.
+    """
     return sorted({point.module.partition(".")[0] for group in (AGENTS, WORKLOADS) for point in _points(group)})
 
 

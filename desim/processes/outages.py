@@ -69,6 +69,7 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
     planned = tuple(outages)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
+        """Let the outages begin; a process each ends them."""
         env = cluster.env
         last = env.now
         for outage in planned:
@@ -116,6 +117,7 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, c
         )
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
+        """Start a process for each block of cores."""
         rng = cluster.simulation.stream("outages")
         for first in range(0, cluster.num_cores, cores_per_failure):
             count = min(cores_per_failure, cluster.num_cores - first)

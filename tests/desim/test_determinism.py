@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_agents import python, random_jobs
 
 from agents.batch import create
 from desim import simulate
 from desim.problems.batch import BatchCluster
 from desim.processes import random_outages
-from small_agents import python, random_jobs
 
 RUN = """
 import os, sys

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from small_agents import python
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,7 +126,9 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
     assert fresh("import torch; print(torch.loaded)", tmp_path) == "True"
 
 
-@pytest.mark.parametrize("module", ["desim", "desim.problems.batch", "desim.processes", "agents.batch", "workloads.swf"])
+@pytest.mark.parametrize(
+    "module", ["desim", "desim.problems.batch", "desim.processes", "agents.batch", "workloads.swf"]
+)
 def test_an_import_is_light(module: str, tmp_path: Path) -> None:
     code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(HEAVY)!r}))"
     assert fresh(code, tmp_path) == ""

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 import pytest
+from small_agents import FirstFit, Recorder, Scripted, make_jobs
 
 from desim import InfeasibleAction, simulate
 from desim.problems.batch import BatchCluster, Start, WaitUntil
-from small_agents import FirstFit, Recorder, Scripted, make_jobs
 
 # At 5.0, when job 3 arrives: job 1 is running on cores 0-1, core 2 and core 3 are free, job 2 is queued.
 JOBS = make_jobs((0.0, 2, 10.0), (4.0, 3, 10.0), (5.0, 1, 10.0))

@@ -11,11 +11,11 @@ import pytest
 import simpy
 from hypothesis import given
 from hypothesis import strategies as st
+from small_agents import FirstFit, Recorder, Scripted, drive, make_jobs
 
 from agents.batch import FCFS
 from desim import InvalidConfiguration, Phase, Simulation, at, simulate
 from desim.problems.batch import BatchCluster, Job
-from small_agents import FirstFit, Recorder, Scripted, drive, make_jobs
 
 
 def test_completions_then_capacity_then_arrivals_then_decisions() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import polars as pl
 import pytest
+from small_agents import FirstFit, python, random_jobs
 
 from agents.batch import FCFS
-from desim import Result, SimulationInterrupted, simulate
+from desim import Result, simulate
 from desim.problems.batch import BatchCluster
-from small_agents import FirstFit, python, random_jobs
 
 PREPARE = """
 import os, signal, sys
@@ -160,7 +160,10 @@ def test_a_reset_that_raises_leaves_a_failed_run(tmp_path: Path) -> None:
 
 
 def test_a_killed_process_leaves_parts_that_can_be_loaded(tmp_path: Path) -> None:
-    code = PREPARE + "simulate(BatchCluster(random_jobs(9_000, 8), 16_384), Interrupting(3_000, number=9), out=sys.argv[1])"
+    code = (
+        PREPARE
+        + "simulate(BatchCluster(random_jobs(9_000, 8), 16_384), Interrupting(3_000, number=9), out=sys.argv[1])"
+    )
     done = python(code, str(tmp_path / "run"))
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert json.loads((tmp_path / "run" / "result.json").read_text())["status"] == "running"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from small_agents import make_jobs, random_jobs
 
 from agents.batch import FCFS
 from desim import InvalidConfiguration, simulate
 from desim.problems.batch import BatchCluster, Execution, Job
 from desim.processes import Outage, planned_outages
-from small_agents import make_jobs, random_jobs
 
 
 def test_every_event_with_its_time_and_subject() -> None:

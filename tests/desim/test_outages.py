@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import simpy
 from scipy import stats
+from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
 from agents.batch import FCFS, create
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
 from desim.problems.batch import BatchCluster, Job, core_set
 from desim.processes import Outage, planned_outages, random_outages
-from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
 
 def run(jobs: list[Job], num_cores: int, outages: list[Outage], agent: Any = None, **options: Any) -> Result:

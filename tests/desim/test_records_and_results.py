@@ -9,16 +9,18 @@ from typing import Any
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from small_agents import random_jobs
 
 from agents.batch import FCFS, create
 from desim import RecordError, Result, simulate
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import random_outages
-from small_agents import random_jobs
 
 
 def cluster(count: int = 200, num_cores: int = 8) -> BatchCluster:
-    return BatchCluster(random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, cores_per_failure=num_cores // 2)])
+    return BatchCluster(
+        random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, cores_per_failure=num_cores // 2)]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +81,10 @@ def test_derived_columns_follow_from_the_others(result: Result) -> None:
         "success": pl.col("status") == "completed",
     }.items():
         assert_frame_equal(jobs.select(derived), jobs.select(expected.alias(derived)))
-    widths = parse_core_sets(jobs["allocated_resources"]).group_by("row").agg(
-        (pl.col("last") - pl.col("first") + 1).sum().alias("cores")
+    widths = (
+        parse_core_sets(jobs["allocated_resources"])
+        .group_by("row")
+        .agg((pl.col("last") - pl.col("first") + 1).sum().alias("cores"))
     )
     assert widths.sort("row")["cores"].to_list() == jobs["requested_number_of_resources"].to_list()
 
@@ -152,7 +156,9 @@ class TestLoadingWhatIsNotThere:
         with pytest.raises(RecordError, match="no result"):
             Result.load(tmp_path)
 
-    @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 99, "tables": {}}', '{"format": 1, "tables": []}'])
+    @pytest.mark.parametrize(
+        "text", ["", "{", "[]", "{}", '{"format": 99, "tables": {}}', '{"format": 1, "tables": []}']
+    )
     def test_a_description_that_is_none(self, text: str, tmp_path: Path) -> None:
         (tmp_path / "result.json").write_text(text)
         with pytest.raises(RecordError, match=r"result\.json"):

@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 import simpy
 from polars.testing import assert_frame_equal
+from small_agents import FirstFit, Scripted, drive, make_jobs, random_jobs
 
 from agents.batch import FCFS, create
 from desim import DesimError, InvalidConfiguration, Result, Simulation, WorkloadError, simulate
 from desim.problems.base import Problem
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import random_outages
-from small_agents import FirstFit, Scripted, drive, make_jobs, random_jobs
 
 
 def assert_same(first: Result, second: Result) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import simpy
+from small_agents import FirstFit, Recorder, make_jobs
 
 from agents.batch import FCFS
 from desim import WorkloadError, simulate
 from desim.problems.batch import BatchCluster, Job, check_job
-from small_agents import FirstFit, Recorder, make_jobs
 
 GOOD = Job(7, 1.0, 1, 5.0, 5.0)
 

@@ -70,9 +70,10 @@ def split_options(body: str) -> tuple[dict[str, str], str]:
 
 def commands_of(line: int, body: str) -> Iterator[Block]:
     """Take a session apart; only commands of desim are run, and those on real logs only if these are there."""
+    logs = {"kth": "KTH-SP2-1996-2.swf", "nasa": "NASA-iPSC-1993-3.1-cln.swf"}
     for command, output in re.findall(r"^\$ (desim [^\n]*)\n((?:(?!\$ )[^\n]*\n)*)", body, re.M):
-        needs = "KTH-SP2-1996-2.swf" if "kth" in command.lower() else ""
-        yield Block(line, "console", command, output or "...", f"{needs!r} and not os.path.exists({needs!r})")
+        needed = [file for name, file in logs.items() if name in command.lower()]
+        yield Block(line, "console", command, output or "...", f"not all(map(os.path.exists, {needed}))")
 
 
 def run(path: Path) -> Iterator[tuple[Block, str]]:

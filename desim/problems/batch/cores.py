@@ -23,6 +23,16 @@ __all__ = ["core_set", "format_core_sets", "lowest_cores", "parse_core_sets", "t
 def core_set(core_ids: Iterable[int]) -> int:
     """Return the set that holds the given core ids.
 
+    Parameters
+    ----------
+    core_ids : iterable of int
+        At least 0, in any order.
+
+    Returns
+    -------
+    int
+        Bit i is set if core i is in it.
+
     Raises
     ------
     InvalidConfiguration
@@ -37,7 +47,23 @@ def core_set(core_ids: Iterable[int]) -> int:
 
 
 def to_core_ids(cores: int) -> NDArray[np.int64]:
-    """Return the ids in a core set, ascending."""
+    """Return the ids in a core set.
+
+    Parameters
+    ----------
+    cores : int
+        The core set.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        The n ids, ascending.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it is negative.
+    """
     if cores < 0:
         raise InvalidConfiguration(f"{cores!r} is no core set")
     packed = np.frombuffer(cores.to_bytes((cores.bit_length() + 7) // 8, "little"), dtype=np.uint8)

@@ -18,14 +18,21 @@ __all__ = ["Execution"]
 class Execution(simpy.Event):
     """One execution of a job, and at once the SimPy event that is its end.
 
-    Attributes
+    Parameters
     ----------
+    cluster : BatchCluster
+        Where the job runs, from now on.
     job : Job
         The job.
-    starting_time, duration : float
-        Start, and time that it will run unless an outage cuts it, in seconds.
+    duration : float
+        How long it will run unless an outage cuts it, in seconds.
     cores : int
         The cores it holds, as a bit set.
+
+    Attributes
+    ----------
+    starting_time : float
+        When the job started, in seconds.
     """
 
     _ok = True

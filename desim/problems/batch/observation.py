@@ -182,6 +182,11 @@ class BatchObservation:
     """The queue, the running jobs and the free cores at a decision.
 
     Nothing here tells the actual run times or the future.
+
+    Parameters
+    ----------
+    cluster : BatchCluster
+        The bound cluster that is seen.
     """
 
     __slots__ = ("_cluster", "num_cores", "queue")

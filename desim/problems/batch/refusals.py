@@ -14,7 +14,20 @@ __all__ = ["explain"]
 
 
 def explain(cluster: BatchCluster, action: Any) -> str:
-    """Return the reason why a cluster refuses an action, as a sentence that names the job."""
+    """Return the reason why a cluster refuses an action, as a sentence that names the job.
+
+    Parameters
+    ----------
+    cluster : BatchCluster
+        The bound cluster.
+    action : object
+        What the agent has answered.
+
+    Returns
+    -------
+    str
+        The reason.
+    """
     if isinstance(action, WaitUntil):
         return f"{action!r} does not lie in the future"
     job_id = action.job_id if isinstance(action, Start) else action

@@ -93,7 +93,18 @@ def _outages(rows: list[tuple[Any, ...]], num_cores: int) -> pl.DataFrame:
 
 
 def schemas(num_cores: int) -> dict[str, Schema]:
-    """Return the tables ``jobs``, ``interruptions`` and ``outages`` for a cluster of a given size."""
+    """Return the tables ``jobs``, ``interruptions`` and ``outages`` for a cluster of a given size.
+
+    Parameters
+    ----------
+    num_cores : int
+        Cores of the cluster.
+
+    Returns
+    -------
+    dict of str to Schema
+        How the rows of each table become a frame.
+    """
     chunk_rows = min(65_536, max(1_024, (1 << 24) // max(num_cores, 1)))
     return {
         "jobs": Schema(lambda rows: _jobs(rows, num_cores), ("submission_time", "job_id"), chunk_rows),
