@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import doctest
 import sys
 from pathlib import Path
 
@@ -47,6 +48,8 @@ numpydoc_xref_aliases = {word: word for word in DEFAULT_LINKS} | links.public_na
 
 # -- examples -------------------------------------------------------------------------------------
 doctest_global_setup = "import os, tempfile; os.chdir(tempfile.mkdtemp())"
+doctest_default_flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+doctest_test_doctest_blocks = ""  # the examples of docstrings run with the names of their modules, in the test suite
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "auto_examples",

@@ -66,7 +66,7 @@ class ConservativeBackfilling:
                 self._release_ended(profile, observation)
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
-        if int(profile.free[0]) + sum(slot.cores for _, slot in due if slot.end > slot.start) != observation.free_cores:
+        if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
             # somebody overruns, or another agent has acted: nothing that was reserved holds
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)

@@ -59,6 +59,13 @@ class CoreProfile(AvailabilityProfile):
         super()._change(points, slot, cores)
         self._sets[points] = [core_set ^ slot.core_set for core_set in self._sets[points]]
 
+    def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
+        """Tell whether the profile begins with the cores that are free now, but for slots that are yet to be filled."""
+        free = self._sets[0]
+        for slot in taken:
+            free |= slot.core_set
+        return free == observation.free_core_set
+
     def fit(self, cores: int, duration: float) -> Slot | None:
         """Find the first point from which enough cores stay free together for a duration."""
         times, sets = self.times.tolist(), self._sets

@@ -193,6 +193,18 @@ class AvailabilityProfile:
                 return None
         return Slot(float(start), float(start) + duration, cores, 0)
 
+    def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
+        """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            Now, where the profile begins.
+        taken : list of Slot
+            Slots that begin now and are taken in the profile, but whose jobs have not started.
+        """
+        return int(self.free[0]) + sum(slot.cores for slot in taken) == observation.free_cores
+
     def free_at(self, time: float) -> int:
         """Return how many cores are free at a time, in seconds, not before the profile begins."""
         return int(self.free[self.times.searchsorted(time, "right") - 1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -152,7 +153,7 @@ class TestRandomOutages:
         cluster = BatchCluster(make_jobs((0.0, 1, 0.0), (60_000.0, 1, 0.0)), 1, processes=[random_outages(50.0, 10.0)])
         table = simulate(cluster, FCFS()).table("outages")
         changes = [0.0, *table["time"].to_list()]
-        lengths = [later - earlier for earlier, later in zip(changes, changes[1:], strict=False)]
+        lengths = [later - earlier for earlier, later in pairwise(changes)]
         assert len(lengths) > 1_500
         assert stats.kstest(lengths[0::2], "expon", args=(0, 50.0)).pvalue > 1e-3
         assert stats.kstest(lengths[1::2], "expon", args=(0, 10.0)).pvalue > 1e-3

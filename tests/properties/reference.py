@@ -231,16 +231,10 @@ class Conservative(Scheduler):
                 place = self.fit(job, state)
                 self.reservations.append(place)
                 self.first_promise[job.job_id] = place.start
-        starts: Starts = []
-        free = state.free
-        for held in sorted(self.reservations, key=lambda held: (held.start, held.job.job_id)):
-            cores = held.cores if self.specific_cores else lowest(free, held.job.requested_cores)
-            # Jobs that request no time have no width in the profile, and may have to take turns at an instant.
-            if held.start <= state.now and len(cores & free) == held.job.requested_cores:
-                self.reservations.remove(held)
-                free -= cores
-                starts.append((held.job, cores))
-        return starts
+        due = [held for held in self.reservations if held.start <= state.now]
+        self.reservations = [held for held in self.reservations if held.start > state.now]
+        ordered = sorted(due, key=lambda held: (held.start, held.job.job_id))
+        return [(held.job, held.cores if self.specific_cores else None) for held in ordered]
 
     def wake_up(self) -> float:
         """Return the time of the next reservation."""
@@ -251,12 +245,11 @@ def run_reference(jobs: Sequence[Job], num_cores: int, scheduler: Scheduler) -> 
     """Run jobs, given by submission time, and return where each of them ran."""
     coming, queue, running = list(jobs), [], []
     placed: dict[int, Placed] = {}
-    now = 0.0
     while coming or queue or running:
-        times = [scheduler.wake_up(), *(other.end for other in running), *(job.submission_time for job in coming[:1])]
-        now = min(times)
+        wake_up = scheduler.wake_up()
+        now = min([wake_up, *(other.end for other in running), *(job.submission_time for job in coming[:1])])
         assert now < math.inf, "the queue waits for nothing"
-        woken = scheduler.wake_up() <= now
+        woken = wake_up <= now
         first_of_instant = True
         while True:
             ended = [other for other in running if other.end <= now]

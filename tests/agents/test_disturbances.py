@@ -1,0 +1,118 @@
+"""Agents where the plan does not hold: cores fail, jobs overrun their requests, requests are zero."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+from typing import Any
+
+import pytest
+
+from agents.batch import create
+from desim import Result, simulate
+from desim.problems.batch import BatchCluster, Job, WaitUntil
+from desim.processes import Outage, planned_outages
+
+BACKFILLING = ("backfilling", "easy", "easy-specific", "conservative", "conservative-specific")
+ORDERS = ("fcfs", "lcfs", "sjf", "f1")
+
+
+def run(name: str, num_cores: int, jobs: list[Job], outages: list[Outage], **options: Any) -> Result:
+    processes = [planned_outages(outages)] if outages else []
+    return simulate(BatchCluster(jobs, num_cores, processes=processes, **options), create(name))
+
+
+class TestOtherCoresFail:
+    """As many cores are down as before, but not the same ones."""
+
+    @pytest.mark.parametrize("name", BACKFILLING)
+    def test_one_core_comes_back_when_another_fails(self, name: str) -> None:
+        jobs = [Job(1, 1.0, 1, 2.0, 2.0), Job(2, 5.0, 1, 2.0, 2.0)]
+        table = run(name, 2, jobs, [Outage(0.0, 4.0, 0b01), Outage(4.0, math.inf, 0b10)]).jobs
+        assert table["starting_time"].to_list() == [1, 5]
+        assert table["allocated_resources"].to_list() == ["1", "0"]
+
+    @pytest.mark.parametrize("name", BACKFILLING)
+    def test_that_happens_while_a_job_is_queued(self, name: str) -> None:
+        jobs = [Job(1, 1.0, 1, 9.0, 9.0), Job(2, 2.0, 1, 2.0, 2.0)]
+        table = run(name, 2, jobs, [Outage(0.0, 4.0, 0b01), Outage(4.0, 20.0, 0b10)], on_outage="lose").jobs
+        assert table.select("starting_time", "finish_time", "status").rows() == [(1, 4, "lost"), (4, 6, "completed")]
+
+
+@pytest.mark.parametrize("name", BACKFILLING)
+def test_jobs_that_overrun_delay_others_and_no_longer_than_they_run(name: str) -> None:
+    jobs = [Job(3, 0.0, 3, 2.0, 3.0), Job(0, 1.0, 3, 1.0, 3.0), Job(2, 2.0, 1, 2.0, 1.0), Job(1, 3.0, 1, 2.0, 1.0)]
+    table = run(name, 3, jobs, [], kill_at_request=False).jobs
+    assert dict(table.select("job_id", "starting_time").rows()) == {3: 0, 0: 3, 2: 6, 1: 6}
+
+
+@pytest.mark.parametrize("name", ["easy", "easy-specific"])
+def test_a_blocked_job_that_requests_no_time_does_not_keep_others_from_starting(name: str) -> None:
+    jobs = [Job(1, 0.0, 1, 10.0, 10.0), Job(2, 0.0, 2, 0.0, 0.0), Job(3, 0.0, 1, 3.0, 3.0)]
+    assert run(name, 2, jobs, []).jobs["starting_time"].to_list() == [0, 10, 0]
+
+
+@pytest.mark.parametrize("name", BACKFILLING)
+def test_a_job_that_requests_no_time_needs_cores_all_the_same(name: str) -> None:
+    jobs = [Job(1, 1.0, 2, 4.0, 4.0), Job(0, 2.0, 4, 0.0, 1.0), Job(2, 3.0, 3, 1.0, 1.0)]
+    table = run(name, 4, jobs, []).jobs
+    assert table.filter(table["job_id"] == 0)["starting_time"].to_list() == [5]
+
+
+class NeverIdle:
+    """An agent that must start a job whenever one fits and nothing is running."""
+
+    def __init__(self, name: str) -> None:
+        self.agent = create(name)
+
+    def reset(self, info: Any, rng: Any) -> None:
+        if hasattr(self.agent, "reset"):
+            self.agent.reset(info, rng)
+
+    def act(self, observation: Any) -> Any:
+        idle = not len(observation.running) and bool(
+            (observation.queue.requested_cores <= observation.free_cores).any()
+        )
+        state = f"{observation!r}, cores {observation.free_core_set:b} free"
+        action = self.agent.act(observation)
+        assert not idle or (action and type(action[0]) is not WaitUntil), f"{state}, {action}"
+        return action
+
+
+def disturbed(seed: str) -> tuple[list[Job], int, list[Outage], dict[str, Any]]:
+    """Make a small scenario of jobs, outages and options."""
+    rng = Random(seed)
+    num_cores = rng.randint(1, 6)
+    time, jobs = 0.0, []
+    for job_id in range(rng.randint(2, 25)):
+        time += rng.choice((0, 0, 1, 2, 3))
+        jobs.append(Job(job_id, time, rng.randint(1, num_cores), rng.randint(0, 6) * 1.0, rng.randint(0, 8) * 1.0))
+    time, outages = 0.0, []
+    for _ in range(rng.randint(0, 8)):
+        time += rng.randint(0, 6)
+        outages.append(Outage(time, time + rng.randint(1, 9), rng.randrange(1, 1 << num_cores)))
+    options = {"kill_at_request": rng.random() < 0.5, "on_outage": rng.choice(("requeue", "lose"))}
+    return jobs, num_cores, outages, options
+
+
+@pytest.mark.parametrize("name", [f"{kind}-{order}" for kind in BACKFILLING for order in ORDERS])
+def test_whatever_happens_every_job_ends_and_nothing_waits_for_an_idle_machine(name: str) -> None:
+    for number in range(150):
+        jobs, num_cores, outages, options = disturbed(f"{name} {number}")
+        cluster = BatchCluster(jobs, num_cores, processes=[planned_outages(outages)], **options)
+        result = simulate(cluster, NeverIdle(name))
+        assert set(result.jobs["status"]) <= {"completed", "killed", "lost"}, (
+            number,
+            jobs,
+            num_cores,
+            outages,
+            options,
+        )
+        assert len(result.jobs) == len(jobs)
+
+
+@pytest.mark.parametrize("name", BACKFILLING)
+def test_jobs_wider_than_what_is_up_wait_for_the_repair_and_others_do_not(name: str) -> None:
+    jobs = [Job(1, 1.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
+    table = run(name, 2, jobs, [Outage(0.0, 20.0, 0b10)]).jobs
+    assert table["starting_time"].to_list() == [20, 1]
