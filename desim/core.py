@@ -274,10 +274,12 @@ def _reach_horizon(event: simpy.Event) -> None:
 class SimulationInterrupted(KeyboardInterrupt):
     """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
 
-    Attributes
+    Parameters
     ----------
+    message : str
+        When it happened.
     result : Result
-        The records up to the interruption, complete and consistent.
+        The records up to the interruption, complete and consistent; also an attribute.
     """
 
     def __init__(self, message: str, result: Result) -> None:

@@ -127,6 +127,13 @@ class Records:
 def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
     """Make an empty result directory with one folder a table.
 
+    Parameters
+    ----------
+    path : Path
+        The directory.
+    tables : mapping
+        Its keys are the names of the tables.
+
     Raises
     ------
     RecordError

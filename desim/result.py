@@ -47,6 +47,16 @@ class Result:
     def scan(self, name: str) -> pl.LazyFrame:
         """Return a table as a lazy frame: nothing is read before it is collected.
 
+        Parameters
+        ----------
+        name : str
+            One of ``table_names``.
+
+        Returns
+        -------
+        polars.LazyFrame
+            The table, sorted.
+
         Raises
         ------
         RecordError
@@ -75,6 +85,11 @@ class Result:
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write the result to a new directory, all or nothing.
+
+        Parameters
+        ----------
+        directory : path
+            Where; it must not exist or be empty.
 
         Returns
         -------

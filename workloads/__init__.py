@@ -7,9 +7,11 @@ Import the module that is needed, such as ``from workloads import lublin, swf``:
 `workloads.batsim`        Batsim workloads in JSON, read and written
 `workloads.lublin`        the Lublin-Feitelson model of supercomputer workloads
 `workloads.arrivals`      Poisson arrivals with any run times, for queueing theory
+`workloads.job_table`     job tables in Parquet, read and written
 `workloads.transform`     offered load, time windows and clocks of job lists
 `workloads.trace`         what the readers return: jobs, header and repair report
 `workloads.report`        what was dropped, changed or noticed in a file
 `workloads.selection`     the options that all readers share
+`workloads.registry`      all of these by name or file suffix
 ========================= ===================================================================
 """

@@ -24,13 +24,13 @@ class Plot:
 
     Examples::
 
-        desim plot easy --out figures
+        desim plot easy
         desim plot easy sjf fcfs --out figures --kind gantt,waiting --format pdf
     """
 
     directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
     """Results."""
-    out: Annotated[Path, arg(metavar="DIR")]
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: figures/ in the first result)")] = None
     """Where to write the figures; those of the same name are replaced."""
     kind: Annotated[str, arg(metavar="KIND,KIND,...")] = ",".join(KINDS)
     """What to draw: gantt, utilization, queue, waiting."""
@@ -48,7 +48,8 @@ class Plot:
         loaded = [Result.load(directory) for directory in self.directories]
         names = _names(loaded, self.directories)
         results = dict(zip(names, loaded, strict=True))
-        for path in draw_figures(results, self.out, kinds=kinds, file_format=self.format):
+        out = self.directories[0] / "figures" if self.out is None else self.out
+        for path in draw_figures(results, out, kinds=kinds, file_format=self.format):
             print_text(str(path))
         return 0
 

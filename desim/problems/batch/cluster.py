@@ -65,7 +65,8 @@ class BatchCluster(Problem):
     ask_when_empty : bool
         Ask for a decision even if no job is queued; the only feasible answer is then to wait.
     processes : iterable of callables
-        Extra SimPy processes, such as those of :mod:`desim.processes.outages`.
+        Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
+        the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
 
     Raises
     ------
@@ -145,7 +146,7 @@ class BatchCluster(Problem):
         self._running_rows: Running | None = None
         self._cycling = False
         self._attempts: dict[int, int] = {}
-        self._observation = BatchObservation(self)
+        self.observation = BatchObservation(self)
         self._on_completion = self._complete  # bound once, not once a job
         self._record_job = self.simulation.records.tables["jobs"].append
         self._next_wake = math.inf
@@ -156,7 +157,7 @@ class BatchCluster(Problem):
 
     def _schedule(self) -> Generator[simpy.Event, Any, None]:
         """Carry out decisions: the process that waits for them, cycle after cycle."""
-        self._decision = decision = Decision(self.simulation, self._observation)
+        self._decision = decision = Decision(self.simulation, self.observation)
         queued, inbox, always = self._queued, self._inbox, self.ask_when_empty
         while True:
             action = yield decision
@@ -360,6 +361,11 @@ class BatchCluster(Problem):
 
     def repair_cores(self, cores: int) -> None:
         """Bring cores back now; the counterpart of :meth:`fail_cores`.
+
+        Parameters
+        ----------
+        cores : int
+            The cores, as a bit set.
 
         Raises
         ------
