@@ -83,6 +83,29 @@ def test_mg1(service: Sampler, variance: float, load: float) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("cores", "load", "customers", "batch"),
+    [
+        (1, 0.5, 4_000_000, 20_000),
+        (1, 0.8, 10_000_000, 50_000),
+        (4, 0.5, 8_000_000, 40_000),
+        (4, 0.8, 10_000_000, 50_000),
+        (32, 0.8, 15_000_000, 50_000),
+    ],
+)
+def test_mmc_to_one_per_cent(
+    cores: int, load: float, customers: int, batch: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    means = run(cores, load, exponential(1.0), customers, batch=batch, seed=1, out=tmp_path / "run")
+    shutil.rmtree(tmp_path / "run")
+    estimate, theory = means.mean_wait(0.95), erlang_c_wait(cores, load)
+    with capsys.disabled():
+        print(f"\nM/M/{cores} at load {load}, {customers:,} customers: mean wait {estimate}, Erlang C {theory:.6f}")
+    assert estimate.covers(theory)
+    assert abs(estimate.mean / theory - 1) < 0.01
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("cores", "customers"), [(1, 20_000_000), (4, 20_000_000), (32, 20_000_000)])
 def test_mmc_at_high_load_to_one_per_cent(
     cores: int, customers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -24,6 +24,8 @@ from desim import Result, SimulationInterrupted, simulate
 from desim.problems.batch import BatchCluster
 from small_agents import FirstFit, random_jobs
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+
 class Interrupting(FirstFit):
     def __init__(self, *decisions, number=signal.SIGINT):
         self.decisions, self.number, self.count = decisions, number, 0
@@ -107,6 +109,7 @@ assert result.info["status"] == "complete"
 
 def test_simulations_run_in_threads() -> None:
     results: list[Result] = []
+    handler = signal.getsignal(signal.SIGINT)
     threads = [
         threading.Thread(target=lambda: results.append(simulate(BatchCluster(random_jobs(50, 4), 4), FCFS())))
         for _ in range(3)
@@ -117,7 +120,7 @@ def test_simulations_run_in_threads() -> None:
         thread.join()
     assert len(results) == 3
     assert results[0].jobs.equals(results[1].jobs)
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 class Clumsy(FirstFit):

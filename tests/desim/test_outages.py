@@ -108,6 +108,14 @@ def test_an_outage_from_the_beginning() -> None:
     assert run(make_jobs((0.0, 1, 5.0)), 1, [Outage(0.0, 3.0, 1)]).jobs["starting_time"].to_list() == [3]
 
 
+def test_what_happens_at_one_instant_is_recorded_in_its_order() -> None:
+    order = [core * 7 % 500 for core in range(500)]
+    result = run(make_jobs((5.0, 1, 5.0)), 500, [Outage(1.0, 2.0, 1 << core) for core in order])
+    expected = [str(core) for core in order]
+    assert result.table("outages")["resources"].to_list() == expected * 2
+    assert result.table("outages")["cores_up"].to_list() == [*range(499, -1, -1), *range(1, 501)]
+
+
 def test_the_run_ends_with_its_last_job() -> None:
     result = run(make_jobs((0.0, 1, 5.0)), 2, [Outage(2.0, 900.0, 0b10), Outage(1000.0, 2000.0, 1)])
     assert result.info["end_time"] == 5

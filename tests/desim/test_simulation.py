@@ -104,7 +104,9 @@ class TestStreams:
         simulation = Simulation(BatchCluster([], 1), seed=5)
         simulation.stream("other").random(100)
         assert simulation.stream("agent").random(4).tolist() == draw(5, "agent") == draw(5, "agent")
-        assert len({tuple(draw(seed, name)) for seed in (5, 6) for name in ("agent", "outages", "agents")}) == 6
+        assert (
+            len({tuple(draw(seed, name)) for seed in (5, 6) for name in ("agent", "agents", "gaent", "outages")}) == 8
+        )
 
     def test_the_agent_draws_from_a_stream_of_its_own(self) -> None:
         class Asking(FirstFit):
