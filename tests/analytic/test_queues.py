@@ -110,6 +110,7 @@ def test_mmc_to_one_per_cent(
 def test_mmc_at_high_load_to_one_per_cent(
     cores: int, customers: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # Chosen after a first design, 40 million customers and no lags, had missed by 1.07 % at c = 1 with this very seed.
     load, batch, lags = 0.95, 100_000, (100, 400, 1_600, 6_400)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     means = run(cores, load, exponential(1.0), customers, batch=batch, seed=1, lags=lags, out=tmp_path / "run")
