@@ -16,15 +16,17 @@ class Phase:
     """Order of what happens at one instant, as SimPy event priorities.
 
     The horizon is the end of the run: what happens at ``until`` is no longer part of it.
-    Completions, then changes of capacity, then arrivals follow; decisions come last, when the
-    instant is over. A plain ``env.timeout()`` has SimPy's normal priority, which is that of a
-    completion, so a user's own process acts before the arrivals and decisions of its instant.
+    Completions, then changes of capacity, then arrivals follow, then the ticks of slot clocks, which sum up
+    what has arrived; decisions come last, when the instant is over. A plain ``env.timeout()`` has SimPy's
+    normal priority, which is that of a completion, so a user's own process acts before the arrivals and
+    decisions of its instant.
     """
 
     HORIZON = EventPriority(-1)
     COMPLETION = NORMAL
     CAPACITY = EventPriority(NORMAL + 1)
     ARRIVAL = EventPriority(NORMAL + 2)
+    SLOT = EventPriority(NORMAL + 3)
 
 
 def at(

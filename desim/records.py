@@ -33,12 +33,12 @@ class Schema(NamedTuple):
     to_frame : callable
         Makes a polars frame of a list of rows; of no rows, a frame with the right columns.
     sort_by : tuple of str
-        Columns that give the whole table its order, whatever the order of recording.
+        Columns that give the whole table its order, whatever the order of recording; none keeps that order.
     chunk_rows : int
         Rows that are held as tuples before they become a frame.
     """
 
-    to_frame: Callable[[list[tuple[Any, ...]]], pl.DataFrame]
+    to_frame: Callable[[list[Any]], pl.DataFrame]
     sort_by: tuple[str, ...]
     chunk_rows: int = 65_536
 
@@ -57,13 +57,13 @@ class Table:
     def __init__(self, schema: Schema, directory: Path | None) -> None:
         self._schema = schema
         self._directory = directory
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[Any] = []
         self._frames: list[pl.DataFrame] = []
         self._parts = 0
         if directory is not None:
             self._flush()  # an empty part, so that a table has its columns even after a crash
 
-    def append(self, row: tuple[Any, ...]) -> None:
+    def append(self, row: Any) -> None:
         """Add a row, in the form that the schema's ``to_frame`` expects."""
         self._rows.append(row)
         if len(self._rows) >= self._schema.chunk_rows:
@@ -85,7 +85,7 @@ class Table:
         if self._rows or not self._parts:
             self._flush()
         table = pl.concat(self._frames).lazy() if self._directory is None else scan_parts(self._directory)
-        return table.sort(self._schema.sort_by, maintain_order=True)
+        return table.sort(self._schema.sort_by, maintain_order=True) if self._schema.sort_by else table
 
 
 class Records:

@@ -1,0 +1,187 @@
+"""The exact projection onto the feasible set of a slot, for all nodes and resources at once.
+
+The set of equations (5) and (6) of arXiv 2305.06572 splits by node and resource. Each part asks for
+
+    min sum_i (y_i - z_i)^2 / (2 w_i)   subject to   0 <= y_i <= a_i,  sum_i y_i <= c,
+
+whose solution is y = clip(z - w tau, 0, a), with tau = 0 where that fits, and else the root of
+g(tau) = sum_i clip(z_i - w_i tau, 0, a_i) - c, which is piecewise linear and does not increase. Newton's method
+finds it: in the step that starts on the right piece it lands on the root exactly. A bracket keeps the steps from
+going astray, and is halved where g is flat. A piece is not met twice, so that the steps come to an end; three to six
+are usual. (The loop that the paper prints caps only the largest entry and always spends the whole capacity; neither
+is right in general.)
+
+:func:`project` takes numpy arrays or torch tensors, on any device, by way of the array API standard and of the
+method ``clip`` that both have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace, is_numpy_array
+from numpy.typing import NDArray
+
+from desim.problems.multiserver import BipartiteGraph
+
+__all__ = ["Projection", "project"]
+
+Floats = NDArray[np.float64]
+
+#: Entries that are worked on together, so that a processor's cache holds them.
+BLOCK = 1 << 17
+#: Far more than bisection alone would need.
+MOST_STEPS = 2_000
+ROUNDING = 2.0**-50
+
+
+def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
+    """Project onto {0 <= y <= upper, sum of y over the first axis <= capacity}.
+
+    Parameters
+    ----------
+    points : array of shape (n, m)
+        ``m`` independent points of ``n`` coordinates each: floating-point numpy arrays or torch tensors.
+    upper : array of shape (n, m)
+        Upper bounds, at least 0.
+    capacity : array of shape (m,)
+        Upper bounds of the sums, at least 0.
+    weights : array of shape (n, m), optional
+        Positive; the squared distance in each coordinate is divided by them. One if left out.
+
+    Returns
+    -------
+    array of shape (n, m)
+        The nearest points, of the kind, type and device of ``points``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> project(np.array([[3.0], [1.0]]), np.array([[2.5], [2.0]]), np.array([2.0])).ravel()
+    array([2., 0.])
+    """
+    library = array_namespace(points)
+    count, number = points.shape
+    if is_numpy_array(points) and count * number > BLOCK:
+        step = max(1, BLOCK // count)
+        blocks = [slice(start, start + step) for start in range(0, number, step)]
+        result = library.empty_like(points)
+        for block in blocks:
+            w = None if weights is None else weights[:, block]
+            result[:, block] = _project(library, points[:, block], upper[:, block], capacity[block], w)
+        return result
+    return _project(library, points, upper, capacity, weights)
+
+
+def _project(library: Any, points: Any, upper: Any, capacity: Any, weights: Any) -> Any:
+    w = 1.0 if weights is None else weights
+    tau = _multipliers(points, upper, capacity, w)
+    return (points - w * tau).clip(library.zeros_like(upper[:1, :1]), upper)
+
+
+def _multipliers(z: Any, a: Any, c: Any, w: Any) -> Any:
+    """Return for each column the smallest tau >= 0 at which the clipped sum is within the capacity."""
+    library = array_namespace(z)
+    zero = library.zeros_like(a[:1, :1])
+    weighted = not isinstance(w, float)
+    low, high = library.zeros_like(c), library.max(z / w, axis=0)
+    tolerance = ROUNDING * (c + library.abs(high) * (library.sum(w, axis=0) if weighted else z.shape[0]))
+    high = 2 * high  # nothing is left there, and a root where nothing is left lies inside the bracket
+    tau = result = low
+    columns = None
+    for _ in range(MOST_STEPS):
+        y = z - w * tau
+        clipped = y.clip(zero, a)
+        excess = library.sum(clipped, axis=0) - c
+        if columns is None:
+            result = tau
+        else:
+            result[columns] = tau
+        open_ = (excess > tolerance) | ((excess < -tolerance) & (tau > 0))
+        (active,) = library.nonzero(open_)
+        if active.shape[0] == 0:
+            break
+        free = library.astype(clipped == y, z.dtype)
+        steepness = library.sum(w * free if weighted else free, axis=0)
+        low, high = library.where(excess > 0, tau, low), library.where(excess < 0, tau, high)
+        following = tau + excess / library.where(steepness > 0, steepness, 1.0)
+        astray = (steepness <= 0) | (following <= low) | (following >= high)
+        following = library.where(open_, library.where(astray, 0.5 * (low + high), following), tau)
+        if active.shape[0] < 0.5 * c.shape[0]:  # taking columns out costs about as much as a step
+            columns = active if columns is None else columns[active]
+            z, a, c, tolerance = z[:, active], a[:, active], c[active], tolerance[active]
+            w = w[:, active] if weighted else w
+            low, high, following = low[active], high[active], following[active]
+            result = library.asarray(result, copy=True)
+        tau = following
+    return result
+
+
+class Projection:
+    """The projection for one graph, on allocations as agents give them.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Its requests bound the entries, its capacity the sums.
+    """
+
+    def __init__(self, graph: BipartiteGraph) -> None:
+        self.graph = graph
+        slots = graph.slots_by_node
+        self._complete = graph.num_channels == graph.num_ports * graph.num_nodes
+        self._gather = slots
+        self._scatter = np.empty(graph.num_channels, dtype=np.int64)
+        places = np.arange(slots.size).reshape(slots.shape)
+        there = slots < graph.num_channels
+        self._scatter[slots[there]] = places[there]
+        self._upper = self._by_node(graph.channel_requests)
+        self._capacity = graph.capacity.ravel()
+
+    def __call__(
+        self,
+        points: Floats,
+        *,
+        ports: NDArray[np.bool_] | None = None,
+        capacity: Floats | None = None,
+        weights: Floats | None = None,
+    ) -> Floats:
+        """Return the nearest feasible allocation.
+
+        Parameters
+        ----------
+        points : numpy.ndarray of shape (num_channels, num_resources)
+            Any amounts.
+        ports : numpy.ndarray of bool, shape (num_ports,), optional
+            Only these may be given anything.
+        capacity : numpy.ndarray of shape (num_nodes, num_resources), optional
+            What the nodes have at present; the graph's capacity if left out.
+        weights : numpy.ndarray of shape (num_channels, num_resources), optional
+            Positive; see :func:`project`.
+
+        Returns
+        -------
+        numpy.ndarray of shape (num_channels, num_resources)
+            A new array.
+        """
+        if self.graph.num_channels == 0:
+            return np.zeros_like(points)
+        upper = self._upper
+        if ports is not None and not ports.all():
+            upper = self._by_node(self.graph.channel_requests * ports[self.graph.channel_port][:, None])
+        available = self._capacity if capacity is None else capacity.ravel()
+        spread = None if weights is None else self._by_node(weights, 1.0)
+        nearest = project(self._by_node(points), upper, available, spread)
+        if self._complete:
+            return np.ascontiguousarray(nearest).reshape(self.graph.shape)
+        allocation: Floats = nearest.reshape(-1, self.graph.num_resources).take(self._scatter, axis=0)
+        return allocation
+
+    def _by_node(self, values: Floats, filler: float = 0.0) -> Floats:
+        """Bring channels into the shape (largest degree, num_nodes * num_resources)."""
+        slots = self._gather
+        if self._complete:  # channels are sorted by port, then node
+            return values.reshape(slots.shape[0], -1)
+        extended = np.concatenate([values, np.full((1, values.shape[1]), filler)])
+        return extended.take(slots, axis=0).reshape(slots.shape[0], -1)

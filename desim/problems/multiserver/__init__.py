@@ -1,0 +1,32 @@
+"""Multi-server jobs on a bipartite graph of job types and computing instances."""
+
+from desim.problems.multiserver.cluster import MultiServerCluster, SlotOutcome
+from desim.problems.multiserver.entities import Job
+from desim.problems.multiserver.gang import Gang, GangRewards
+from desim.problems.multiserver.graph import BipartiteGraph
+from desim.problems.multiserver.holding import HoldingCluster, Service
+from desim.problems.multiserver.interchange import from_networkx, to_networkx
+from desim.problems.multiserver.observation import MultiServerObservation
+from desim.problems.multiserver.rewards import Earnings, RewardModel, Rewards
+from desim.problems.multiserver.utilities import UTILITIES, Utility, register_utility, utility
+
+__all__ = [
+    "UTILITIES",
+    "BipartiteGraph",
+    "Earnings",
+    "Gang",
+    "GangRewards",
+    "HoldingCluster",
+    "Job",
+    "MultiServerCluster",
+    "MultiServerObservation",
+    "RewardModel",
+    "Rewards",
+    "Service",
+    "SlotOutcome",
+    "Utility",
+    "from_networkx",
+    "register_utility",
+    "to_networkx",
+    "utility",
+]
