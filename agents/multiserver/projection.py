@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
 from desim.problems.multiserver import BipartiteGraph
@@ -29,8 +29,6 @@ __all__ = ["Projection", "project"]
 
 Floats = NDArray[np.float64]
 
-#: Entries that are worked on together, so that a processor's cache holds them.
-BLOCK = 1 << 17
 #: Far more than bisection alone would need.
 MOST_STEPS = 2_000
 ROUNDING = 2.0**-50
@@ -61,34 +59,25 @@ def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
     >>> project(np.array([[3.0], [1.0]]), np.array([[2.5], [2.0]]), np.array([2.0])).ravel()
     array([2., 0.])
     """
-    library = array_namespace(points)
-    count, number = points.shape
-    if is_numpy_array(points) and count * number > BLOCK:
-        step = max(1, BLOCK // count)
-        blocks = [slice(start, start + step) for start in range(0, number, step)]
-        result = library.empty_like(points)
-        for block in blocks:
-            w = None if weights is None else weights[:, block]
-            result[:, block] = _project(library, points[:, block], upper[:, block], capacity[block], w)
-        return result
-    return _project(library, points, upper, capacity, weights)
+    return _project(points, upper, capacity, weights, None)[0]
 
 
-def _project(library: Any, points: Any, upper: Any, capacity: Any, weights: Any) -> Any:
+def _project(points: Any, upper: Any, capacity: Any, weights: Any, guess: Any) -> tuple[Any, Any]:
+    """Return the projection and its multipliers; the nearer the guess of the multipliers, the fewer the steps."""
     w = 1.0 if weights is None else weights
-    tau = _multipliers(points, upper, capacity, w)
-    return (points - w * tau).clip(library.zeros_like(upper[:1, :1]), upper)
+    tau = _multipliers(points, upper, capacity, w, guess)
+    return (points - w * tau).clip(array_namespace(points).zeros_like(upper[:1, :1]), upper), tau
 
 
-def _multipliers(z: Any, a: Any, c: Any, w: Any) -> Any:
+def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
     """Return for each column the smallest tau >= 0 at which the clipped sum is within the capacity."""
     library = array_namespace(z)
-    zero = library.zeros_like(a[:1, :1])
+    zero, nothing = library.zeros_like(a[:1, :1]), library.zeros_like(c)
     weighted = not isinstance(w, float)
-    low, high = library.zeros_like(c), library.max(z / w, axis=0)
+    high = library.max(z / w if weighted else z, axis=0)
     tolerance = ROUNDING * (c + library.abs(high) * (library.sum(w, axis=0) if weighted else z.shape[0]))
-    high = 2 * high  # nothing is left there, and a root where nothing is left lies inside the bracket
-    tau = result = low
+    low, high = nothing - 1.0, 2 * high  # not met yet; nothing is left at half of high
+    tau = result = nothing if guess is None else guess
     columns = None
     for _ in range(MOST_STEPS):
         y = z - w * tau
@@ -106,13 +95,15 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any) -> Any:
         steepness = library.sum(w * free if weighted else free, axis=0)
         low, high = library.where(excess > 0, tau, low), library.where(excess < 0, tau, high)
         following = tau + excess / library.where(steepness > 0, steepness, 1.0)
+        following = library.where(following > 0, following, nothing)
         astray = (steepness <= 0) | (following <= low) | (following >= high)
-        following = library.where(open_, library.where(astray, 0.5 * (low + high), following), tau)
+        middle = library.where(low < 0, nothing, 0.5 * (low + high))
+        following = library.where(open_, library.where(astray, middle, following), tau)
         if active.shape[0] < 0.5 * c.shape[0]:  # taking columns out costs about as much as a step
             columns = active if columns is None else columns[active]
             z, a, c, tolerance = z[:, active], a[:, active], c[active], tolerance[active]
             w = w[:, active] if weighted else w
-            low, high, following = low[active], high[active], following[active]
+            low, high, following, nothing = low[active], high[active], following[active], nothing[active]
             result = library.asarray(result, copy=True)
         tau = following
     return result
@@ -138,6 +129,7 @@ class Projection:
         self._scatter[slots[there]] = places[there]
         self._upper = self._by_node(graph.channel_requests)
         self._capacity = graph.capacity.ravel()
+        self._guess: Floats | None = None  # a learner's next point is near its last
 
     def __call__(
         self,
@@ -172,7 +164,7 @@ class Projection:
             upper = self._by_node(self.graph.channel_requests * ports[self.graph.channel_port][:, None])
         available = self._capacity if capacity is None else capacity.ravel()
         spread = None if weights is None else self._by_node(weights, 1.0)
-        nearest = project(self._by_node(points), upper, available, spread)
+        nearest, self._guess = _project(self._by_node(points), upper, available, spread, self._guess)
         if self._complete:
             return np.ascontiguousarray(nearest).reshape(self.graph.shape)
         allocation: Floats = nearest.reshape(-1, self.graph.num_resources).take(self._scatter, axis=0)

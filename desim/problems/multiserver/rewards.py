@@ -215,7 +215,7 @@ class RewardModel:
             Zero for ports without a job.
         """
         present = arrived[:, None]
-        gain = self.graph.port_sums(self.utility_gains(allocation).sum(axis=1))
+        gain = self.graph.port_sums(self.utility_gains(allocation)).sum(axis=1)
         held = np.where(present, self.graph.port_sums(allocation), 0.0)
         overheads = held * self.overhead
         dominant = overheads.argmax(axis=1)
@@ -260,8 +260,13 @@ class RewardModel:
         port = self.graph.channel_port
         result = self.slopes(allocation)
         dominant = self.dominant_resource(allocation)
-        result[np.arange(len(port)), dominant[port]] -= self.overhead[dominant][port]
-        result *= arrived[port][:, None]
+        marginal = np.zeros((self.graph.num_ports, self.graph.num_resources))
+        marginal[np.arange(len(marginal)), dominant] = self.overhead[dominant]
+        result -= marginal.take(port, axis=0)
+        if arrived.dtype != np.bool_:
+            result *= arrived[port][:, None]
+        elif not arrived.all():
+            result[~arrived[port]] = 0.0
         return result
 
 
