@@ -23,6 +23,7 @@ import numpy as np
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
+from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph
 
 __all__ = ["Projection", "project"]
@@ -31,7 +32,10 @@ Floats = NDArray[np.float64]
 
 #: Far more than bisection alone would need.
 MOST_STEPS = 2_000
-ROUNDING = 2.0**-50
+#: Multiples of the machine's precision within which a capacity counts as met.
+ROUNDING = 4.0
+#: Excess over a capacity, relative and absolute, that is left alone.
+LARGEST_EXCESS = 1e-10
 
 
 def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
@@ -53,20 +57,34 @@ def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
     array of shape (n, m)
         The nearest points, of the kind, type and device of ``points``.
 
+    Raises
+    ------
+    InvalidConfiguration
+        If a point is not a number or infinite upwards.
+
     Examples
     --------
     >>> import numpy as np
     >>> project(np.array([[3.0], [1.0]]), np.array([[2.5], [2.0]]), np.array([2.0])).ravel()
     array([2., 0.])
     """
+    library = array_namespace(points)
+    upper, capacity = library.astype(upper, points.dtype), library.astype(capacity, points.dtype)
+    weights = None if weights is None else library.astype(weights, points.dtype)
     return _project(points, upper, capacity, weights, None)[0]
 
 
 def _project(points: Any, upper: Any, capacity: Any, weights: Any, guess: Any) -> tuple[Any, Any]:
     """Return the projection and its multipliers; the nearer the guess of the multipliers, the fewer the steps."""
+    library = array_namespace(points)
     w = 1.0 if weights is None else weights
     tau = _multipliers(points, upper, capacity, w, guess)
-    return (points - w * tau).clip(array_namespace(points).zeros_like(upper[:1, :1]), upper), tau
+    result = (points - w * tau).clip(library.zeros_like(upper[:1, :1]), upper)
+    total = library.sum(result, axis=0)
+    beyond = total > capacity + LARGEST_EXCESS * (1.0 + capacity)
+    if library.any(beyond):  # rounding, if points are huge
+        result = result * library.where(beyond, capacity / library.where(beyond, total, 1.0), 1.0)
+    return result, tau
 
 
 def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
@@ -75,7 +93,11 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
     zero, nothing = library.zeros_like(a[:1, :1]), library.zeros_like(c)
     weighted = not isinstance(w, float)
     high = library.max(z / w if weighted else z, axis=0)
-    tolerance = ROUNDING * (c + library.abs(high) * (library.sum(w, axis=0) if weighted else z.shape[0]))
+    if not library.all(high < np.inf):
+        raise InvalidConfiguration("a point to be projected is not finite")
+    # An entry between its bounds has w tau < z, so that z bounds what rounding does to it.
+    largest = library.max(z, axis=0) if weighted else high
+    tolerance = ROUNDING * library.finfo(z.dtype).eps * (c + z.shape[0] * library.abs(largest))
     low, high = nothing - 1.0, 2 * high  # not met yet; nothing is left at half of high
     tau = result = nothing if guess is None else guess
     columns = None
@@ -121,6 +143,9 @@ class Projection:
     def __init__(self, graph: BipartiteGraph) -> None:
         self.graph = graph
         slots = graph.slots_by_node
+        self._guess: Floats | None = None  # a learner's next point is near its last
+        if graph.num_channels == 0:
+            return
         self._complete = graph.num_channels == graph.num_ports * graph.num_nodes
         self._gather = slots
         self._scatter = np.empty(graph.num_channels, dtype=np.int64)
@@ -129,7 +154,6 @@ class Projection:
         self._scatter[slots[there]] = places[there]
         self._upper = self._by_node(graph.channel_requests)
         self._capacity = graph.capacity.ravel()
-        self._guess: Floats | None = None  # a learner's next point is near its last
 
     def __call__(
         self,
@@ -155,14 +179,19 @@ class Projection:
         Returns
         -------
         numpy.ndarray of shape (num_channels, num_resources)
-            A new array.
+            A new array. Its last bits may depend on what was projected before.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a point is not a number or infinite upwards.
         """
         if self.graph.num_channels == 0:
             return np.zeros_like(points)
         upper = self._upper
         if ports is not None and not ports.all():
             upper = self._by_node(self.graph.channel_requests * ports[self.graph.channel_port][:, None])
-        available = self._capacity if capacity is None else capacity.ravel()
+        available = self._capacity if capacity is None else np.asarray(capacity, dtype=np.float64).ravel()
         spread = None if weights is None else self._by_node(weights, 1.0)
         nearest, self._guess = _project(self._by_node(points), upper, available, spread, self._guess)
         if self._complete:

@@ -6,7 +6,7 @@ section 2.1. A job type is a *port*, a computing instance a *node*, an edge betw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.problems.multiserver._checks import amounts_of, check_amounts, ends_of, frozen, names_of
 
 __all__ = ["BipartiteGraph"]
 
@@ -51,8 +52,8 @@ class BipartiteGraph:
     Raises
     ------
     InvalidConfiguration
-        If shapes do not fit, an amount is negative or not finite, a name is not unique, or a channel names
-        an unknown port or node, or is given twice.
+        If shapes do not fit, an amount is negative or not finite, two of the ports and nodes or two resources have one
+        name, or a channel names an unknown port or node, or is given twice.
 
     Examples
     --------
@@ -71,17 +72,20 @@ class BipartiteGraph:
         nodes: Sequence[str] | None = None,
         resources: Sequence[str] | None = None,
     ) -> None:
-        self.requests = _amounts("requests", requests)
-        self.capacity = _amounts("capacity", capacity)
+        self.requests = amounts_of("requests", requests)
+        self.capacity = amounts_of("capacity", capacity)
         if self.requests.shape[1] != self.capacity.shape[1]:
             raise InvalidConfiguration(
                 f"requests has {self.requests.shape[1]} resources, capacity {self.capacity.shape[1]}"
             )
-        self.ports = _names("port", ports, len(self.requests))
-        self.nodes = _names("node", nodes, len(self.capacity))
-        self.resources = _names("resource", resources, self.capacity.shape[1])
-        _check_amounts("requests", self.requests, self.ports, self.resources)
-        _check_amounts("capacity", self.capacity, self.nodes, self.resources)
+        self.ports = names_of("port", ports, len(self.requests))
+        self.nodes = names_of("node", nodes, len(self.capacity))
+        self.resources = names_of("resource", resources, self.capacity.shape[1])
+        both = next((name for name in self.ports if name in set(self.nodes)), None)
+        if both is not None:
+            raise InvalidConfiguration(f"a port and a node are called {both!r}")
+        check_amounts("requests", self.requests, self.ports, self.resources)
+        check_amounts("capacity", self.capacity, self.nodes, self.resources)
         self.channel_port, self.channel_node = self._sort_channels(channels)
 
     def _sort_channels(self, channels: Iterable[tuple[int | str, int | str]] | None) -> tuple[Indices, Indices]:
@@ -90,7 +94,7 @@ class BipartiteGraph:
         else:
             port_of = {name: index for index, name in enumerate(self.ports)}
             node_of = {name: index for index, name in enumerate(self.nodes)}
-            pairs = [(_index("port", port, port_of), _index("node", node, node_of)) for port, node in channels]
+            pairs = [ends_of(channel, port_of, node_of) for channel in channels]
             ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
             repeated = np.flatnonzero((ends[1:] == ends[:-1]).all(axis=1))
@@ -141,7 +145,7 @@ class BipartiteGraph:
     @cached_property
     def channel_requests(self) -> Floats:
         """Upper bound of an allocation: the request of each channel's port, (num_channels, num_resources)."""
-        return _frozen(self.requests[self.channel_port])
+        return frozen(self.requests[self.channel_port])
 
     @cached_property
     def slots_by_node(self) -> Indices:
@@ -244,7 +248,7 @@ class BipartiteGraph:
         InvalidConfiguration
             If ``copies`` is not a whole number of at least 1.
         """
-        if copies < 1 or copies != int(copies):
+        if not isinstance(copies, int | np.integer) or copies < 1:
             raise InvalidConfiguration(f"copies is {copies!r}, want a whole number of at least 1")
         if copies == 1:
             return self
@@ -258,50 +262,3 @@ class BipartiteGraph:
             nodes=self.nodes,
             resources=self.resources,
         )
-
-
-def _amounts(what: str, table: ArrayLike) -> Floats:
-    try:
-        amounts = np.array(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidConfiguration(f"{what} is not a table of numbers: {error}") from error
-    if amounts.ndim != 2 or 0 in amounts.shape:
-        raise InvalidConfiguration(f"{what} has shape {amounts.shape}, want two dimensions and at least one of each")
-    return _frozen(amounts)
-
-
-def _check_amounts(what: str, table: Floats, rows: tuple[str, ...], resources: tuple[str, ...]) -> None:
-    wrong = np.argwhere(~((table >= 0) & (table < np.inf)))
-    if len(wrong):
-        row, resource = wrong[0]
-        value = float(table[row, resource])
-        raise InvalidConfiguration(
-            f"{what} of {rows[row]}, {resources[resource]} is {value!r}, want a finite amount of at least 0"
-        )
-
-
-def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"{what}{index}" for index in range(count))
-    if len(names) != count:
-        raise InvalidConfiguration(f"{len(names)} {what} names for {count} {what}s")
-    repeated = next((name for index, name in enumerate(names) if name in names[:index]), None)
-    if repeated is not None:
-        raise InvalidConfiguration(f"two {what}s are called {repeated!r}")
-    return tuple(map(str, names))
-
-
-def _index(what: str, name: int | str, known: Mapping[str, int]) -> int:
-    """Return the index of a port or node that a channel names."""
-    if isinstance(name, str):
-        if name not in known:
-            raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}")
-        return known[name]
-    if not 0 <= name < len(known):
-        raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}; there are {len(known)}")
-    return int(name)
-
-
-def _frozen(array: Floats) -> Floats:
-    array.flags.writeable = False
-    return array

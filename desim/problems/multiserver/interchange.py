@@ -66,11 +66,14 @@ def from_networkx(source: nx.Graph) -> BipartiteGraph:
         If a vertex is on neither side or lacks its amounts, an edge does not join a port to a node, or the
         amounts make no sense.
     """
+    if source.is_multigraph():
+        raise InvalidConfiguration("the graph is a multigraph: a port and a node have one channel or none")
     sides: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
     for vertex, attributes in source.nodes(data=True):
         side = attributes.get("bipartite")
         if side not in (0, 1):
             raise InvalidConfiguration(f"vertex {vertex!r} has bipartite={side!r}, want 0 for a port or 1 for a node")
+        side = int(side)
         key = ("requests", "capacity")[side]
         if key not in attributes:
             raise InvalidConfiguration(f"vertex {vertex!r} has no attribute {key!r}")
@@ -100,16 +103,19 @@ def _resources(source: nx.Graph, tables: list[Any]) -> list[str]:
     for amounts in tables:
         if not isinstance(amounts, Mapping):
             raise InvalidConfiguration("amounts without names need the graph attribute 'resources'")
-        names |= dict.fromkeys(amounts)
+        names |= dict.fromkeys(map(str, amounts))
     return list(names)
 
 
 def _row(vertex: Any, amounts: Mapping[str, float] | Sequence[float], resources: list[str]) -> list[float]:
     """Return the amounts of a vertex in the order of the resources."""
     if not isinstance(amounts, Mapping):
+        if not isinstance(amounts, Sequence | np.ndarray):
+            raise InvalidConfiguration(f"the amounts of vertex {vertex!r} are {amounts!r}, want a dict or a sequence")
         if len(amounts) != len(resources):
             raise InvalidConfiguration(f"vertex {vertex!r} has {len(amounts)} amounts for {len(resources)} resources")
         return list(amounts)
+    amounts = {str(name): amount for name, amount in amounts.items()}
     unknown = next((name for name in amounts if name not in resources), None)
     if unknown is not None:
         raise InvalidConfiguration(f"vertex {vertex!r} has an amount of the unknown resource {unknown!r}")

@@ -99,19 +99,19 @@ class RewardModel:
     ) -> None:
         self.graph = graph
         shape = (graph.num_nodes, graph.num_resources)
-        self.utilities = _broadcast("utilities", np.asarray(utilities, dtype=np.str_), shape)
+        self.utilities = _broadcast("utilities", _texts(utilities), shape)
         self.weights = _broadcast("weights", _numbers("weights", weights), shape)
         self.overhead = _broadcast("overhead", _numbers("overhead", overhead), shape[1:])
         if not (self.weights > 0).all():
             node, resource = np.argwhere(~(self.weights > 0))[0]
             raise InvalidConfiguration(
-                f"the weight of {graph.nodes[node]}, {graph.resources[resource]} is {self.weights[node, resource]!r}, "
-                "want a number above 0"
+                f"the weight of {graph.nodes[node]}, {graph.resources[resource]} is "
+                f"{float(self.weights[node, resource])!r}, want a number above 0"
             )
         if not (self.overhead >= 0).all():
             resource = int(np.flatnonzero(~(self.overhead >= 0))[0])
             raise InvalidConfiguration(
-                f"the overhead of {graph.resources[resource]} is {self.overhead[resource]!r}, want at least 0"
+                f"the overhead of {graph.resources[resource]} is {float(self.overhead[resource])!r}, want at least 0"
             )
         self._groups = list(self._group())
 
@@ -266,8 +266,15 @@ class RewardModel:
         if arrived.dtype != np.bool_:
             result *= arrived[port][:, None]
         elif not arrived.all():
-            result[~arrived[port]] = 0.0
+            result[np.logical_not(arrived[port])] = 0.0
         return result
+
+
+def _texts(utilities: ArrayLike) -> NDArray[np.str_]:
+    try:
+        return np.asarray(utilities, dtype=np.str_)
+    except ValueError as error:
+        raise InvalidConfiguration(f"utilities is not an array of names: {error}") from error
 
 
 def _numbers(what: str, values: ArrayLike) -> Floats:
@@ -275,8 +282,10 @@ def _numbers(what: str, values: ArrayLike) -> Floats:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidConfiguration(f"{what} is not an array of numbers: {error}") from error
-    if not np.isfinite(numbers).all():
-        raise InvalidConfiguration(f"{what} holds a number that is not finite")
+    wrong = np.argwhere(~np.isfinite(numbers))
+    if len(wrong):
+        place = f" at {wrong[0].tolist()}" if numbers.ndim else ""
+        raise InvalidConfiguration(f"{what} holds {float(numbers[tuple(wrong[0])])!r}{place}, want finite numbers")
     return numbers
 
 

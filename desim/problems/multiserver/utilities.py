@@ -87,7 +87,8 @@ class Utility:
 def _check(candidate: Utility) -> None:
     """Raise unless a utility is zero at zero, non-decreasing and concave, and its slope is its derivative."""
     amount, weight = np.broadcast_arrays(_AMOUNTS[:, None], _WEIGHTS[None, :])
-    value, slope = (np.asarray(f(amount, weight), dtype=np.float64) for f in (candidate.value, candidate.slope))
+    with np.errstate(all="ignore"):  # what is not finite is refused by name below
+        value, slope = (np.asarray(f(amount, weight), dtype=np.float64) for f in (candidate.value, candidate.slope))
     name = candidate.name
     for what, table in (("value", value), ("slope", slope)):
         if table.shape != amount.shape or not np.isfinite(table).all():
@@ -100,6 +101,13 @@ def _check(candidate: Utility) -> None:
     loose = _TOLERANCE * (slope[0] + np.abs(value[1:]) / np.diff(amount, axis=0) * 1e-8)
     off = (chords > slope[:-1] + loose) | (chords < slope[1:] - loose)
     _refuse(name, "has a slope that is not the derivative of its value", off, amount[1:])
+    if candidate.linear:
+        _refuse(name, "is said to be linear and is not", np.abs(slope - slope[0]) > _TOLERANCE * slope[0], amount)
+    elif candidate.inverse_slope is not None:
+        with np.errstate(all="ignore"):
+            found = candidate.slope(candidate.inverse_slope(slope, weight), weight)
+        wrong = ~(np.abs(found - slope) <= _TOLERANCE * slope[0])
+        _refuse(name, "has an inverse_slope that is not the inverse of its slope", wrong & (slope > 0), amount)
 
 
 def _refuse(name: str, fault: str, wrong: NDArray[np.bool_], amounts: Floats) -> None:
@@ -130,8 +138,8 @@ def register_utility(new: Utility) -> Utility:
     Raises
     ------
     InvalidConfiguration
-        If the name is taken, or the utility is not zero at zero, non-decreasing and concave, or its slope is not its
-        derivative.
+        If the name is taken, the utility is not zero at zero, non-decreasing and concave, or its slope, inverse or mark
+        as linear is wrong.
 
     Examples
     --------
