@@ -7,6 +7,8 @@ Import the module that is needed, such as ``from workloads import lublin, swf``:
 `workloads.batsim`        Batsim workloads in JSON, read and written
 `workloads.lublin`        the Lublin-Feitelson model of supercomputer workloads
 `workloads.arrivals`      Poisson arrivals with any run times, for queueing theory
+`workloads.multiserver`   systems and arrivals of multi-server jobs, fitted to Alibaba's traces
+`workloads.alibaba`       readers of every table of Alibaba's cluster traces
 `workloads.job_table`     job tables in Parquet, read and written
 `workloads.transform`     offered load, time windows and clocks of job lists
 `workloads.trace`         what the readers return: jobs, header and repair report

@@ -1,14 +1,37 @@
-"""Figures and reports of batch runs; matplotlib is loaded when the first one is made.
+"""Figures and reports of runs; matplotlib is loaded when the first one is made.
 
 Every function takes one result or a mapping of names to results and returns matplotlib ``Axes``,
 whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a display, nothing has to
 be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
+
+Of batch runs: :func:`gantt`, :func:`utilization`, :func:`queue_length`, :func:`waiting_by_size`, :func:`report`. Of
+runs of a multi-server cluster: :func:`allocation_map`, :func:`average_reward`, :func:`cumulative_reward`,
+:func:`reward_ratio`, :func:`reward_parts`, :func:`resource_utilization`; :func:`bipartite_drawing` takes its graph.
+:func:`compare_metrics` takes the metrics of any runs.
 """
 
+from desim.plotting.allocation_maps import allocation_map
+from desim.plotting.bipartite import bipartite_drawing
 from desim.plotting.comparison import compare_metrics
 from desim.plotting.curves import queue_length, utilization
 from desim.plotting.gantt import gantt
 from desim.plotting.report import report
+from desim.plotting.resources import resource_utilization
+from desim.plotting.rewards import average_reward, cumulative_reward, reward_parts, reward_ratio
 from desim.plotting.waiting import waiting_by_size
 
-__all__ = ["compare_metrics", "gantt", "queue_length", "report", "utilization", "waiting_by_size"]
+__all__ = [
+    "allocation_map",
+    "average_reward",
+    "bipartite_drawing",
+    "compare_metrics",
+    "cumulative_reward",
+    "gantt",
+    "queue_length",
+    "report",
+    "resource_utilization",
+    "reward_parts",
+    "reward_ratio",
+    "utilization",
+    "waiting_by_size",
+]

@@ -1,12 +1,13 @@
 """Multi-server jobs on a bipartite graph of job types and computing instances."""
 
-from desim.problems.multiserver.cluster import MultiServerCluster, SlotOutcome
+from desim.problems.multiserver.cluster import MultiServerCluster
 from desim.problems.multiserver.entities import Job
 from desim.problems.multiserver.gang import Gang, GangRewards
 from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.holding import HoldingCluster, Service
+from desim.problems.multiserver.holding import HoldingCluster
 from desim.problems.multiserver.interchange import from_networkx, to_networkx
 from desim.problems.multiserver.observation import MultiServerObservation
+from desim.problems.multiserver.outcomes import Service, SlotOutcome
 from desim.problems.multiserver.rewards import Earnings, RewardModel, Rewards
 from desim.problems.multiserver.utilities import UTILITIES, Utility, register_utility, utility
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator
 from math import isfinite
 from operator import itemgetter
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -23,38 +23,16 @@ from desim.problems.multiserver.feasibility import Feasibility
 from desim.problems.multiserver.gang import Gang
 from desim.problems.multiserver.layout import Layout
 from desim.problems.multiserver.observation import MultiServerObservation
+from desim.problems.multiserver.outcomes import SlotOutcome
 from desim.problems.multiserver.rewards import Earnings, RewardModel
 from desim.problems.multiserver.tables import COMPLETED, UNSERVED, WAITING, JobRows, SlotRow, schemas
 from desim.processes.arrivals import arrivals as arrival_stream
 from desim.records import Schema
 
-__all__ = ["MultiServerCluster", "SlotOutcome"]
+__all__ = ["MultiServerCluster"]
 
-Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-
-
-class SlotOutcome(NamedTuple):
-    """What a slot has brought; the subject of the event ``slot``.
-
-    Attributes
-    ----------
-    slot : int
-        Its number, from 0.
-    arrived : numpy.ndarray of bool, shape (num_ports,)
-        Ports that had a job, as agents saw them.
-    allocation : numpy.ndarray of shape (num_channels, num_resources)
-        The agent's answer.
-    gain, overhead : numpy.ndarray
-        By port (with copies of ports: by copy; with gangs: by job).
-    """
-
-    slot: int
-    arrived: Booleans
-    allocation: Floats
-    gain: Floats
-    overhead: Floats
 
 
 class MultiServerCluster(Problem):

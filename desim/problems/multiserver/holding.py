@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import inf, isfinite
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import simpy
@@ -19,58 +19,27 @@ from numpy.typing import ArrayLike, NDArray
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.base import Process
-from desim.problems.multiserver.cluster import MultiServerCluster, SlotOutcome
+from desim.problems.multiserver.cluster import MultiServerCluster
 from desim.problems.multiserver.entities import Job
 from desim.problems.multiserver.gang import Gang
+from desim.problems.multiserver.outcomes import Service, SlotOutcome
 from desim.problems.multiserver.rewards import RewardModel
 from desim.problems.multiserver.tables import COMPLETED, RUNNING, JobRows, SlotRow
 
-__all__ = ["HoldingCluster", "Service"]
+__all__ = ["HoldingCluster"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Work = Callable[[np.random.Generator, int], float]
 
 
-class Service(NamedTuple):
-    """A job that runs; the subject of the events ``start`` and ``completion``.
-
-    Attributes
-    ----------
-    job : Job
-        Which job.
-    starting_time, finish_time : float
-        In slots.
-    channels : slice
-        Rows of the agent's allocation that belong to the job.
-    amounts : numpy.ndarray
-        Those rows.
-    gain, overhead : float
-        In units of reward per slot; their difference is the speed.
-    dominant : int
-        Index of the resource with the largest overhead.
-    held : numpy.ndarray of shape (num_resources,)
-        The amounts, summed over nodes.
-    """
-
-    job: Job
-    starting_time: float
-    finish_time: float
-    channels: slice
-    amounts: Floats
-    gain: float
-    overhead: float
-    dominant: int
-    held: Floats
-
-
 class HoldingCluster(MultiServerCluster):
     """A cluster whose jobs wait at their ports, and hold what they are given until their work is done.
 
-    Once a slot the agent sees the ports at which jobs wait and what is free. A job that its answer gives a speed
-    (gain less overhead, equation 7) above ``minimum_speed`` starts, the first in the queue of its type first, and ends
-    after work / speed slots, between slots if need be; what others are given goes back. What a completion frees can
-    be given away from the next slot on.
+    Once a slot the agent sees the ports at which jobs wait and what is free. A job starts, the first in the queue of
+    its type first, if the answer gives it a speed (gain less overhead, equation 7) above ``minimum_speed`` at which it
+    will not take too long. It ends after work / speed slots, between slots if need be; what other jobs are given goes
+    back. What a completion frees can be given away from the next slot on.
 
     Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`Service`).
 
@@ -87,6 +56,9 @@ class HoldingCluster(MultiServerCluster):
         The most jobs of a type that can start in one slot; others wait.
     minimum_speed : float
         Jobs do not start at this speed or a lower one; at least 0.
+    longest_service : float
+        Jobs do not start if they would then take longer than this many slots, above 0: what is left of a full
+        cluster may be so little that a job would hold it all but forever.
     give_up_after : int
         End the run when all has arrived and for so many slots nothing has run or started.
     gang : Gang, optional
@@ -112,6 +84,7 @@ class HoldingCluster(MultiServerCluster):
         *,
         jobs_per_port: int = 1,
         minimum_speed: float = 0.0,
+        longest_service: float = 10_000.0,
         give_up_after: int = 1_000,
         gang: Gang | None = None,
         record_allocations: int = 1,
@@ -127,15 +100,19 @@ class HoldingCluster(MultiServerCluster):
         )
         if not 0 <= minimum_speed < inf:
             raise InvalidConfiguration(f"minimum_speed is {minimum_speed!r}, want a number of at least 0")
+        if not longest_service > 0:
+            raise InvalidConfiguration(f"longest_service is {longest_service!r}, want a number of slots above 0")
         if give_up_after < 1:
             raise InvalidConfiguration(f"give_up_after is {give_up_after!r}, want at least 1 slot")
         self.minimum_speed = float(minimum_speed)
+        self.longest_service = float(longest_service)
         self.give_up_after = give_up_after
         self.work = work if callable(work) else _fixed_work(work, rewards.graph.num_ports)
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without graph, arrivals and work, as plain values."""
-        return super().describe() | {"holding": True, "minimum_speed": self.minimum_speed}
+        limits = {"minimum_speed": self.minimum_speed, "longest_service": self.longest_service}
+        return super().describe() | {"holding": True} | limits
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -183,16 +160,19 @@ class HoldingCluster(MultiServerCluster):
         started: dict[int, int] = {}
         for seat in np.flatnonzero(self._seats & (speeds > self.minimum_speed)).tolist():
             port, place = divmod(seat, self.layout.copies)
-            job = self._queues[port][place - started.get(port, 0)]
-            del self._queues[port][place - started.get(port, 0)]
+            place -= started.get(port, 0)
+            job = self._queues[port][place]
+            duration = job.work / float(speeds[seat])  # type: ignore[operator]
+            if duration > self.longest_service:
+                continue
+            del self._queues[port][place]
             started[port] = started.get(port, 0) + 1
             channels = self._channels_of_seat[seat]
-            finish = self.env.now + job.work / float(speeds[seat])  # type: ignore[operator]
             self._start(
                 Service(
                     job,
                     self.env.now,
-                    finish,
+                    self.env.now + duration,
                     channels,
                     allocation[channels].copy(),
                     float(earnings.gain[seat]),
