@@ -24,11 +24,12 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/desim demo --out demo
 
+# One thread each for linear algebra: the tests run in two processes, and threads that wait for a busy core are slow.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
 slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow -n 0
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 0
 
 lint: $(STAMP)
 	$(BIN)/ruff check $(SOURCES)

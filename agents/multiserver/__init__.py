@@ -2,10 +2,12 @@
 
 from agents.multiserver.adaptive import AdaGrad, OptimisticOGA
 from agents.multiserver.gang import GangRepair
+from agents.multiserver.hindsight import Hindsight, best_fixed_allocation, best_fixed_allocation_cvxpy, hindsight_bound
 from agents.multiserver.oga import OGASched, OnlineGradient
 from agents.multiserver.packing import BinPacking, Spreading
 from agents.multiserver.projection import Projection, project
 from agents.multiserver.registry import create, descriptions
+from agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
 from agents.multiserver.shares import DRF, Fairness, dominant_shares, fill_in_order
 from agents.multiserver.step_sizes import (
     GeometricSteps,
@@ -23,6 +25,8 @@ __all__ = [
     "Fairness",
     "GangRepair",
     "GeometricSteps",
+    "Growth",
+    "Hindsight",
     "NormalizedSteps",
     "OGASched",
     "OnlineGradient",
@@ -31,11 +35,17 @@ __all__ = [
     "Spreading",
     "StepSize",
     "TheoreticalSteps",
+    "best_fixed_allocation",
+    "best_fixed_allocation_cvxpy",
     "create",
     "descriptions",
     "diameter_bound",
     "dominant_shares",
     "fill_in_order",
     "gradient_bound",
+    "growth_exponent",
+    "hindsight_bound",
     "project",
+    "regret_bound",
+    "regret_curve",
 ]
