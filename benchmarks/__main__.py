@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("imports", "replay", "backfilling", "scaling")
+BENCHMARKS = ("imports", "replay", "backfilling", "scaling", "multiserver")
 
 
 def main() -> None:

@@ -69,6 +69,7 @@ def test_agents_know_desim_only(name: str) -> None:
 def test_workloads_know_entities_and_errors_only(name: str) -> None:
     foreign = [module for module in project_imports(name) if not module.startswith("workloads")]
     entities = {"desim.exceptions", "desim.problems.batch.entities", "desim.problems.batch"}
+    entities |= {f"desim.problems.multiserver{name}" for name in ("", ".graph", ".rewards", ".utilities")}
     assert set(foreign) <= entities, f"{name} imports {sorted(set(foreign) - entities)}"
 
 
