@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.multiserver.shares import fill_in_order
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
 
@@ -56,6 +57,8 @@ class _Scored:
         graph = observation.graph
         first = np.searchsorted(graph.channel_port, np.arange(graph.num_ports + 1))
         ports = np.flatnonzero(observation.arrived & (np.diff(first) > 0))
+        if self.order == "jobs" and self.most_workers is None:
+            return fill_in_order(graph, np.arange(graph.num_ports), observation.arrived, observation.capacity)
         rounds = [ports] if self.order == "workers" and len(ports) else ports[:, None]
         allocation = np.zeros(graph.shape)
         free = observation.capacity.copy()
@@ -87,26 +90,31 @@ class _Scored:
         # The score of a node is the mean use of the resources that it has, as Kubernetes' MostAllocated has it.
         score = self._sign * (1.0 - (free * weights).sum(axis=1))
         left = np.full(len(ports), width if self.most_workers is None else self.most_workers)
-        turn = np.zeros(len(ports), dtype=np.int64)
-        rows = np.arange(len(ports))
-        while True:
-            open_ = unused & (left > 0)[:, None]
-            waiting = open_.any(axis=1)
-            if not waiting.any():
+        for _ in range(width):
+            waiting = np.flatnonzero(unused.any(axis=1) & (left > 0))
+            if not len(waiting):
                 return
-            turns = np.where(waiting, turn, turn.max() + 1)
-            now = rows[turns == turns.min()]
-            column = np.where(open_[now], score[nodes[now]], -np.inf).argmax(axis=1)
-            _, winners = np.unique(nodes[now, column], return_index=True)
-            job, place = now[winners], column[winners]
-            node = nodes[job, place]
-            given = np.minimum(requests[job], free[node])
-            allocation[channels[job, place]] = given
-            free[node] -= given
-            score[node] = self._sign * (1.0 - (free[node] * weights[node]).sum(axis=1))
-            unused[job, place] = False
-            turn[job] += 1
-            left[job] -= given.any(axis=1)
+            while len(waiting):
+                within_reach = np.where(unused[waiting], score.take(nodes[waiting]), -np.inf)
+                place = within_reach.argmax(axis=1)
+                node = nodes[waiting, place]
+                winners = _first_of_each(node.tolist())
+                job, place, node = waiting[winners], place[winners], node[winners]
+                given = np.minimum(requests[job], free[node])
+                allocation[channels[job, place]] = given
+                remaining = free[node] - given
+                free[node] = remaining
+                score[node] = self._sign * (1.0 - (remaining * weights[node]).sum(axis=1))
+                unused[job, place] = False
+                left[job] -= given.any(axis=1)
+                waiting = np.delete(waiting, winners) if len(winners) < len(waiting) else waiting[:0]
+
+
+def _first_of_each(values: list[int]) -> list[int]:
+    """Return the positions at which values occur for the first time."""
+    if len(set(values)) == len(values):
+        return list(range(len(values)))
+    return [position for position, value in enumerate(values) if value not in values[:position]]
 
 
 class BinPacking(_Scored):

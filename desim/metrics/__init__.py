@@ -1,8 +1,8 @@
 """Metrics: pure functions of the tables that a run leaves behind.
 
 `metrics_of` finds the function that fits a result's problem. Names, units and options are documented
-there: `desim.metrics.batch` for the batch cluster. `desim.metrics.statistics` puts the metrics of
-many runs together.
+there: `desim.metrics.batch` for the batch cluster, `desim.metrics.multiserver` for the multi-server cluster.
+`desim.metrics.statistics` puts the metrics of many runs together.
 """
 
 from __future__ import annotations
@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
+from desim.metrics.multiserver import (
+    MULTISERVER_METRICS,
+    multiserver_metrics,
+    multiserver_result_metrics,
+    reward_ratio,
+    running_average_reward,
+)
 from desim.metrics.statistics import Estimate, batch_means, compare, mean_interval, paired_difference, summarize
 
 if TYPE_CHECKING:
@@ -19,18 +26,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_METRICS",
+    "MULTISERVER_METRICS",
     "Estimate",
     "batch_means",
     "batch_metrics",
     "compare",
     "mean_interval",
     "metrics_of",
+    "multiserver_metrics",
     "paired_difference",
+    "reward_ratio",
+    "running_average_reward",
     "summarize",
     "warm_up_of",
 ]
 
-_MEASURES: dict[str, Callable[..., dict[str, float]]] = {"batch": batch_result_metrics}
+_MEASURES: dict[str, Callable[..., dict[str, float]]] = {
+    "batch": batch_result_metrics,
+    "multiserver": multiserver_result_metrics,
+}
 
 
 def metrics_of(result: Result, **options: Any) -> dict[str, float]:
@@ -41,7 +55,7 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
     result : Result
         The run; only the columns that are needed are read.
     **options
-        What the problem's own function takes, see `desim.metrics.batch.batch_metrics`.
+        What the problem's own function takes, see `batch_metrics` and `multiserver_metrics`.
 
     Returns
     -------

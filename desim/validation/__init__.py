@@ -1,7 +1,8 @@
 """Independent check whether the records of a run are possible at all.
 
 Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
-error in the simulator cannot hide itself. `desim.validation.batch` lists the rules of the batch cluster.
+error in the simulator cannot hide itself. `desim.validation.batch` lists the rules of the batch cluster,
+`desim.validation.multiserver` those of the multi-server cluster.
 """
 
 from __future__ import annotations
@@ -11,14 +12,26 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.validation.batch import BATCH_RULES, validate_batch
+from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["BATCH_RULES", "ValidationReport", "Violation", "validate", "validate_batch"]
+__all__ = [
+    "BATCH_RULES",
+    "MULTISERVER_RULES",
+    "ValidationReport",
+    "Violation",
+    "validate",
+    "validate_batch",
+    "validate_multiserver",
+]
 
-_VALIDATORS: dict[str, Callable[..., ValidationReport]] = {"batch": validate_batch}
+_VALIDATORS: dict[str, Callable[..., ValidationReport]] = {
+    "batch": validate_batch,
+    "multiserver": validate_multiserver,
+}
 
 
 def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:
@@ -29,8 +42,9 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     result : Result
         The run, whatever its status.
     workload : iterable, optional
-        What was simulated (for the batch cluster its `Job` tuples), to check that nothing was lost,
-        invented or changed. It is read once, and no further than the run has come.
+        What was simulated (for the batch cluster its `Job` tuples, for the multi-server cluster the rows of its
+        arrivals), to check that nothing was lost, invented or changed. It is read once, and no further than
+        the run has come.
     stop_after : int
         How many violations of each rule are described; all are counted.
 

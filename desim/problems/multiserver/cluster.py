@@ -158,7 +158,7 @@ class MultiServerCluster(Problem):
         """Record the jobs whose slot has not come when the run ends."""
         seats = np.flatnonzero(self.layout.seats(self._counts))
         if len(seats):
-            times = self._submission_times(seats, self.observation.slot + 1)
+            times = self._submission_times(seats, self._rows - 1)
             self._record_waiting(self._next_job + np.arange(len(seats)), self.layout.type_of[seats], times, np.nan)
 
     def _record_waiting(self, ids: Indices, ports: Indices, times: Floats | float, work: Floats | float) -> None:
@@ -258,16 +258,16 @@ class MultiServerCluster(Problem):
         self._record["slots"](SlotRow(slot, len(seats), 0, running, gain, overhead, *totals))
         if self.record_allocations and slot % self.record_allocations == 0:
             self._record_allocation(slot, allocation, seats, ids)
-        if self.listening:
-            self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
         self._counts = np.zeros_like(self._counts)
         self._early.clear()
+        if self.listening:
+            self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
 
     def _submission_times(self, seats: Indices, slot: int) -> Floats | float:
         """Return when the jobs on seats arrived: the first at a port are those that a process has submitted."""
         if not self._early:
             return float(slot)
-        times = np.full(len(self._seats), float(slot))
+        times = np.full(len(self.layout.type_of), float(slot))
         for port, early in self._early.items():
             first = port * self.layout.copies
             times[first : first + len(early)] = early
