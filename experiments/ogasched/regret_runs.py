@@ -1,0 +1,163 @@
+"""One run of the regret experiment: jobs that arrive at random, in turn, or where they hurt most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from agents.multiserver.adaptive import AdaGrad
+from agents.multiserver.oga import OGASched, OnlineGradient
+from agents.multiserver.regret import regret_bound, regret_curve
+from agents.multiserver.step_sizes import GeometricSteps, TheoreticalSteps
+from desim import simulate
+from desim.exceptions import InvalidConfiguration
+from desim.problems.multiserver import MultiServerCluster, RewardModel, SlotOutcome
+from experiments.run import Run
+from workloads.multiserver import bernoulli_arrivals, generate
+
+__all__ = ["ARRIVALS", "Learner", "RegretSetting", "perform_regret", "worst_served"]
+
+ARRIVALS = ("random", "periodic", "adversarial")
+"""How jobs arrive."""
+
+
+@dataclass(frozen=True)
+class RegretSetting:
+    """The cluster of table II with other arrivals.
+
+    Attributes
+    ----------
+    arrivals : str
+        ``"random"``: at every port with probability 0.7; ``"periodic"``: at 7 of 10 ports, one further round in every
+        slot; ``"adversarial"``: at the half of the ports that would earn least with what is reserved for them.
+    num_slots : int
+        The horizon T.
+    num_ports, num_nodes : int
+        |L| and |R|.
+    """
+
+    arrivals: str
+    num_slots: int
+    num_ports: int = 10
+    num_nodes: int = 128
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An online gradient method that reserves before it sees the jobs.
+
+    Attributes
+    ----------
+    policy : str
+        ``"OGASched, theory"`` with the constant step of theorem 1, ``"OGASched"`` with the steps of table II, or
+        ``"AdaGrad"``.
+    """
+
+    policy: str
+
+
+_LEARNERS: dict[str, Callable[[int], OnlineGradient]] = {
+    "OGASched, theory": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots)),
+    "OGASched": lambda num_slots: OGASched("reservation", GeometricSteps(25.0, 0.9999)),
+    "AdaGrad": lambda num_slots: AdaGrad("reservation", 10.0),
+}
+
+
+def worst_served(rewards: RewardModel, allocation: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return the half of the ports that would earn least.
+
+    Parameters
+    ----------
+    rewards : RewardModel
+        Utilities and overhead.
+    allocation : numpy.ndarray of shape (num_channels, num_resources)
+        What is reserved.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (num_ports,)
+        At least one port; ties go to the lower ports.
+    """
+    num_ports = rewards.graph.num_ports
+    earnings = rewards.evaluate(allocation, np.ones(num_ports, dtype=np.bool_))
+    worst = np.zeros(num_ports, dtype=np.bool_)
+    order = np.argsort(earnings.gain - earnings.overhead, kind="stable")
+    worst[order[: max(1, num_ports // 2)]] = True
+    return worst
+
+
+def perform_regret(run: Run) -> dict[str, Any]:
+    """Simulate a run and measure its regret at the end.
+
+    Parameters
+    ----------
+    run : Run
+        Of a :class:`RegretSetting` and a :class:`Learner`.
+
+    Returns
+    -------
+    dict
+        ``regret``, ``bound`` of theorem 1, ``earned``, the total reward, and ``num_jobs``.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the setting names unknown arrivals or the agent an unknown policy.
+    """
+    setting: RegretSetting = run.setting
+    if setting.arrivals not in ARRIVALS:
+        raise InvalidConfiguration(f"arrivals is {setting.arrivals!r}, want one of {', '.join(ARRIVALS)}")
+    if run.agent.policy not in _LEARNERS:
+        raise InvalidConfiguration(f"no policy {run.agent.policy!r}; there are {', '.join(_LEARNERS)}")
+    rewards = generate(num_ports=setting.num_ports, num_nodes=setting.num_nodes, seed=run.seed)
+    agent = _LEARNERS[run.agent.policy](setting.num_slots)
+    cluster = MultiServerCluster(
+        rewards,
+        _arrivals(setting, run.seed),
+        record_allocations=0,
+        processes=[_adversary(agent, setting.num_slots)] if setting.arrivals == "adversarial" else [],
+    )
+    seen: list[SlotOutcome] = []
+    cluster.on("slot", lambda time, outcome: seen.append(outcome._replace(allocation=None)))
+    result = simulate(cluster, agent, seed=run.seed)
+    earned = result.table("slots")["reward"].to_numpy()
+    arrived = np.array([outcome.arrived for outcome in seen])
+    (regret,) = regret_curve(rewards, arrived, earned, slots=[setting.num_slots])
+    return {
+        "regret": float(regret),
+        "bound": regret_bound(rewards, setting.num_slots),
+        "earned": float(earned.sum()),
+        "num_jobs": int(arrived.sum()),
+    }
+
+
+def _arrivals(setting: RegretSetting, seed: int) -> NDArray[Any]:
+    """Return the jobs that the workload has; an adversary sends its own."""
+    shape = setting.num_slots, setting.num_ports
+    if setting.arrivals == "random":
+        return np.asarray(bernoulli_arrivals(*shape, seed=seed))
+    if setting.arrivals == "periodic":
+        slots, ports = np.indices(shape)
+        return np.asarray((slots + ports) % setting.num_ports < 0.7 * setting.num_ports)
+    return np.zeros(shape, dtype=np.bool_)
+
+
+def _adversary(
+    agent: OnlineGradient, num_slots: int
+) -> Callable[[MultiServerCluster], Generator[simpy.Event, Any, None]]:
+    """Return a process that sees, half a slot ahead, what the agent has reserved, and sends jobs accordingly."""
+
+    def send(cluster: MultiServerCluster) -> Generator[simpy.Event, Any, None]:
+        nothing = np.zeros(cluster.rewards.graph.shape)
+        for slot in range(num_slots):
+            reserved = nothing if agent.allocation is None else agent.allocation
+            for port in np.flatnonzero(worst_served(cluster.rewards, reserved)).tolist():
+                cluster.submit(port)
+            yield cluster.env.timeout(1.0 if slot else 0.5)
+
+    return send

@@ -1,0 +1,124 @@
+"""A digest of the source code that the outcome of a run depends on.
+
+A run depends on the module that performs it and on the modules that this imports, directly or not. Of a package that
+only passes names on, only the modules count from which the names come. Docstrings and comments are left out. So a
+corrected sentence, or a new agent beside the others, does not make a week of runs worthless.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+__all__ = ["modules_behind", "source_digest"]
+
+PACKAGES = ("desim", "agents", "workloads", "experiments")
+#: Parts that look at finished runs, and so do not touch what a run records.
+UNRELATED = ("desim.cli", "desim.export", "desim.metrics", "desim.plotting", "desim.validation")
+
+
+@cache
+def source_digest(module: str) -> str:
+    """Return a digest of the code of a module and of all modules of the project that it needs.
+
+    Parameters
+    ----------
+    module : str
+        Its full name, such as ``"experiments.ogasched.simulating"``.
+
+    Returns
+    -------
+    str
+        Hexadecimal; the same after a change of comments, docstrings or layout.
+    """
+    digest = hashlib.sha256()
+    for name, path in modules_behind(module).items():
+        digest.update(f"{name}\0{ast.dump(_without_docstrings(_tree(path)))}\0".encode())
+    return digest.hexdigest()
+
+
+def modules_behind(module: str) -> dict[str, Path]:
+    """Return the modules of the project that a module needs, with itself.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+
+    Returns
+    -------
+    dict of str to Path
+        Files by name, sorted; without the parts that only look at finished runs.
+    """
+    found: dict[str, Path] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = _file_of(name)
+        if path is not None and name not in found:
+            found[name] = path
+            waiting.extend(_imports(name, path))
+    return dict(sorted(found.items()))
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
+    """Yield the modules that a module imports, be it inside of functions."""
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _base(node, name, path)
+            yield from (_origin(base, alias.name) for alias in node.names)
+
+
+def _origin(base: str, member: str) -> str:
+    """Return the module that ``from base import member`` leads to."""
+    if _file_of(f"{base}.{member}") is not None:
+        return f"{base}.{member}"
+    path = _file_of(base)
+    if path is not None and path.name == "__init__.py":
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ImportFrom):
+                names = {alias.asname or alias.name: alias.name for alias in node.names}
+                if member in names:
+                    return _origin(_base(node, base, path), names[member])
+    return base
+
+
+def _base(node: ast.ImportFrom, name: str, path: Path) -> str:
+    """Return the full name of what a statement in a module imports from."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    above = package[: len(package) - node.level + 1] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+@cache
+def _file_of(name: str) -> Path | None:
+    """Return the file of a module of the project that counts; None for anything else."""
+    if name.partition(".")[0] not in PACKAGES or f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED)):
+        return None
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # the name of a function or class, below that of a module
+        return None
+    return Path(spec.origin) if spec is not None and spec.origin is not None else None
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes())
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [part for part in body if not _is_text(part)]  # type: ignore[attr-defined]
+    return tree
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
