@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from desim.exceptions import RecordError
 from desim.validation.core_ranges import CoreRanges, read_core_ranges
 from desim.validation.report import Findings
+from desim.validation.tables import Columns, table_faults, to_arrays
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,8 +62,6 @@ _DESCRIPTION: dict[str, tuple[type, ...]] = {
     "too_wide": (str,),
     "on_outage": (str,),
 }
-
-Columns = Mapping[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def read_batch_run(result: Result, findings: Findings) -> BatchRun | None:
         except RecordError as error:
             faults.append(str(error))
         else:
-            faults += _table_faults(name, tables[name], expected)
+            faults += table_faults(name, tables[name], expected)
     findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
     if not findings.report().ok:
         return None
@@ -153,7 +152,7 @@ def read_batch_run(result: Result, findings: Findings) -> BatchRun | None:
     texts = {name: table[_TEXTS[name]] for name, table in tables.items()}
     statuses = tables["jobs"]["status"]
     return BatchRun(
-        **{name: _to_arrays(table.select(*_EXPECTED[name])) for name, table in tables.items()},
+        **{name: to_arrays(table.select(*_EXPECTED[name])) for name, table in tables.items()},
         status={status: (statuses == status).to_numpy() for status in _STATUSES},
         requeued=(tables["interruptions"]["outcome"] == "requeued").to_numpy(),
         down=(tables["outages"]["event"] == "down").to_numpy(),
@@ -192,49 +191,3 @@ def _description_faults(info: Mapping[str, Any]) -> list[str]:
         for key, allowed in choices.items()
         if info[key] not in allowed
     ]
-
-
-def _table_faults(name: str, table: pl.DataFrame, expected: Mapping[str, str | tuple[str, ...]]) -> list[str]:
-    faults = []
-    for column, kind in expected.items():
-        if column not in table.columns:
-            faults.append(f"table {name} has no column {column}")
-            continue
-        values = table[column]
-        choices = None if isinstance(kind, str) else kind
-        label = "text" if choices else str(kind).rstrip("?")
-        if not _is_kind(values.dtype, label):
-            faults.append(f"column {column} of table {name} holds {values.dtype}, want {label}")
-        elif not str(kind).endswith("?") and values.null_count():
-            row = int(values.is_null().to_numpy().argmax())
-            faults.append(f"column {column} of table {name} is null {values.null_count()} times, first in row {row}")
-        elif label == "float" and not values.is_finite().all():
-            row = int(values.is_finite().fill_null(True).to_numpy().argmin())
-            faults.append(f"column {column} of table {name} holds {values[row]} in row {row}, want a finite time")
-        elif choices:
-            unknown = [text for text in values.unique(maintain_order=True).to_list() if text not in choices]
-            faults += [f"column {column} of table {name} holds {text!r}, want one of {choices}" for text in unknown]
-    return faults
-
-
-def _is_kind(dtype: pl.DataType, kind: str) -> bool:
-    import polars as pl
-
-    if kind == "integer":
-        return dtype.is_integer()
-    if kind == "float":
-        return dtype.is_float()
-    return dtype == pl.Boolean if kind == "boolean" else dtype in (pl.String, pl.Enum, pl.Categorical)
-
-
-def _to_arrays(table: pl.DataFrame) -> Columns:
-    """Return the columns of numbers as arrays, with NaN for null."""
-    import polars as pl
-
-    arrays = {}
-    for column in table.iter_columns():
-        if column.dtype == pl.Boolean:
-            arrays[column.name] = column.to_numpy()
-        elif column.dtype.is_numeric():
-            arrays[column.name] = column.cast(pl.Int64 if column.dtype.is_integer() else pl.Float64).to_numpy()
-    return arrays

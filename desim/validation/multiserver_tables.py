@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import RecordError
-from desim.validation.batch_tables import _table_faults, _to_arrays
 from desim.validation.multiserver_description import COLUMNS, STATUSES, description_faults
 from desim.validation.multiserver_graph import GraphTables, graph_faults, indices, read_graph
 from desim.validation.report import Findings
+from desim.validation.tables import table_faults, to_arrays
 
 if TYPE_CHECKING:
     import polars as pl
@@ -222,15 +222,13 @@ def read_multiserver_run(result: Result, findings: Findings) -> MultiServerRun |
     _check_names("allocations", given, places, findings)
     if not findings.report().ok:
         return None
-    slots = _to_arrays(tables["slots"])
+    slots = to_arrays(tables["slots"])
     allocated, reserved = (
         np.column_stack([slots[f"{kind}_{resource}"] for resource in graph.resources])
         for kind in ("allocated", "reserved")
     )
     status = {status: (jobs["status"] == status).to_numpy() for status in STATUSES}
-    return MultiServerRun(
-        _to_arrays(jobs), slots, port, dominant, status, allocated, reserved, allocations, graph, info
-    )
+    return MultiServerRun(to_arrays(jobs), slots, port, dominant, status, allocated, reserved, allocations, graph, info)
 
 
 def _read_tables(result: Result, resources: list[str], findings: Findings) -> dict[str, pl.DataFrame]:
@@ -243,7 +241,7 @@ def _read_tables(result: Result, resources: list[str], findings: Findings) -> di
         except RecordError as error:
             faults.append(str(error))
         else:
-            faults += _table_faults(name, tables[name], expected)
+            faults += table_faults(name, tables[name], expected)
     findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
     return tables
 
