@@ -2,5 +2,6 @@
 
 from desim.processes.arrivals import arrivals
 from desim.processes.outages import Outage, planned_outages, random_outages
+from desim.processes.streams import job_stream
 
-__all__ = ["Outage", "arrivals", "planned_outages", "random_outages"]
+__all__ = ["Outage", "arrivals", "job_stream", "planned_outages", "random_outages"]
