@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol
 
 import simpy
@@ -68,7 +69,7 @@ class Decision(simpy.Event):
             raise DesimError(f"a decision can be answered once, and only while it is due (time {self.env.now})")
         pending.popleft()
         if self._actions is not None:
-            self._actions.append(action)
+            self._actions.append(copy(action))  # an agent may use its array or list again
         # Nothing else happens at this instant, so there is no need to go by way of the event queue.
         self._value = action
         callbacks = self.callbacks

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agents.multiserver.oga import Form, OnlineGradient
-from agents.multiserver.step_sizes import GeometricSteps, StepSize
+from agents.multiserver.step_sizes import StepSize, as_steps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerObservation
 
@@ -104,7 +104,7 @@ class OptimisticOGA(OnlineGradient):
 
     def __init__(self, steps: StepSize | float = 25.0, start: ArrayLike | None = None) -> None:
         super().__init__("reservation", start)
-        self.steps: StepSize = GeometricSteps(steps) if isinstance(steps, int | float) else steps
+        self.steps: StepSize = as_steps(steps)
         self.name = "optimistic-oga"
 
     def begin(self, observation: MultiServerObservation) -> None:

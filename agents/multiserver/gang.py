@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import GangRewards, MultiServerObservation
+from desim.problems.multiserver.gang import NEGLIGIBLE
 
 __all__ = ["GangRepair"]
 
@@ -72,7 +73,8 @@ class GangRepair:
         rewards = observation.rewards
         if not isinstance(rewards, GangRewards):
             raise InvalidConfiguration("the jobs of this cluster have no components: pass gang= to the cluster")
-        wanted = np.array(self.agent.act(observation), dtype=np.float64)
+        answer = self.agent.act(observation)
+        wanted = np.zeros(observation.graph.shape) if answer is None else np.array(answer, dtype=np.float64)
         wanted *= observation.arrived[observation.graph.channel_port][:, None]
         earnings = rewards.evaluate(wanted, observation.arrived)
         jobs = np.flatnonzero(rewards.jobs_arrived(observation.arrived))
@@ -97,11 +99,11 @@ def _complete(rewards: GangRewards, observation: MultiServerObservation, wanted:
         for channels in _channels(rewards, job):
             if served[job] == gang.minimum[job]:
                 break
-            if wanted[channels].any():
+            if (wanted[channels] > NEGLIGIBLE).any():
                 continue
             free = np.maximum(observation.capacity - graph.node_sums(wanted), 0.0)
             offers = np.minimum(graph.channel_requests[channels], free[graph.channel_node[channels]])
-            if offers.any():
+            if (offers > NEGLIGIBLE).any():
                 best = int(offers.sum(axis=1).argmax())
                 wanted[channels[best]] = offers[best]
                 served[job] += 1

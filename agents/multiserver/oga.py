@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agents.multiserver.projection import Projection
-from agents.multiserver.step_sizes import GeometricSteps, StepSize
+from agents.multiserver.step_sizes import StepSize, as_steps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
 
@@ -143,7 +143,7 @@ class OGASched(OnlineGradient):
 
     def __init__(self, form: Form = "reactive", steps: StepSize | float = 25.0, start: ArrayLike | None = None) -> None:
         super().__init__(form, start)
-        self.steps: StepSize = GeometricSteps(steps) if isinstance(steps, int | float) else steps
+        self.steps: StepSize = as_steps(steps)
         self.name = f"oga-{form}"
 
     def begin(self, observation: MultiServerObservation) -> None:

@@ -76,8 +76,8 @@ class _Scored:
     ) -> None:
         """Place one worker after another of some jobs; writes into ``allocation`` and ``free``.
 
-        In every pass each job names its best node; where several name the same, the lowest port gets it and the others
-        name one again.
+        In every pass each job names its best node, of equal ones the first; where several name the same, the lowest
+        port gets it and the others name one again.
         """
         width = int((first[ports + 1] - first[ports]).max())
         channels = first[ports][:, None] + np.arange(width)
@@ -88,7 +88,8 @@ class _Scored:
         inverse = np.divide(1.0, graph.capacity, out=np.zeros_like(graph.capacity), where=graph.capacity > 0)
         weights = inverse / np.maximum((graph.capacity > 0).sum(axis=1, keepdims=True), 1)
         # The score of a node is the mean use of the resources that it has, as Kubernetes' MostAllocated has it.
-        score = self._sign * (1.0 - (free * weights).sum(axis=1))
+        nothing = np.where((graph.capacity > 0).any(axis=1), 0.0, 1.0)  # a node that has none of them counts as full
+        score = self._sign * (nothing + ((graph.capacity - free) * weights).sum(axis=1))
         left = np.full(len(ports), width if self.most_workers is None else self.most_workers)
         for _ in range(width):
             waiting = np.flatnonzero(unused.any(axis=1) & (left > 0))
@@ -104,7 +105,8 @@ class _Scored:
                 allocation[channels[job, place]] = given
                 remaining = free[node] - given
                 free[node] = remaining
-                score[node] = self._sign * (1.0 - (remaining * weights[node]).sum(axis=1))
+                used = ((graph.capacity[node] - remaining) * weights[node]).sum(axis=1)
+                score[node] = self._sign * (nothing[node] + used)
                 unused[job, place] = False
                 left[job] -= given.any(axis=1)
                 waiting = np.delete(waiting, winners) if len(winners) < len(waiting) else waiting[:0]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
+from numbers import Real
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,15 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Rewards
 
-__all__ = ["GeometricSteps", "NormalizedSteps", "StepSize", "TheoreticalSteps", "diameter_bound", "gradient_bound"]
+__all__ = [
+    "GeometricSteps",
+    "NormalizedSteps",
+    "StepSize",
+    "TheoreticalSteps",
+    "as_steps",
+    "diameter_bound",
+    "gradient_bound",
+]
 
 Floats = NDArray[np.float64]
 
@@ -46,6 +55,22 @@ class StepSize(Protocol):
         float
             What the gradient is multiplied by.
         """
+
+
+def as_steps(steps: StepSize | float) -> StepSize:
+    """Return step sizes as they are, and a number as the first of geometric ones.
+
+    Parameters
+    ----------
+    steps : StepSize or float
+        What an agent was given.
+
+    Returns
+    -------
+    StepSize
+        Geometric steps with decay 0.9999 for a number.
+    """
+    return GeometricSteps(float(steps)) if isinstance(steps, Real) else cast("StepSize", steps)
 
 
 def diameter_bound(graph: BipartiteGraph) -> float:

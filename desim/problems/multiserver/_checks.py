@@ -13,6 +13,11 @@ from desim.exceptions import InvalidConfiguration
 Floats = NDArray[np.float64]
 
 
+def check_whole_number(name: str, value: object, least: int) -> None:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
+
+
 def amounts_of(what: str, table: ArrayLike) -> Floats:
     try:
         amounts = np.array(table, dtype=np.float64)

@@ -19,6 +19,7 @@ from desim._clock import schedule_at
 from desim.core import Decision, Phase
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.base import Problem, Process
+from desim.problems.multiserver._checks import check_whole_number
 from desim.problems.multiserver.feasibility import Feasibility
 from desim.problems.multiserver.gang import Gang
 from desim.problems.multiserver.layout import Layout
@@ -81,9 +82,8 @@ class MultiServerCluster(Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        for name, value, least in (("jobs_per_port", jobs_per_port, 1), ("record_allocations", record_allocations, 0)):
-            if value < least or value != int(value):
-                raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
+        check_whole_number("jobs_per_port", jobs_per_port, 1)
+        check_whole_number("record_allocations", record_allocations, 0)
         self.rewards = rewards
         self.arrivals = arrivals
         self.jobs_per_port = int(jobs_per_port)
@@ -167,21 +167,29 @@ class MultiServerCluster(Problem):
 
     def _goes_on(self, slot: int) -> bool:
         """Tell whether a slot is still to be served."""
-        return slot < self._rows or any(process.is_alive for process in self.foreground) or bool(self._counts.any())
+        return self._more_to_come(slot) or bool(self._counts.any())
+
+    def _more_to_come(self, slot: int) -> bool:
+        """Tell whether jobs may still arrive from a slot on."""
+        return slot < self._rows or any(process.is_alive for process in self.foreground)
 
     def _take(self, item: tuple[int, ArrayLike]) -> None:
         """Take the jobs that the workload has for a slot."""
         slot, row = item
-        counts = np.asarray(row)
-        if counts.shape != self._counts.shape or counts.dtype.kind not in "bui":
+        try:
+            given = np.asarray(row)
+        except ValueError:  # of rows within the row
+            given = np.zeros(())
+        if given.shape != self._counts.shape or given.dtype.kind not in "bui":
             raise WorkloadError(
                 f"slot {slot}: the arrivals are {row!r}, want {self._counts.shape[0]} whole numbers, one a port"
             )
         self._rows = slot + 1
+        counts = given.astype(np.int64)
         if counts.min() < 0:
             port = int(counts.argmin())
             raise WorkloadError(f"slot {slot}: {counts[port]} jobs arrive at {self.rewards.graph.ports[port]}")
-        self._admit(counts.astype(np.int64), slot)
+        self._admit(counts, slot)
         if self.listening:
             for port in np.repeat(np.arange(len(counts)), counts).tolist():
                 self.emit("arrival", port)
@@ -201,24 +209,25 @@ class MultiServerCluster(Problem):
         """
         names = self.rewards.graph.ports
         index = names.index(port) if isinstance(port, str) and port in names else port
-        if not isinstance(index, int) or not 0 <= index < len(names):
+        if not isinstance(index, int | np.integer) or not 0 <= index < len(names):
             raise WorkloadError(f"time {self.env.now}: a job arrives at the unknown port {port!r}")
         counts = np.zeros_like(self._counts)
         counts[index] = 1
-        self._early.setdefault(index, []).append(self.env.now)
         self._admit(counts, self.env.now)
+        self._early.setdefault(int(index), []).append(self.env.now)
         if self.listening:
-            self.emit("arrival", index)
+            self.emit("arrival", int(index))
 
     def _admit(self, counts: Indices, time: float) -> None:
         """Add jobs to those of the next slot."""
-        self._counts = self._counts + counts
-        if self._counts.max() > self.jobs_per_port:
-            port = int(self._counts.argmax())
+        together = self._counts + counts
+        if together.max() > self.jobs_per_port:
+            port = int(together.argmax())
             raise WorkloadError(
-                f"time {time}: {self._counts[port]} jobs for one slot at {self.rewards.graph.ports[port]}, and "
+                f"time {time}: {together[port]} jobs for one slot at {self.rewards.graph.ports[port]}, and "
                 f"jobs_per_port is {self.jobs_per_port}"
             )
+        self._counts = together
 
     def _observe(self, slot: int) -> None:
         """Bring the observation up to date."""

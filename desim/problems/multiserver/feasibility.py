@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InfeasibleAction
-from desim.problems.multiserver.gang import GangRewards
+from desim.problems.multiserver.gang import NEGLIGIBLE, GangRewards
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.layout import Layout
 
@@ -87,7 +87,8 @@ class Feasibility:
         if least < 0:
             allocation = np.maximum(allocation, 0.0)
         if isinstance(self._rewards, GangRewards):
-            self._check_gangs(self._rewards, allocation, arrived, time)
+            present = allocation * arrived[graph.channel_port][:, None]
+            self._check_gangs(self._rewards, present, time)
         return allocation
 
     def _explain_entry(self, allocation: Floats) -> str:
@@ -100,10 +101,10 @@ class Feasibility:
         want = f"the most that it requests is {request!r}" if amount > request else "want at least 0"
         return f"the job at {port} gets {amount!r} of {graph.resources[resource]} from {node}; {want}"
 
-    def _check_gangs(self, rewards: GangRewards, allocation: Floats, arrived: Booleans, time: float) -> None:
+    def _check_gangs(self, rewards: GangRewards, allocation: Floats, time: float) -> None:
         gang, jobs = rewards.gang, rewards.jobs.graph
         served = rewards.components_served(allocation)
-        partial = rewards.jobs_arrived(arrived) & (served > 0) & (served < gang.minimum)
+        partial = (served > 0) & (served < gang.minimum)
         if partial.any():
             job = int(np.flatnonzero(partial)[0])
             raise InfeasibleAction(
@@ -115,7 +116,7 @@ class Feasibility:
 
     def _check_whole(self, allocation: Floats, time: float) -> None:
         graph = self._graph
-        has = np.max(allocation, axis=1) > TOLERANCE
+        has = np.max(allocation, axis=1) > NEGLIGIBLE
         short = has & (allocation < graph.channel_requests * (1 - TOLERANCE) - TOLERANCE).any(axis=1)
         several = graph.port_sums(np.where(has, 1.0, 0.0)) > 1
         if short.any():

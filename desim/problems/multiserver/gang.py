@@ -24,6 +24,10 @@ Booleans = NDArray[np.bool_]
 Indices = NDArray[np.int64]
 
 
+#: Amounts up to this are rounding, and serve no component.
+NEGLIGIBLE = 1e-9
+
+
 class Gang:
     """The components of each type of job, and how many of them a job needs.
 
@@ -33,7 +37,7 @@ class Gang:
         For each port what its components request at most through one channel, a_l^(q,k).
     minimum : int or sequence of int
         Components that must get resources for a job to start, m_l: one number, or one a port. A job
-        with fewer gets nothing.
+        with fewer gets nothing. A component that requests nothing gets nothing, and does not count.
     whole : bool
         Components are indivisible: each gets all that it requests from one node, or nothing.
 
@@ -49,7 +53,15 @@ class Gang:
     """
 
     def __init__(self, components: Sequence[ArrayLike], minimum: int | Sequence[int], *, whole: bool = False) -> None:
-        self.components = [np.array(requests, dtype=np.float64) for requests in components]
+        try:
+            self.components = [np.array(requests, dtype=np.float64) for requests in components]
+            self.minimum: Indices = np.array(np.broadcast_to(minimum, (len(self.components),)))
+        except (TypeError, ValueError) as error:
+            raise InvalidConfiguration(
+                f"components or minimum are not tables of numbers, one a port: {error}"
+            ) from error
+        if self.minimum.dtype.kind not in "ui":
+            raise InvalidConfiguration(f"minimum is {minimum!r}, want whole numbers")
         for port, requests in enumerate(self.components):
             if requests.ndim != 2 or 0 in requests.shape:
                 raise InvalidConfiguration(
@@ -58,7 +70,6 @@ class Gang:
             if not ((requests >= 0) & (requests < np.inf)).all():
                 raise InvalidConfiguration(f"a component of port {port} requests {requests.tolist()}, want at least 0")
         self.counts: Indices = np.array([len(requests) for requests in self.components], dtype=np.int64)
-        self.minimum: Indices = np.array(np.broadcast_to(minimum, self.counts.shape), dtype=np.int64)
         self.whole = whole
         wrong = np.flatnonzero((self.minimum < 1) | (self.minimum > self.counts))
         if len(wrong):
@@ -185,7 +196,7 @@ class GangRewards:
         numpy.ndarray of shape (ports of jobs,)
             Counts.
         """
-        served = self.graph.port_sums(allocation).sum(axis=1) > 0
+        served = self.graph.port_sums(np.where(allocation > NEGLIGIBLE, 1.0, 0.0)).any(axis=1)
         counts: Indices = np.add.reduceat(served.astype(np.int64), self._first)
         return counts
 

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.base import Process
+from desim.problems.multiserver._checks import check_whole_number
 from desim.problems.multiserver.cluster import MultiServerCluster
 from desim.problems.multiserver.entities import Job
 from desim.problems.multiserver.gang import Gang
@@ -60,7 +61,7 @@ class HoldingCluster(MultiServerCluster):
         Jobs do not start if they would then take longer than this many slots, above 0: what is left of a full
         cluster may be so little that a job would hold it all but forever.
     give_up_after : int
-        End the run when all has arrived and for so many slots nothing has run or started.
+        End the run when all has arrived and then for so many slots jobs have waited while none ran or started.
     gang : Gang, optional
         Components of the types of jobs.
     record_allocations : int
@@ -102,8 +103,7 @@ class HoldingCluster(MultiServerCluster):
             raise InvalidConfiguration(f"minimum_speed is {minimum_speed!r}, want a number of at least 0")
         if not longest_service > 0:
             raise InvalidConfiguration(f"longest_service is {longest_service!r}, want a number of slots above 0")
-        if give_up_after < 1:
-            raise InvalidConfiguration(f"give_up_after is {give_up_after!r}, want at least 1 slot")
+        check_whole_number("give_up_after", give_up_after, 1)
         self.minimum_speed = float(minimum_speed)
         self.longest_service = float(longest_service)
         self.give_up_after = give_up_after
@@ -111,7 +111,11 @@ class HoldingCluster(MultiServerCluster):
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without graph, arrivals and work, as plain values."""
-        limits = {"minimum_speed": self.minimum_speed, "longest_service": self.longest_service}
+        limits = {
+            "minimum_speed": self.minimum_speed,
+            "longest_service": self.longest_service,
+            "give_up_after": self.give_up_after,
+        }
         return super().describe() | {"holding": True} | limits
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -140,7 +144,7 @@ class HoldingCluster(MultiServerCluster):
             self._arrived_since += 1
 
     def _goes_on(self, slot: int) -> bool:
-        if slot < self._rows or any(process.is_alive for process in self.foreground) or self._services:
+        if self._more_to_come(slot) or self._services:
             return True
         return any(self._queues) and self._idle_slots < self.give_up_after
 
@@ -182,7 +186,8 @@ class HoldingCluster(MultiServerCluster):
                 ),
                 slot,
             )
-        self._idle_slots = 0 if self._services else self._idle_slots + 1
+        idle = any(self._queues) and not self._services and not self._more_to_come(slot + 1)
+        self._idle_slots = self._idle_slots + 1 if idle else 0
         self._record_slot(slot, allocation, len(started))
         if self.listening:
             outcome = SlotOutcome(slot, observation.arrived, allocation, earnings.gain, earnings.overhead)
