@@ -172,7 +172,7 @@ class TheoreticalSteps:
         _check_horizon(self.num_slots, self.scale)
 
     def start(self, rewards: Rewards) -> None:
-        """Compute diam(Y) / (max |grad q| sqrt(T)) from the bounds (50) and (53)."""
+        """Compute the diameter over the largest gradient and sqrt(T), from the bounds (50) and (53)."""
         largest = gradient_bound(rewards)
         self._step = (
             self.scale * diameter_bound(rewards.graph) / (largest * math.sqrt(self.num_slots)) if largest else 0.0

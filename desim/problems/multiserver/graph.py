@@ -114,12 +114,12 @@ class BipartiteGraph:
 
     @property
     def num_ports(self) -> int:
-        """Number of ports, |L|."""
+        """Number of ports."""
         return len(self.ports)
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, |R|."""
+        """Number of nodes."""
         return len(self.nodes)
 
     @property
@@ -129,7 +129,7 @@ class BipartiteGraph:
 
     @property
     def num_channels(self) -> int:
-        """Number of channels, |E|."""
+        """Number of channels."""
         return len(self.channel_port)
 
     @property
@@ -139,7 +139,7 @@ class BipartiteGraph:
 
     @property
     def density(self) -> float:
-        """Mean number of ports a node serves, sum_r |L_r| / |R| (section 4.2)."""
+        """Mean number of ports that a node serves (section 4.2)."""
         return self.num_channels / self.num_nodes
 
     @cached_property
