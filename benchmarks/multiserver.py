@@ -71,8 +71,10 @@ def growth() -> None:
             rewards = generate(num_ports=size["ports"], num_nodes=size["nodes"], density=None, seed=0)
             seconds = per_slot(resources(rewards, size["resources"]), runs=3)
             reference = reference or seconds
-            rows.append([name, value, f"{value / base[name]:.0f}", f"{seconds * 1e3:.2f}", f"{seconds / reference:.2f}"])
-    print_table("Growth, complete graphs around 10 x 128 x 6", ["of", "number", "times as many", "ms", "times as long"], rows)
+            times = f"{value / base[name]:.0f}", f"{seconds * 1e3:.2f}", f"{seconds / reference:.2f}"
+            rows.append([name, value, *times])
+    head = ["of", "number", "times as many", "ms", "times as long"]
+    print_table("Growth, complete graphs around 10 x 128 x 6", head, rows)
 
 
 def main() -> None:

@@ -104,8 +104,10 @@ class OnlineGradient:
             From where to go.
         observation : MultiServerObservation
             The slot to learn from.
-        ports, capacity
-            To whom the projection may give what; see :class:`Projection`.
+        ports : numpy.ndarray of bool, shape (num_ports,), or None
+            Who may be given anything; all ports if None.
+        capacity : numpy.ndarray of shape (num_nodes, num_resources), or None
+            What may be given; the graph's capacity if None.
 
         Returns
         -------

@@ -68,7 +68,7 @@ def job_stream(
     if num_jobs is None and until == math.inf:
         raise InvalidConfiguration(f"the stream of jobs at port {port!r} never ends: give num_jobs or until")
 
-    def send(cluster: PortedCluster) -> Generator[simpy.Event, None, None]:
+    def run(cluster: PortedCluster) -> Generator[simpy.Event, None, None]:
         rng = cluster.simulation.stream(f"jobs at {port} {name}")
         time, sent = 0.0, 0
         while num_jobs is None or sent < num_jobs:
@@ -83,4 +83,4 @@ def job_stream(
             cluster.submit(port)
             sent += 1
 
-    return send
+    return run

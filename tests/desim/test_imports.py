@@ -128,7 +128,17 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["desim", "desim.problems.batch", "desim.processes", "agents.batch", "workloads.swf"]
+    "module",
+    [
+        "desim",
+        "desim.problems.batch",
+        "desim.problems.multiserver",
+        "desim.processes",
+        "agents.batch",
+        "agents.multiserver",
+        "workloads.swf",
+        "workloads.multiserver",
+    ],
 )
 def test_an_import_is_light(module: str, tmp_path: Path) -> None:
     code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(HEAVY)!r}))"
