@@ -69,6 +69,7 @@ def job_stream(
         raise InvalidConfiguration(f"the stream of jobs at port {port!r} never ends: give num_jobs or until")
 
     def run(cluster: PortedCluster) -> Generator[simpy.Event, None, None]:
+        """Submit one job after another."""
         rng = cluster.simulation.stream(f"jobs at {port} {name}")
         time, sent = 0.0, 0
         while num_jobs is None or sent < num_jobs:
