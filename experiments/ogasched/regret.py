@@ -30,7 +30,7 @@ from experiments.runner import perform_all
 
 __all__ = ["POLICIES", "Regret", "RegretStudy", "regret"]
 
-POLICIES = ("OGASched, theory", "OGASched", "AdaGrad")
+POLICIES = ("OGASched, theory", "OGASched, half of it", "OGASched", "AdaGrad")
 #: The first is the one that theorem 1 is about.
 THEORY = POLICIES[0]
 #: Shorter horizons say nothing, longer ones are not for trials.
