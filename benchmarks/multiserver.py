@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+from statistics import median
 
 import numpy as np
 
@@ -19,18 +19,18 @@ PAPER_SECONDS = 3_600 / 8_000
 
 
 def per_slot(rewards: RewardModel, form: Form = "reactive", *, runs: int = 5) -> float:
-    """Return the seconds that a slot takes, without what a run costs before its first slot: the best of some runs."""
+    """Return the seconds that a slot takes, without what a run costs before its first slot: the median of some runs."""
     num_slots = max(20, min(400, 2_000_000 // max(1, rewards.graph.num_channels * rewards.graph.num_resources)))
-    best = math.inf
-    for _ in range(runs):
+    differences = []
+    for _ in range(runs + 1):
         seconds = []
         for slots in (num_slots, 2 * num_slots):
             arrivals = bernoulli_arrivals(slots, rewards.graph.num_ports, 0.7, seed=1)
             begin = time.perf_counter()
             simulate(MultiServerCluster(rewards, arrivals, record_allocations=0), OGASched(form))
             seconds.append(time.perf_counter() - begin)
-        best = min(best, (seconds[1] - seconds[0]) / num_slots)
-    return best
+        differences.append((seconds[1] - seconds[0]) / num_slots)
+    return median(differences[1:])  # the first warms up
 
 
 def resources(rewards: RewardModel, count: int) -> RewardModel:
