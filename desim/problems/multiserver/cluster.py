@@ -25,7 +25,7 @@ from desim.problems.multiserver.gang import Gang
 from desim.problems.multiserver.layout import Layout
 from desim.problems.multiserver.observation import MultiServerObservation
 from desim.problems.multiserver.outcomes import SlotOutcome
-from desim.problems.multiserver.rewards import Earnings, RewardModel
+from desim.problems.multiserver.rewards import RewardModel
 from desim.problems.multiserver.tables import COMPLETED, UNSERVED, WAITING, JobRows, SlotRow, schemas
 from desim.processes.arrivals import arrivals as arrival_stream
 from desim.records import Schema
@@ -242,7 +242,7 @@ class MultiServerCluster(Problem):
         earnings = self.layout.rewards.evaluate(allocation, arrived)
         gain, overhead = float(earnings.gain.sum()), float(earnings.overhead.sum())
         if not isfinite(gain - overhead):
-            raise self._not_a_number(earnings)
+            raise self._feasibility.not_a_number(earnings, self.env.now)
         seats = np.flatnonzero(self._seats)
         held = earnings.held[seats]
         served = held.any(axis=1)
@@ -291,15 +291,6 @@ class MultiServerCluster(Problem):
         given = np.where(jobs[:, None] >= 0, allocation, 0.0).ravel()
         entries = np.flatnonzero(given)
         self._record["allocations"]((slot, jobs[entries // graph.num_resources], entries, given[entries]))
-
-    def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
-        reward = earnings.gain - earnings.overhead
-        seat = int(np.flatnonzero(~np.isfinite(reward))[0])
-        port = self.rewards.graph.ports[self.layout.type_of[seat]]
-        return InvalidConfiguration(
-            f"time {self.env.now}: the reward of the job at {port} is {float(reward[seat])!r}; its gain is "
-            f"{float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}: look at the utilities"
-        )
 
 
 _slot_of = itemgetter(0)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InfeasibleAction
+from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.multiserver.gang import NEGLIGIBLE, GangRewards
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.layout import Layout
+from desim.problems.multiserver.rewards import Earnings
 
 __all__ = ["Feasibility"]
 
@@ -31,6 +32,7 @@ class Feasibility:
     """
 
     def __init__(self, layout: Layout) -> None:
+        self._layout = layout
         self._graph: BipartiteGraph = layout.graph
         self._rewards = layout.rewards
         self._most = layout.graph.channel_requests * (1 + TOLERANCE) + TOLERANCE
@@ -90,6 +92,29 @@ class Feasibility:
             present = allocation * arrived[graph.channel_port][:, None]
             self._check_gangs(self._rewards, present, time)
         return allocation
+
+    def not_a_number(self, earnings: Earnings, time: float) -> InvalidConfiguration:
+        """Return the error for a reward that is not a number.
+
+        Parameters
+        ----------
+        earnings : Earnings
+            By seat, of which one has such a reward.
+        time : float
+            For the message.
+
+        Returns
+        -------
+        InvalidConfiguration
+            To be raised.
+        """
+        reward = earnings.gain - earnings.overhead
+        seat = int(np.flatnonzero(~np.isfinite(reward))[0])
+        port = self._layout.types.ports[self._layout.type_of[seat]]
+        return InvalidConfiguration(
+            f"time {time}: the reward of the job at {port} is {float(reward[seat])!r}; its gain is "
+            f"{float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}: look at the utilities"
+        )
 
     def _explain_entry(self, allocation: Floats) -> str:
         graph = self._graph

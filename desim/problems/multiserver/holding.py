@@ -160,7 +160,7 @@ class HoldingCluster(MultiServerCluster):
         earnings = self.layout.rewards.evaluate(allocation, observation.arrived)
         speeds = earnings.gain - earnings.overhead
         if not isfinite(float(speeds.sum())):
-            raise self._not_a_number(earnings)
+            raise self._feasibility.not_a_number(earnings, self.env.now)
         started: dict[int, int] = {}
         for seat in np.flatnonzero(self._seats & (speeds > self.minimum_speed)).tolist():
             port, place = divmod(seat, self.layout.copies)
