@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +20,7 @@ Floats = NDArray[np.float64]
 Form = Literal["reservation", "reactive"]
 
 
-class OnlineGradient:
+class OnlineGradient(ABC):
     """What online gradient methods have in common: when they learn, and what they remember.
 
     In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies) y(t) is fixed before the
@@ -85,6 +86,7 @@ class OnlineGradient:
         self.allocation = np.where(observation.arrived[graph.channel_port][:, None], answer, self.allocation)
         return answer
 
+    @abstractmethod
     def begin(self, observation: MultiServerObservation) -> None:
         """Prepare for a run; called in its first slot."""
 
@@ -93,6 +95,7 @@ class OnlineGradient:
         assert self.allocation is not None
         return self.allocation
 
+    @abstractmethod
     def learn(
         self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
     ) -> Floats:
@@ -114,7 +117,6 @@ class OnlineGradient:
         numpy.ndarray of shape (num_channels, num_resources)
             Feasible.
         """
-        raise NotImplementedError
 
 
 class OGASched(OnlineGradient):

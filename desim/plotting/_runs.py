@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
+from desim.plotting._named_results import named_results, title_of
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -56,9 +57,7 @@ class Run:
     @property
     def title(self) -> str:
         """The name, shortened, with the status of a run that is not complete."""
-        status = self.info.get("status", "complete")
-        name = self.name if len(self.name) <= 60 else self.name[:59] + "…"
-        return name if status == "complete" else f"{name} ({status})"
+        return title_of(self.name, self.info)
 
 
 def load_runs(results: Result | Mapping[str, Result], columns: Iterable[str] = ()) -> list[Run]:
@@ -81,22 +80,12 @@ def load_runs(results: Result | Mapping[str, Result], columns: Iterable[str] = (
     InvalidConfiguration
         If this is no result, an empty mapping, or a result of another problem than ``batch``.
     """
-    if isinstance(results, Result):
-        results = {str(results.info.get("agent") or "result"): results}
-    if not isinstance(results, Mapping):
-        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
-    if not results:
-        raise InvalidConfiguration("results is an empty mapping, want at least one result")
+    named = named_results(results, "batch", "jobs", default="batch")
     wanted = list(dict.fromkeys((*BASIC_COLUMNS, *columns)))
-    return [_load(str(name), result, wanted) for name, result in results.items()]
+    return [_load(name, result, wanted) for name, result in named.items()]
 
 
-def _load(name: str, result: Any, columns: list[str]) -> Run:
-    if not isinstance(result, Result):
-        raise InvalidConfiguration(f"results[{name!r}] is {result!r}, want a Result")
-    problem = result.info.get("problem", "batch")
-    if problem != "batch" or "jobs" not in result.table_names:
-        raise InvalidConfiguration(f"results[{name!r}] is a result of the problem {problem!r}, want 'batch'")
+def _load(name: str, result: Result, columns: list[str]) -> Run:
     jobs = result.scan("jobs").select(columns).collect()
     interruptions, outages = result.table("interruptions"), result.table("outages")
     end = _end_time(result.info, jobs, interruptions, outages)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.plotting._named_results import named_results, title_of
 from desim.plotting._panels import panel_pixels
 from desim.result import Result
 
@@ -58,9 +59,7 @@ class SlotRun:
     @property
     def title(self) -> str:
         """The name, shortened, with the status of a run that is not complete."""
-        status = self.result.info.get("status", "complete")
-        name = self.name if len(self.name) <= 60 else self.name[:59] + "…"
-        return name if status == "complete" else f"{name} ({status})"
+        return title_of(self.name, self.result.info)
 
     @property
     def resources(self) -> list[str]:
@@ -86,21 +85,11 @@ def load_slot_runs(results: Result | Mapping[str, Result]) -> list[SlotRun]:
     InvalidConfiguration
         If this is no result, an empty mapping, or a result of another problem than ``multiserver``.
     """
-    if isinstance(results, Result):
-        results = {str(results.info.get("agent") or "result"): results}
-    if not isinstance(results, Mapping):
-        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
-    if not results:
-        raise InvalidConfiguration("results is an empty mapping, want at least one result")
-    return [_load(str(name), result) for name, result in results.items()]
+    named = named_results(results, "multiserver", "slots")
+    return [_load(name, result) for name, result in named.items()]
 
 
-def _load(name: str, result: Any) -> SlotRun:
-    if not isinstance(result, Result):
-        raise InvalidConfiguration(f"results[{name!r}] is {result!r}, want a Result")
-    problem = result.info.get("problem")
-    if problem != "multiserver" or "slots" not in result.table_names:
-        raise InvalidConfiguration(f"results[{name!r}] is a result of the problem {problem!r}, want 'multiserver'")
+def _load(name: str, result: Result) -> SlotRun:
     slots = result.table("slots")
     end = float(len(slots))
     if result.info["holding"] and result.info.get("end_time") is not None:

@@ -236,7 +236,6 @@ def test_tables_of_utilities_are_those_of_their_entries(names: tuple[str, ...]) 
     for node, k in np.ndindex(model.utilities.shape):
         name = str(model.utilities[node, k])
         assert model.slopes_at_zero[node, k] == pytest.approx(SLOPE[name](0.0, model.weights[node, k]), rel=1e-14)
-        assert model.is_linear[node, k] == (name == "linear")
 
 
 def test_one_for_all_one_a_resource_or_one_each() -> None:

@@ -185,12 +185,6 @@ class RewardModel:
         return result.reshape(slopes.shape)
 
     @property
-    def is_linear(self) -> Booleans:
-        """Where the utility is linear, by node and resource."""
-        linear: Booleans = np.vectorize(lambda name: utility(name).linear, otypes=[bool])(self.utilities)
-        return linear
-
-    @property
     def slopes_at_zero(self) -> Floats:
         """The largest slopes, varpi_r^k of equation (13), by node and resource."""
         result: Floats = np.empty_like(self.weights)
