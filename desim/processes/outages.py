@@ -1,4 +1,4 @@
-"""Outages of cores as SimPy processes: from a list, or at random.
+"""Outages as SimPy processes, of the cores of a batch cluster or the executors of a DAG cluster: planned or random.
 
 Each is given to a cluster as ``processes=[...]``. They are short on purpose: copy one and change
 it where your machine fails in another way.
@@ -24,13 +24,16 @@ class FailingCluster(Protocol):
 
     env: simpy.Environment
     simulation: Simulation
-    num_cores: int
 
-    def fail_cores(self, cores: int) -> None:
-        """Take a core set down."""
+    @property
+    def num_units(self) -> int:
+        """How many cores or executors there are."""
 
-    def repair_cores(self, cores: int) -> None:
-        """Bring a core set back."""
+    def fail(self, units: int) -> None:
+        """Take a set of them down."""
+
+    def repair(self, units: int) -> None:
+        """Bring a set of them back."""
 
 
 class Outage(NamedTuple):
@@ -39,32 +42,32 @@ class Outage(NamedTuple):
     Attributes
     ----------
     start, end : float
-        The cores are down in [start, end), in seconds; ``end`` may be infinite.
-    cores : int
-        The core set, bit i for core i.
+        The units are down in [start, end), in seconds; ``end`` may be infinite.
+    units : int
+        The cores or executors as a bit set, bit i for number i.
     """
 
     start: float
     end: float
-    cores: int
+    units: int
 
 
 Process = Callable[[FailingCluster], Generator[simpy.Event, None, None]]
 
 
 def planned_outages(outages: Iterable[Outage]) -> Process:
-    """Return a process that takes cores down and brings them back at given times.
+    """Return a process that takes units down and brings them back at given times.
 
     Parameters
     ----------
     outages : iterable of Outage
-        In order of their start; they may overlap, and a core that two of them hold is down
+        In order of their start; they may overlap, and a unit that two of them hold is down
         until both have ended.
 
     Returns
     -------
     callable
-        To be passed in ``BatchCluster(..., processes=[...])``.
+        To be passed in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``.
     """
     planned = tuple(outages)
 
@@ -78,15 +81,15 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
             last = outage.start
             if outage.start > env.now:
                 yield at(env, outage.start, Phase.CAPACITY)
-            cluster.fail_cores(outage.cores)
+            cluster.fail(outage.units)
             if outage.end < np.inf:
-                env.process(_repair(cluster, outage.end, outage.cores))
+                env.process(_repair(cluster, outage.end, outage.units))
 
     return _in_background(run)
 
 
-def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, cores_per_failure: int = 1) -> Process:
-    """Return a process in which blocks of cores fail and are repaired independently of each other.
+def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, units_per_failure: int = 1) -> Process:
+    """Return a process in which blocks of units fail and are repaired independently of each other.
 
     Times to failure and to repair are exponential. They come from the simulation's stream
     ``"outages"``, so that every agent faces the same outages.
@@ -97,30 +100,31 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, c
         Mean time that a block is up, in seconds.
     mean_time_to_repair : float
         Mean time that it is down, in seconds.
-    cores_per_failure : int
-        Cores of a block, as of a node; the last block may have fewer.
+    units_per_failure : int
+        Cores or executors of a block, as of a node; the last block may have fewer.
 
     Returns
     -------
     callable
-        To be passed in ``BatchCluster(..., processes=[...])``. The run ends with its last job.
+        To be passed in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``. The run ends
+        with its last job.
 
     Raises
     ------
     InvalidConfiguration
-        If a mean is not positive or a block has no core.
+        If a mean is not positive or a block has no unit.
     """
-    if not (mean_time_to_failure > 0 and mean_time_to_repair > 0 and cores_per_failure >= 1):
+    if not (mean_time_to_failure > 0 and mean_time_to_repair > 0 and units_per_failure >= 1):
         raise InvalidConfiguration(
             f"random_outages({mean_time_to_failure!r}, {mean_time_to_repair!r}, "
-            f"cores_per_failure={cores_per_failure!r}): want positive times and at least one core"
+            f"units_per_failure={units_per_failure!r}): want positive times and at least one unit"
         )
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
-        """Start a process for each block of cores."""
+        """Start a process for each block of units."""
         rng = cluster.simulation.stream("outages")
-        for first in range(0, cluster.num_cores, cores_per_failure):
-            count = min(cores_per_failure, cluster.num_cores - first)
+        for first in range(0, cluster.num_units, units_per_failure):
+            count = min(units_per_failure, cluster.num_units - first)
             block = ((1 << count) - 1) << first
             (child,) = rng.spawn(1)
             cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
@@ -135,17 +139,17 @@ def _in_background(process: Process) -> Process:
     return process
 
 
-def _repair(cluster: FailingCluster, time: float, cores: int) -> Generator[simpy.Event, None, None]:
+def _repair(cluster: FailingCluster, time: float, units: int) -> Generator[simpy.Event, None, None]:
     yield at(cluster.env, time, Phase.CAPACITY)
-    cluster.repair_cores(cores)
+    cluster.repair(units)
 
 
 def _fail_and_repair(
-    cluster: FailingCluster, cores: int, rng: np.random.Generator, up: float, down: float
+    cluster: FailingCluster, units: int, rng: np.random.Generator, up: float, down: float
 ) -> Generator[simpy.Event, None, None]:
     env = cluster.env
     while True:
         yield at(env, env.now + rng.exponential(up), Phase.CAPACITY)
-        cluster.fail_cores(cores)
+        cluster.fail(units)
         yield at(env, env.now + rng.exponential(down), Phase.CAPACITY)
-        cluster.repair_cores(cores)
+        cluster.repair(units)

@@ -137,8 +137,8 @@ def test_cores_that_do_not_exist(cores: int) -> None:
 def test_a_core_that_is_up_cannot_be_repaired() -> None:
     def process(cluster: BatchCluster) -> Generator[simpy.Event, Any, None]:
         yield cluster.env.timeout(1.0)
-        cluster.fail_cores(0b01)
-        cluster.repair_cores(0b11)
+        cluster.fail(0b01)
+        cluster.repair(0b11)
 
     with pytest.raises(InvalidConfiguration, match="core 1 cannot be repaired"):
         simulate(BatchCluster(make_jobs((0.0, 1, 9.0)), 2, processes=[process]), FCFS())
@@ -153,7 +153,7 @@ class TestRandomOutages:
         assert not first.table("outages").equals(other.table("outages"))
 
     def test_blocks_fail_together_and_the_last_may_be_smaller(self) -> None:
-        cluster = BatchCluster(random_jobs(50, 4), 10, processes=[random_outages(20.0, 5.0, cores_per_failure=4)])
+        cluster = BatchCluster(random_jobs(50, 4), 10, processes=[random_outages(20.0, 5.0, units_per_failure=4)])
         resources = simulate(cluster, FCFS()).table("outages")["resources"]
         assert set(resources) == {"0-3", "4-7", "8-9"}
 
@@ -169,11 +169,11 @@ class TestRandomOutages:
     @pytest.mark.parametrize(("up", "down", "block"), [(0.0, 1.0, 1), (1.0, -1.0, 1), (1.0, 1.0, 0)])
     def test_arguments_out_of_range(self, up: float, down: float, block: int) -> None:
         with pytest.raises(InvalidConfiguration, match="random_outages"):
-            random_outages(up, down, cores_per_failure=block)
+            random_outages(up, down, units_per_failure=block)
 
     @pytest.mark.parametrize("name", ["fcfs", "sjf", "backfilling", "easy", "easy-specific", "conservative"])
     def test_every_job_ends_at_last(self, name: str) -> None:
-        cluster = BatchCluster(random_jobs(120, 6), 6, processes=[random_outages(40.0, 5.0, cores_per_failure=2)])
+        cluster = BatchCluster(random_jobs(120, 6), 6, processes=[random_outages(40.0, 5.0, units_per_failure=2)])
         result = simulate(cluster, create(name), seed=4)
         assert set(result.jobs["status"]) == {"completed"}
         assert len(result.table("interruptions")) > 10

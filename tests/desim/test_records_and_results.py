@@ -19,7 +19,7 @@ from desim.processes import random_outages
 
 def cluster(count: int = 200, num_cores: int = 8) -> BatchCluster:
     return BatchCluster(
-        random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, cores_per_failure=num_cores // 2)]
+        random_jobs(count, 8), num_cores, processes=[random_outages(500.0, 5.0, units_per_failure=num_cores // 2)]
     )
 
 

@@ -63,9 +63,9 @@ def _random_run(seed: int, num_jobs: int = 30, **options: Any) -> Result:
         for time in (10.0, 20.0, 45.0):
             cores = core_set(rng.choice(8, 3, replace=False).tolist())
             yield at(problem.env, time + float(rng.integers(0, 5)), Phase.CAPACITY)
-            problem.fail_cores(cores)
+            problem.fail(cores)
             yield at(problem.env, problem.env.now + float(rng.integers(0, 5)), Phase.CAPACITY)
-            problem.repair_cores(cores)
+            problem.repair(cores)
 
     on_outage = "lose" if seed % 3 == 0 else "requeue"
     problem = BatchCluster(

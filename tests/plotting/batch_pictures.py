@@ -42,9 +42,9 @@ def outage(begin: float, end: float, cores: Iterable[int]):
 
     def process(problem) -> Iterator[Any]:
         yield at(problem.env, begin, Phase.CAPACITY)
-        problem.fail_cores(core_set(cores))
+        problem.fail(core_set(cores))
         yield at(problem.env, end, Phase.CAPACITY)
-        problem.repair_cores(core_set(cores))
+        problem.repair(core_set(cores))
 
     return process
 

@@ -87,9 +87,9 @@ def _random_run(
         for _ in range(8):
             cores = core_set(rng.choice(NUM_CORES, int(rng.integers(1, 5)), replace=False).tolist())
             yield at(problem.env, problem.env.now + float(rng.exponential(25.0)), Phase.CAPACITY)
-            problem.fail_cores(cores)
+            problem.fail(cores)
             yield at(problem.env, problem.env.now + float(rng.exponential(10.0)), Phase.CAPACITY)
-            problem.repair_cores(cores)
+            problem.repair(cores)
 
     problem = BatchCluster(jobs, NUM_CORES, processes=[failures] if outages else [], **options)
     return Run(simulate(problem, FirstFit(), until=until), jobs)

@@ -341,7 +341,7 @@ class BatchCluster(Problem):
 
     # -- outages ----------------------------------------------------------------------------------
 
-    def fail_cores(self, cores: int) -> None:
+    def fail(self, cores: int) -> None:
         """Take cores down now: jobs on them are requeued or lost, as ``on_outage`` says.
 
         Call it from a process, in the phase CAPACITY of its instant. Failures nest: a core that
@@ -359,8 +359,8 @@ class BatchCluster(Problem):
         """
         self._failures.fail(cores)
 
-    def repair_cores(self, cores: int) -> None:
-        """Bring cores back now; the counterpart of :meth:`fail_cores`.
+    def repair(self, cores: int) -> None:
+        """Bring cores back now; the counterpart of :meth:`fail`.
 
         Parameters
         ----------
@@ -373,6 +373,11 @@ class BatchCluster(Problem):
             If a core does not exist or is not down.
         """
         self._failures.repair(cores)
+
+    @property
+    def num_units(self) -> int:
+        """How many cores can fail."""
+        return self.num_cores
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""

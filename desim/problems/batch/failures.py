@@ -34,7 +34,7 @@ class CoreFailures:
         self._counts = [0] * cluster.num_cores
 
     def fail(self, cores: int) -> None:
-        """Take cores down; see :meth:`BatchCluster.fail_cores`."""
+        """Take cores down; see :meth:`BatchCluster.fail`."""
         cluster = self._cluster
         fresh = 0
         for core in self._core_ids(cores):
@@ -49,7 +49,7 @@ class CoreFailures:
         cluster.emit("outage", cores)
 
     def repair(self, cores: int) -> None:
-        """Bring cores back; see :meth:`BatchCluster.repair_cores`."""
+        """Bring cores back; see :meth:`BatchCluster.repair`."""
         core_ids = self._core_ids(cores)
         for core in core_ids:
             if not self._counts[core]:

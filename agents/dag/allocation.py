@@ -1,0 +1,139 @@
+"""Allocations: on which executor a node runs, and which of its parents are duplicated there.
+
+Source: LACHESIS, section IV-C, for EFT and DEFT; its equations (9) and (10) leave out that an executor may be busy,
+which is put back here. Insertion is that of HEFT (IEEE TPDS 13(3), 2002, section 4.1).
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problems.dag import Assign, DagObservation, JobState
+
+__all__ = ["DEFT", "EFT", "Allocation", "InsertionEFT"]
+
+Floats = NDArray[np.float64]
+
+
+class Allocation(Protocol):
+    """What chooses an executor."""
+
+    name: str
+
+    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
+        """Return the assignment of an executable node; None if no executor is up."""
+
+
+class EFT:
+    """The executor on which the node finishes first, behind all that is assigned to it; of equal ones the first."""
+
+    name = "EFT"
+
+    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
+        """Return the assignment of an executable node; None if no executor is up."""
+        finish = np.maximum(observation.available_times, state.ready_times(node)) + state.run_times[node]
+        executor = int(finish.argmin())
+        if finish[executor] == np.inf:
+            return None
+        return Assign(state.job.job_id, node, executor)
+
+
+class InsertionEFT:
+    """The executor on which the node finishes first, also in idle time before what is assigned to it already."""
+
+    name = "insertion-EFT"
+
+    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
+        """Return the assignment of an executable node; None if no executor is up."""
+        run_times = state.run_times[node]
+        ready = np.maximum(state.ready_times(node), observation.time)
+        finish = np.maximum(observation.available_times, ready) + run_times
+        least = ready + run_times
+        worth_a_look = (least <= observation.last_gap_ends) & (least <= finish.min())
+        positions = {}
+        if worth_a_look.any():
+            timetables = observation.timetables
+            for executor in np.flatnonzero(worth_a_look).tolist():
+                duration = run_times.item(executor)
+                gap = timetables[executor].earliest_gap(ready.item(executor), duration)
+                if gap is not None:
+                    finish[executor] = gap[0] + duration
+                    positions[executor] = gap[1]
+        executor = int(finish.argmin())
+        if finish[executor] == np.inf:
+            return None
+        return Assign(state.job.job_id, node, executor, (), positions.get(executor))
+
+
+class DEFT:
+    """EFT, or a copy of one parent on the executor first, whichever lets the node finish earlier.
+
+    The copy needs the inputs of the parent on that executor, and occupies it; the other inputs of the node arrive as
+    usual. A parent is duplicated only if that is strictly better; of equal choices the first executor counts, then the
+    first parent.
+    """
+
+    name = "DEFT"
+
+    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
+        """Return the assignment of an executable node; None if no executor is up."""
+        available = observation.available_times
+        run_times = state.run_times[node]
+        finish = np.maximum(available, state.ready_times(node))
+        finish += run_times
+        executor = int(finish.argmin())
+        best = finish[executor]
+        if best == np.inf:
+            return None
+        parents = state.job.parents(node)
+        if len(parents):
+            # A copy of the parent that runs shortest, started as soon as the executor is free: no better is possible.
+            parent_times = state.run_times[parents]
+            bound = parent_times.min(axis=0)
+            bound += available
+            bound += run_times
+            if bound.min() < best:
+                better = self._duplicate(state, node, parents, parent_times, available)
+                if better is not None and better[0] < best:
+                    return Assign(state.job.job_id, node, better[1], (better[2],))
+        return Assign(state.job.job_id, node, executor)
+
+    def _duplicate(
+        self, state: JobState, node: int, parents: NDArray[np.int64], parent_times: Floats, available: Floats
+    ) -> tuple[float, int, int] | None:
+        """Return the best finish with one parent duplicated (CPEFT), with the executor and the parent."""
+        ready = np.array([state.ready_times(parent) for parent in parents.tolist()])
+        finish = np.maximum(ready, available)
+        finish += parent_times
+        if len(parents) > 1:
+            np.maximum(finish, latest_others(state.arrivals(node)), out=finish)
+        finish += state.run_times[node]
+        executor = int(finish.min(axis=0).argmin())
+        index = int(finish[:, executor].argmin())
+        return finish[index, executor].item(), executor, int(parents[index])
+
+
+def latest_others(arrivals: Floats) -> Floats:
+    """Return, for each row, the maximum of all other rows, column by column.
+
+    Parameters
+    ----------
+    arrivals : numpy.ndarray of shape (num_rows, num_columns)
+        At least two rows.
+
+    Returns
+    -------
+    numpy.ndarray of the same shape
+        The maxima.
+    """
+    columns = np.arange(arrivals.shape[1])
+    last = arrivals.argmax(axis=0)
+    highest = arrivals[last, columns]
+    rest = arrivals.copy()
+    rest[last, columns] = -np.inf
+    others = np.broadcast_to(highest, arrivals.shape).copy()
+    others[last, columns] = rest.max(axis=0)
+    return others

@@ -1,0 +1,130 @@
+"""List scheduling: an order says which node comes next, an allocation says where it runs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.random import Generator
+
+from agents.dag.allocation import DEFT, Allocation, InsertionEFT
+from agents.dag.orders import Order, RankUp
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, DagObservation, JobState
+
+__all__ = ["HEFT", "ListScheduler"]
+
+
+class ListScheduler:
+    """Assigns every executable node at once, in the order given, to the executor that the allocation chooses.
+
+    Parameters
+    ----------
+    order : Order
+        For example ``FIFO()`` or ``RankUp()``.
+    allocation : Allocation
+        ``EFT()``, ``InsertionEFT()`` or ``DEFT()``, the default.
+
+    Attributes
+    ----------
+    name : str
+        As in the paper: the order and the allocation, ``"rank_up-DEFT"``.
+
+    Examples
+    --------
+    >>> from agents.dag import FIFO
+    >>> ListScheduler(FIFO()).name
+    'FIFO-DEFT'
+    """
+
+    def __init__(self, order: Order, allocation: Allocation | None = None) -> None:
+        self.order = order
+        self.allocation = DEFT() if allocation is None else allocation
+        self.name = f"{order.name}-{self.allocation.name}"
+        self._forget()
+
+    def _forget(self) -> None:
+        self._read = 0
+        self._heap: list[tuple[float, int, int, int]] = []
+        self._keys: dict[int, tuple[int, list[float]]] = {}
+        self._num_jobs = 0
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run."""
+        self._forget()
+        self.order.reset(rng)
+
+    def act(self, observation: DagObservation) -> Assign | None:
+        """Return the assignment of the node that comes next."""
+        if self.order.changes:
+            ticket = self._first_now(observation)
+        else:
+            self._take_new(observation)
+            heap = self._heap
+            while heap[0][3] not in observation.executable:  # withdrawn, or assigned by somebody else
+                heapq.heappop(heap)
+            ticket = heap[0][3]
+        state, node = observation.executable[ticket]
+        return self.allocation.allocate(observation, state, node)
+
+    def _take_new(self, observation: DagObservation) -> None:
+        """Put the nodes that have become executable into the heap."""
+        executable = observation.executable
+        for ticket in range(self._read, observation.num_revealed):
+            entry = executable.get(ticket)
+            if entry is not None:
+                state, node = entry
+                number, keys = self._keys_of(observation, state)
+                heapq.heappush(self._heap, (keys[node], number, node, ticket))
+        self._read = observation.num_revealed
+
+    def _keys_of(self, observation: DagObservation, state: JobState) -> tuple[int, list[float]]:
+        known = self._keys.get(state.job.job_id)
+        if known is None:
+            if len(self._keys) > 2 * len(observation.jobs) + 100:
+                self._keys = {job: self._keys[job] for job in observation.jobs if job in self._keys}
+            known = self._num_jobs, self.order.keys(observation, state).tolist()
+            self._keys[state.job.job_id] = known
+            self._num_jobs += 1
+        return known
+
+    def _first_now(self, observation: DagObservation) -> int:
+        """Return the node that comes first at this time."""
+        keys = {job_id: self.order.keys(observation, state) for job_id, state in observation.jobs.items()}
+        place = {job_id: number for number, job_id in enumerate(observation.jobs)}
+        return min(
+            observation.executable,
+            key=lambda ticket: _sorting_key(keys, place, *observation.executable[ticket]),
+        )
+
+
+def _sorting_key(
+    keys: Mapping[int, Any], place: Mapping[int, int], state: JobState, node: int
+) -> tuple[float, int, int]:
+    job_id = state.job.job_id
+    return keys[job_id].item(node), place[job_id], node
+
+
+class HEFT(ListScheduler):
+    """Heterogeneous Earliest Finish Time: highest upward rank first, insertion-based EFT, no duplication.
+
+    Source: H. Topcuoglu, S. Hariri and M.-Y. Wu, IEEE TPDS 13(3), 2002, section 4.1. It plans the whole job when it
+    arrives, so it needs a cluster with ``plan_ahead=True``. Of equal ranks the job that arrived first comes first, then
+    the node that is first in topological order; of equal finishes the first executor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(RankUp(), InsertionEFT())
+        self.name = "HEFT"
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        require_planning(self.name, info)
+        super().reset(info, rng)
+
+
+def require_planning(name: str, info: Mapping[str, Any]) -> None:
+    """Raise InvalidConfiguration unless the cluster takes nodes whose parents have not finished."""
+    if not info.get("plan_ahead"):
+        raise InvalidConfiguration(f"{name} plans whole jobs: want DagCluster(..., plan_ahead=True)")

@@ -1,0 +1,142 @@
+"""Orders: which of the executable nodes comes next.
+
+An order gives each node of a job a key when the job arrives; the node with the smallest key comes first, and of equal
+keys the job that arrived first and the node that comes first in it. An order whose keys change with time has
+``changes = True`` and is asked at every decision.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+
+from agents.dag.ranks import mean_run_times, rank_down, rank_up
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import DagObservation, JobState
+
+__all__ = ["FIFO", "HRRN", "SJF", "CriticalPath", "Order", "RandomOrder", "RankUp"]
+
+Floats = NDArray[np.float64]
+
+
+class Order(Protocol):
+    """What gives nodes their keys."""
+
+    name: str
+    changes: bool
+
+    def reset(self, rng: Generator) -> None:
+        """Forget what came before."""
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return a key for each node of a job, of shape (num_nodes,); small ones come first."""
+
+
+class _Static:
+    """An order whose keys are computed once a job."""
+
+    changes = False
+
+    def reset(self, rng: Generator) -> None:
+        """Do nothing: the keys follow from the job."""
+
+
+class FIFO(_Static):
+    """The job that arrived first."""
+
+    name = "FIFO"
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return the submission time for all nodes."""
+        return np.full(state.job.num_nodes, state.job.submission_time)
+
+
+class SJF(_Static):
+    """The smallest job: the one with the least mean run time in all."""
+
+    name = "SJF"
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return the sum of the mean run times for all nodes, in seconds."""
+        return np.full(state.job.num_nodes, mean_run_times(state.job, observation.executors).sum())
+
+
+class RankUp(_Static):
+    """The node with the longest way to the end of its job, transfers included: that of HEFT and HighRankUp-DEFT."""
+
+    name = "rank_up"
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return the negative upward ranks, in seconds."""
+        return -rank_up(state.job, observation.executors)
+
+
+class CriticalPath(_Static):
+    """The node on the longest path through its job: that of CPOP, upward and downward rank together."""
+
+    name = "critical path"
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return the negative length of the longest path through each node, in seconds."""
+        return -(rank_up(state.job, observation.executors) + rank_down(state.job, observation.executors))
+
+
+class HRRN:
+    """The highest response ratio, wait / (wait + execution), as LACHESIS writes it.
+
+    The paper does not say whose wait and execution. In its mode a node is assigned as soon as it is executable, so that
+    its own wait says nothing; that of the job does.
+
+    Parameters
+    ----------
+    of : {"job", "node"}
+        Wait since the submission of the job, and the mean run time of the whole job or of the node alone.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``of`` is something else.
+    """
+
+    name = "HRRN"
+    changes = True
+
+    def __init__(self, of: Literal["job", "node"] = "job") -> None:
+        if of not in ("job", "node"):
+            raise InvalidConfiguration(f"of is {of!r}, want 'job' or 'node'")
+        self._of = of
+        self._times: dict[int, Floats] = {}
+
+    def reset(self, rng: Generator) -> None:
+        """Forget the jobs of another run."""
+        self._times.clear()
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return the negative response ratios now."""
+        times = mean_run_times(state.job, observation.executors)
+        if self._of == "job":
+            times = np.full(len(times), times.sum())
+        wait = observation.time - state.job.submission_time
+        ratios: Floats = np.divide(wait, wait + times, out=np.zeros(len(times)), where=wait + times > 0)
+        return -ratios
+
+
+class RandomOrder:
+    """Any node."""
+
+    name = "random"
+    changes = False
+
+    def __init__(self) -> None:
+        self._rng = default_rng(0)
+
+    def reset(self, rng: Generator) -> None:
+        """Draw from the run's generator from now on."""
+        self._rng = rng
+
+    def keys(self, observation: DagObservation, state: JobState) -> Floats:
+        """Return random numbers."""
+        return self._rng.random(state.job.num_nodes)

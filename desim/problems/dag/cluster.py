@@ -1,0 +1,348 @@
+"""DAG jobs on heterogeneous executors, with data transfers and duplication of nodes.
+
+Model: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment" (LACHESIS), section III.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from operator import attrgetter
+from typing import Any, ClassVar, Literal
+
+import simpy
+
+from desim.core import Decision
+from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
+from desim.problems.base import Problem, Process
+from desim.problems.dag.actions import Assign
+from desim.problems.dag.execution import Execution
+from desim.problems.dag.executors import Executors
+from desim.problems.dag.failures import ExecutorFailures
+from desim.problems.dag.job import Job
+from desim.problems.dag.job_state import JobState
+from desim.problems.dag.observation import DagObservation
+from desim.problems.dag.plan import Plan
+from desim.problems.dag.receiving import DirectTransfers, Receiving
+from desim.problems.dag.refusals import explain
+from desim.problems.dag.tables import schemas
+from desim.processes.arrivals import arrivals
+from desim.processes.executors import ExecutorStatus
+from desim.records import Schema
+
+__all__ = ["DagCluster"]
+
+
+class DagCluster(Problem):
+    """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
+
+    A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
+    due when a job arrives, a node finishes or an executor changes between up and down, as long as there are executable
+    nodes: those whose parents have all finished or, with ``plan_ahead``, are all assigned. The answer is an
+    :class:`Assign`, a list of them, or None for nothing until the next event; after an action that leaves executable
+    nodes the agent is asked again.
+
+    Events for listeners: ``arrival`` (the subject is the Job), ``assignment``, ``start``, ``completion`` and
+    ``withdrawal`` (a Copy), ``job_completion`` (the Job), ``outage`` and ``repair`` (the number of the executor).
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        In order of submission time. An iterator is read once, one job ahead of the clock.
+    executors : Executors
+        What they run on.
+    plan_ahead : bool
+        Nodes may be assigned as soon as their parents are, instead of after these have finished.
+    transfers : {"when_finished", "when_assigned"}
+        When data set out to another executor: when the parent has finished, as in the paper, so that a node finds data
+        on their way that were sent before it was assigned; or not before the node is assigned.
+    outages_lose_data : bool
+        An executor that goes down loses the results that it holds; what is still needed of them and held nowhere else
+        has to be run again.
+    processes : iterable of callables
+        Extra SimPy processes, for example outages; each is called with the bound cluster.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is not one of its choices.
+
+    Examples
+    --------
+    >>> from agents.dag import HEFT
+    >>> from desim import simulate
+    >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), HEFT())
+    >>> result.jobs["finish_time"].to_list()
+    [3.5]
+    """
+
+    name: ClassVar[str] = "dag"
+    events: ClassVar[tuple[str, ...]] = (
+        "arrival",
+        "assignment",
+        "start",
+        "completion",
+        "withdrawal",
+        "job_completion",
+        "outage",
+        "repair",
+    )
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        executors: Executors,
+        *,
+        plan_ahead: bool = False,
+        transfers: Literal["when_finished", "when_assigned"] = "when_finished",
+        outages_lose_data: bool = True,
+        processes: Iterable[Process] = (),
+    ) -> None:
+        super().__init__(processes=processes)
+        if transfers not in ("when_finished", "when_assigned"):
+            raise InvalidConfiguration(f"transfers is {transfers!r}, want 'when_finished' or 'when_assigned'")
+        self.jobs = jobs
+        self.executors = executors
+        self.plan_ahead = bool(plan_ahead)
+        self.transfers = transfers
+        self.outages_lose_data = bool(outages_lose_data)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the configuration, without the jobs, as plain values."""
+        return {
+            "problem": self.name,
+            **self.executors.describe(),
+            "plan_ahead": self.plan_ahead,
+            "transfers": self.transfers,
+            "outages_lose_data": self.outages_lose_data,
+        }
+
+    def schemas(self) -> dict[str, Schema]:
+        """Return the tables, see :func:`desim.problems.dag.tables.schemas`."""
+        return schemas()
+
+    def check_replayable(self) -> None:
+        """Raise InvalidConfiguration if the jobs are an iterator, which can be read only once."""
+        if isinstance(self.jobs, Iterator):
+            raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
+
+    # -- dynamics of one simulation, on the bound copy ------------------------------------------
+
+    def begin(self) -> None:
+        """Set up the executors and start their processes, the decisions and the arrivals."""
+        self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
+        self._record["executors"](self.executors)
+        self._record["channels"](self.executors)
+        self._plan = Plan(self.env, self.executors.num_executors)
+        self._receiving: Receiving = DirectTransfers()
+        self._failures = ExecutorFailures(self)
+        self.observation = DagObservation(self.executors, self._plan)
+        self._jobs = self.observation.jobs
+        self._executable = self.observation.executable
+        self._cycling = True
+        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self._execution = Execution(self)
+        stream = self.env.process(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
+        self.foreground.append(stream)
+        stream.callbacks.append(self.foreground_ended)
+
+    def _schedule(self) -> Generator[simpy.Event, Any, None]:
+        """Carry out decisions: the process that waits for them, cycle after cycle."""
+        self._decision = decision = Decision(self.simulation, self.observation)
+        self._cycling = False
+        executable = self._executable
+        while True:
+            action = yield decision
+            decision.callbacks = []  # the same decision serves again
+            actions = action if type(action) is list else (action,)
+            goes_on = bool(actions)
+            for single in actions:
+                goes_on = single is not None and self._carry_out(single)
+                if not goes_on:
+                    break
+            if goes_on and executable:
+                decision.request()
+            else:
+                self._cycling = False
+
+    def _open_cycle(self) -> None:
+        """Ask for a decision, unless a cycle is open already or there is nothing to assign."""
+        self.observation.time = self.env.now
+        if not self._cycling and self._executable:
+            self._cycling = True
+            self._decision.request()
+
+    def foreground_ended(self, process: simpy.Event) -> None:
+        """Stop if there will be no more jobs."""
+        self._stop_if_done()
+
+    def _stop_if_done(self) -> None:
+        """End the run with its last job, whatever goes on in the background."""
+        if not self._jobs and not any(process.is_alive for process in self.foreground):
+            self.simulation.stop()
+
+    # -- jobs and assignments -------------------------------------------------------------------
+
+    def submit(self, job: Job) -> None:
+        """Take a job now, as the arrival process does; a process of your own may call it, too.
+
+        Parameters
+        ----------
+        job : Job
+            Its submission time must not lie in the future.
+
+        Raises
+        ------
+        WorkloadError
+            If it does, a job of that id is in the system, or the job's run times are for other executors.
+        """
+        if job.submission_time > self.env.now:
+            raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: it lies in the future")
+        self._take(job)
+
+    def _take(self, job: Job) -> None:
+        """Put a job that has arrived into the system."""
+        if job.job_id in self._jobs:
+            raise WorkloadError(f"{job!r} arrives while another job {job.job_id} is in the system")
+        eager = self.transfers == "when_finished"
+        state = JobState(job, self.executors, self.env, sent_when_finished=eager)
+        self._jobs[job.job_id] = state
+        self._record["nodes"](job)
+        self._record["edges"](job)
+        for node, missing in enumerate(state._unassigned_parents):
+            if not missing:
+                self._reveal(state, node)
+        if self.listening:
+            self.emit("arrival", job)
+        self._open_cycle()
+
+    def _reveal(self, state: JobState, node: int) -> None:
+        """Make a node executable."""
+        observation = self.observation
+        ticket = observation.num_revealed
+        observation.num_revealed = ticket + 1
+        self._executable[ticket] = (state, node)
+        state._tickets[node] = ticket
+
+    def _carry_out(self, action: Any) -> bool:
+        """Carry out an assignment."""
+        if not isinstance(action, Assign) or not self._is_possible(action):
+            raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
+        state = self._jobs[action.job_id]
+        node, executor = int(action.node), int(action.executor)
+        copies = self._plan.assign(state, (*action.duplicates, node), executor, action.position)
+        if copies is None:
+            raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
+        for copy in copies:
+            self._receiving.assigned(copy)
+            if self.listening:
+                self.emit("assignment", copy)
+        if not state.assigned[node]:
+            self._mark_assigned(state, node)
+        if self._plan.timetables[executor].waiting[0] is copies[0]:
+            self._execution.processes[executor].look_again()
+        return True
+
+    def _is_possible(self, action: Assign) -> bool:
+        """Tell whether an action names what there is, so that it can be tried."""
+        job_id, node, executor, duplicates, position = action
+        try:
+            state = self._jobs.get(job_id)
+            if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
+                return False
+            if self.is_down(executor):
+                return False
+            if position is not None and not 0 <= position <= len(self._plan.timetables[executor].waiting):
+                return False
+            if not duplicates and state._tickets[node] is not None:
+                return True
+            return self._may_duplicate(state, (*duplicates, node))
+        except (TypeError, IndexError, KeyError):
+            return False
+
+    def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
+        """Tell whether nodes can run one behind the other, all of which but the last have been assigned before."""
+        last = len(nodes) - 1
+        for number, node in enumerate(nodes):
+            if node < 0 or (not state.assigned[node] and (number < last or state._tickets[node] is None)):
+                return False
+            for parent, _ in state.job.parent_lists[node]:
+                if not state.copies[parent] and parent not in nodes[:number]:
+                    return False
+        return True
+
+    def is_down(self, executor: int) -> bool:
+        """Tell whether an executor is down."""
+        return self._execution.processes[executor].status is ExecutorStatus.DOWN
+
+    def _mark_assigned(self, state: JobState, node: int) -> None:
+        """Take note that a node has a copy."""
+        state.assigned[node] = True
+        ticket = state._tickets[node]
+        if ticket is not None:
+            del self._executable[ticket]
+            state._tickets[node] = None
+        missing = state._unassigned_parents
+        for child, _ in state._children[node]:
+            missing[child] -= 1
+            if self.plan_ahead and not missing[child] and not state.assigned[child]:
+                self._reveal(state, child)
+
+    def _finish_job(self, state: JobState, time: float) -> None:
+        """Record a job all of whose nodes have finished, and forget it."""
+        job = state.job
+        del self._jobs[job.job_id]
+        self._execution.withdraw_rest(state)
+        self._record["jobs"]((job, state._started_at, time, "completed"))
+        if self.listening:
+            self.emit("job_completion", job)
+        self._stop_if_done()
+
+    # -- outages --------------------------------------------------------------------------------
+
+    def fail(self, units: int) -> None:
+        """Take executors down now; what runs and waits on them, and the data that they hold, are lost.
+
+        Call it from a process, in the phase CAPACITY of its instant. Failures nest: an executor that has failed twice
+        must be repaired twice. Nodes that waited for a failed executor become executable again, and so do those that
+        have finished if their data are lost and still needed.
+
+        Parameters
+        ----------
+        units : int
+            The executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an executor does not exist.
+        """
+        self._failures.fail(units)
+
+    def repair(self, units: int) -> None:
+        """Bring executors back now; the counterpart of :meth:`fail`.
+
+        Parameters
+        ----------
+        units : int
+            The executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an executor does not exist or is not down.
+        """
+        self._failures.repair(units)
+
+    @property
+    def num_units(self) -> int:
+        """How many executors can fail."""
+        return self.executors.num_executors
+
+    def close(self, time: float) -> None:
+        """Record what is in the system when the run ends."""
+        self._execution.close()
+        for state in self._jobs.values():
+            started = state._started_at == state._started_at
+            start = state._started_at if started else None
+            self._record["jobs"]((state.job, start, None, "running" if started else "waiting"))

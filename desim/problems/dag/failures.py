@@ -1,0 +1,160 @@
+"""Executors that go down and come back, and what becomes of the copies and data on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag.copies import Copy
+from desim.problems.dag.job_state import JobState
+
+if TYPE_CHECKING:
+    from desim.problems.dag.cluster import DagCluster
+
+__all__ = ["ExecutorFailures"]
+
+
+class ExecutorFailures:
+    """The part of a cluster that takes executors down and brings them back.
+
+    Parameters
+    ----------
+    cluster : DagCluster
+        The bound cluster whose executors they are.
+    """
+
+    def __init__(self, cluster: DagCluster) -> None:
+        self._cluster = cluster
+        self._counts = [0] * cluster.executors.num_executors
+
+    def fail(self, units: int) -> None:
+        """Take executors down; see :meth:`DagCluster.fail`."""
+        fresh = []
+        for executor in self._members(units):
+            self._counts[executor] += 1
+            if self._counts[executor] == 1:
+                fresh.append(executor)
+        if fresh:
+            self._go_down(fresh)
+
+    def repair(self, units: int) -> None:
+        """Bring executors back; see :meth:`DagCluster.repair`."""
+        cluster = self._cluster
+        members = self._members(units)
+        for executor in members:
+            if not self._counts[executor]:
+                raise InvalidConfiguration(
+                    f"executor {executor} cannot be repaired at time {cluster.env.now}: it is not down"
+                )
+        for executor in members:
+            self._counts[executor] -= 1
+            if not self._counts[executor]:
+                cluster._plan.timetables[executor].free_since = cluster.env.now
+                cluster._plan.available[executor] = cluster.env.now
+                cluster._execution.processes[executor].repair()
+                self._change(executor, "up")
+        cluster._open_cycle()
+
+    def _members(self, units: int) -> list[int]:
+        count = len(self._counts)
+        if units < 0 or units >> count:
+            raise InvalidConfiguration(f"the set {units:#x} does not lie within the {count} executors of the cluster")
+        return [executor for executor in range(count) if units >> executor & 1]
+
+    def _change(self, executor: int, event: str) -> None:
+        cluster = self._cluster
+        cluster.simulation.records.tables["outages"].append((cluster.env.now, executor, event))
+        cluster.emit("outage" if event == "down" else "repair", executor)
+
+    def _go_down(self, executors: list[int]) -> None:
+        cluster = self._cluster
+        cluster._plan.refresh()  # what is expected now tells what waited for what
+        now = cluster.env.now
+        tables = cluster._plan.timetables
+        for executor, table in tables.items():
+            if executor not in executors:
+                for copy in table.waiting:
+                    cluster._receiving.keep_received(copy, now)
+        for executor in executors:
+            self._clear(executor, now)
+            cluster._receiving.failed(executor)
+        waiting = [copy for table in tables.values() for copy in table.waiting]
+        for state in list(cluster._jobs.values()):
+            self._recover(state, executors, [copy for copy in waiting if copy.state is state])
+        for executor in tables:
+            if executor not in executors:
+                cluster._plan.mark(executor)
+                cluster._execution.processes[executor].look_again()
+        for executor in executors:
+            self._change(executor, "down")
+        cluster._open_cycle()
+
+    def _clear(self, executor: int, now: float) -> None:
+        """Drop what runs and waits on an executor."""
+        cluster = self._cluster
+        table = cluster._plan.timetables[executor]
+        cluster._execution.processes[executor].fail()
+        if table.running is not None:
+            copy, table.running = table.running, None
+            copy.state._remove(copy)
+            cluster._execution.record(copy, copy.start, now, "interrupted")
+        for copy in list(table.waiting):
+            cluster._execution.withdraw(copy)
+        cluster._plan.available[executor] = np.inf
+
+    def _recover(self, state: JobState, executors: list[int], waiting: list[Copy]) -> None:
+        """Find out which nodes of a job have to be run, perhaps again, and which copies cannot run any more."""
+        if self._cluster.outages_lose_data:
+            for copies in state.copies:
+                for copy in [copy for copy in copies if copy.executor in executors]:
+                    state._remove(copy)
+        by_node: dict[int, list[Copy]] = {}
+        for copy in waiting:
+            by_node.setdefault(copy.node, []).append(copy)
+        for node in sorted(by_node):  # parents before their children
+            for copy in by_node[node]:
+                if not all(self._is_supported(copy, parent) for parent, _ in state._parents[node]):
+                    self._cluster._execution.withdraw(copy)
+        self._find_unfinished(state)
+        self._find_executable(state)
+
+    def _is_supported(self, copy: Copy, parent: int) -> bool:
+        """Tell whether a waiting copy has its data of a parent or can count on a copy of it, as expected before."""
+        if parent in copy.inputs:
+            return True
+        return any(
+            other.has_started or (other.finish, other.sequence) < (copy.start, copy.sequence)
+            for other in copy.state.copies[parent]
+        )
+
+    def _find_unfinished(self, state: JobState) -> None:
+        """Find the nodes that have to finish, perhaps once more, before the job has ended."""
+        state._has_data[:] = [any(copy.has_finished for copy in copies) for copies in state.copies]
+        must_run = ~state.finished
+        for node in reversed(range(state.job.num_nodes)):
+            if state.finished[node] and not state._has_data[node]:
+                must_run[node] = any(
+                    must_run[child] and not any(node in copy.inputs for copy in state.copies[child])
+                    for child, _ in state._children[node]
+                )
+        state.finished[:] = ~must_run
+        state.num_unfinished = int(must_run.sum())
+
+    def _find_executable(self, state: JobState) -> None:
+        """Count anew what each node waits for, and withdraw or offer nodes accordingly."""
+        cluster = self._cluster
+        has_copy = [bool(copies) for copies in state.copies]
+        state.assigned[:] = state.finished | has_copy
+        for node, parents in enumerate(state._parents):
+            state._unassigned_parents[node] = sum(not state.assigned[parent] for parent, _ in parents)
+            state._unfinished_parents[node] = sum(not state._has_data[parent] for parent, _ in parents)
+            missing = state._unassigned_parents if cluster.plan_ahead else state._unfinished_parents
+            executable = not missing[node] and not state.assigned[node]
+            ticket = state._tickets[node]
+            if executable and ticket is None:
+                cluster._reveal(state, node)
+            elif not executable and ticket is not None:
+                del cluster._executable[ticket]
+                state._tickets[node] = None

@@ -1,0 +1,121 @@
+"""The life of an executor as a SimPy process: idle, receiving, running, down."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from enum import Enum
+from typing import Protocol, TypeVar
+
+import simpy
+
+from desim._clock import at
+
+__all__ = ["ExecutorProcess", "ExecutorStatus"]
+
+Item = TypeVar("Item")
+
+
+class ExecutorStatus(Enum):
+    """What an executor is doing."""
+
+    IDLE = "idle"
+    RECEIVING = "receiving"
+    RUNNING = "running"
+    DOWN = "down"
+
+
+class Host(Protocol[Item]):
+    """What an executor needs of the system that it is part of."""
+
+    def next_item(self, executor: int) -> Item | None:
+        """Return what is to run next; None if there is nothing."""
+
+    def start_time(self, item: Item) -> float | None:
+        """Return when an item can start, in seconds; None if that is not known yet."""
+
+    def begin(self, item: Item) -> float:
+        """Let the next item start now and return when it will finish, in seconds."""
+
+    def complete(self, item: Item) -> None:
+        """Learn that an item has finished."""
+
+
+class ExecutorProcess:
+    """An executor that runs one item after another, each as soon as it can start.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Where it lives.
+    host : Host
+        Knows what is to run.
+    executor : int
+        Its number.
+
+    Attributes
+    ----------
+    status : ExecutorStatus
+        What it is doing now.
+    """
+
+    def __init__(self, env: simpy.Environment, host: Host[Item], executor: int) -> None:
+        self.status = ExecutorStatus.IDLE
+        self._env = env
+        self._host = host
+        self._executor = executor
+        self._pause: simpy.Event | None = None
+        self._interrupted = False
+        self._process = env.process(self._live())
+
+    def _live(self) -> Generator[simpy.Event, None, None]:
+        env, host, executor = self._env, self._host, self._executor
+        while True:
+            try:
+                if self.status is ExecutorStatus.DOWN:
+                    yield self._until_told()
+                    continue
+                item = host.next_item(executor)
+                if item is None:
+                    self.status = ExecutorStatus.IDLE
+                    yield self._until_told()
+                    continue
+                start = host.start_time(item)
+                if start is None or start > env.now:
+                    self.status = ExecutorStatus.RECEIVING
+                    yield self._until_told() if start is None else at(env, start)
+                    continue  # more may have happened than that time has passed
+                self.status = ExecutorStatus.RUNNING
+                yield at(env, max(host.begin(item), env.now))
+                self.status = ExecutorStatus.IDLE
+                host.complete(item)
+            except simpy.Interrupt:
+                self._interrupted = False
+
+    def _until_told(self) -> simpy.Event:
+        self._pause = pause = simpy.Event(self._env)
+        return pause
+
+    def look_again(self) -> None:
+        """Tell an executor that does not run anything that what is to run next, or when, may have changed."""
+        if self._pause is not None:
+            pause, self._pause = self._pause, None
+            pause.succeed()
+        elif self.status is ExecutorStatus.RECEIVING:
+            self._interrupt()
+
+    def fail(self) -> None:
+        """Go down, whatever it is doing."""
+        working = self.status in (ExecutorStatus.RECEIVING, ExecutorStatus.RUNNING)
+        self.status = ExecutorStatus.DOWN
+        if working and self._pause is None:
+            self._interrupt()
+
+    def repair(self) -> None:
+        """Come back."""
+        self.status = ExecutorStatus.IDLE
+        self.look_again()
+
+    def _interrupt(self) -> None:
+        if not self._interrupted:
+            self._interrupted = True
+            self._process.interrupt()
