@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from experiments.ogasched.options import run_as_program
+from experiments.options import run_as_program
 
 __all__ = ["MODULES", "main"]
 

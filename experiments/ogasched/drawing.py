@@ -9,7 +9,7 @@ import numpy as np
 
 from desim.metrics.statistics import Estimate
 from desim.plotting._style import LineStyle, line_styles
-from desim.records import write_atomically
+from experiments.drawing import write_figure
 from experiments.ogasched.agents import AGENTS, OGASCHED
 from experiments.ogasched.report import METRIC_WORDS
 from experiments.ogasched.study import Cell, Study
@@ -30,13 +30,11 @@ __all__ = [
     "draw_points",
     "legend_below",
     "metric_words",
-    "new_figure",
     "parameter_axis",
     "save",
     "scaled",
 ]
 
-RESOLUTION = 150
 THOUSAND = 1_000.0
 CUMULATIVE = "cumulative reward, thousands"
 AXIS_WORDS = {
@@ -65,31 +63,6 @@ def agent_styles() -> dict[str, LineStyle]:
         By row.
     """
     return line_styles(AGENTS)
-
-
-def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bool = False) -> tuple[Figure, Any]:
-    """Return a figure and its axes.
-
-    Parameters
-    ----------
-    rows, columns : int
-        Shape of the array of axes.
-    width, height : float
-        Of one axes, in inches.
-    turn : bool
-        Draw the rows beside each other.
-
-    Returns
-    -------
-    tuple of Figure and numpy.ndarray
-        The axes have the shape (rows, columns).
-    """
-    from matplotlib.figure import Figure
-
-    down, across = (columns, rows) if turn else (rows, columns)
-    figure = Figure(figsize=(width * across, height * down), layout="constrained")
-    axes = figure.subplots(down, across, squeeze=False)
-    return figure, axes.T if turn else axes
 
 
 def metric_words(metric: str) -> str:
@@ -268,7 +241,4 @@ def save(figure: Figure, study: Study, name: str = "") -> Path:
     Path
         The file.
     """
-    study.options.directory.mkdir(parents=True, exist_ok=True)
-    path = study.options.directory / f"{name or study.options.name}.png"
-    write_atomically(path, lambda target: figure.savefig(target, dpi=RESOLUTION, format="png"))
-    return path
+    return write_figure(figure, study.options.directory / f"{name or study.options.name}.png")

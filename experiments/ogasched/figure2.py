@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from experiments.ogasched import pictures
 from experiments.ogasched.agents import AGENTS
-from experiments.ogasched.options import Options, run_as_program
+from experiments.ogasched.options import Options
 from experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
 from experiments.ogasched.report import print_study, write_study
 from experiments.ogasched.settings import DEFAULT, FIGURE_2
 from experiments.ogasched.study import Study, carry_out, grid
+from experiments.options import run_as_program
 
 __all__ = ["Figure2", "figure2"]
 

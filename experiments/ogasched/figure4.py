@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from experiments.ogasched import pictures
 from experiments.ogasched.agents import RIVALS, ogasched
-from experiments.ogasched.options import Options, run_as_program
+from experiments.ogasched.options import Options
 from experiments.ogasched.report import print_study, write_study
 from experiments.ogasched.settings import DEFAULT
 from experiments.ogasched.simulating import Choice
 from experiments.ogasched.study import Entry, Key, Study, carry_out
+from experiments.options import run_as_program
 
 __all__ = ["Figure4", "figure4"]
 

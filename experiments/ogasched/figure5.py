@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from experiments.ogasched import pictures
 from experiments.ogasched.agents import MAIN_ROWS
-from experiments.ogasched.options import Options, run_as_program
+from experiments.ogasched.options import Options
 from experiments.ogasched.report import print_study, write_study
 from experiments.ogasched.settings import LARGE
 from experiments.ogasched.study import Study, carry_out, grid
+from experiments.options import run_as_program
 
 __all__ = ["Figure5", "figure5"]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desim.plotting._style import LineStyle
+from experiments.drawing import new_figure
 from experiments.ogasched.agents import AGENTS, OGASCHED
 from experiments.ogasched.drawing import (
     AXIS_WORDS,
@@ -20,7 +21,6 @@ from experiments.ogasched.drawing import (
     draw_points,
     legend_below,
     metric_words,
-    new_figure,
     parameter_axis,
     save,
     scaled,

@@ -23,8 +23,9 @@ from desim.metrics.statistics import Estimate, mean_interval
 from desim.plotting._style import line_styles
 from desim.records import write_atomically
 from experiments.compare import with_interval
-from experiments.ogasched.options import QUICK_NODES, QUICK_SLOTS, Options, run_as_program
+from experiments.ogasched.options import QUICK_NODES, QUICK_SLOTS, Options
 from experiments.ogasched.regret_runs import ARRIVALS, Learner, RegretSetting, perform_regret
+from experiments.options import run_as_program
 from experiments.run import Run
 from experiments.runner import perform_all
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from experiments.ogasched import pictures
 from experiments.ogasched.agents import MAIN_ROWS, RIVALS
-from experiments.ogasched.options import Options, run_as_program
+from experiments.ogasched.options import Options
 from experiments.ogasched.paper import TABLE_III, lead_percent
 from experiments.ogasched.report import print_study, write_study
 from experiments.ogasched.settings import DEFAULT
 from experiments.ogasched.simulating import Setting
 from experiments.ogasched.study import Entry, Key, Study, carry_out, grid
+from experiments.options import run_as_program
 
 __all__ = ["Table3", "table3"]
 

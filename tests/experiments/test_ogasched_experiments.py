@@ -28,7 +28,7 @@ from experiments.ogasched.figure4 import Figure4, figure4
 from experiments.ogasched.figure5 import Figure5, figure5
 from experiments.ogasched.figure6 import Figure6, figure6
 from experiments.ogasched.figure7 import Figure7, figure7
-from experiments.ogasched.options import Options, run_as_program
+from experiments.ogasched.options import Options
 from experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
 from experiments.ogasched.paper import lead_percent as paper_lead
 from experiments.ogasched.report import verdict
@@ -37,6 +37,7 @@ from experiments.ogasched.settings import DEFAULT, FIGURE_2, LARGE
 from experiments.ogasched.simulating import MOST_POINTS, Choice, Setting, create, perform
 from experiments.ogasched.study import Cell, Entry, Key, Study
 from experiments.ogasched.table3 import Table3, table3
+from experiments.options import run_as_program
 from experiments.run import Run
 from workloads.multiserver import bernoulli_arrivals, generate
 
