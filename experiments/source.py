@@ -18,7 +18,9 @@ __all__ = ["modules_behind", "source_digest"]
 
 PACKAGES = ("desim", "agents", "workloads", "experiments")
 #: Parts that look at finished runs, and so do not touch what a run records.
-UNRELATED = ("desim.cli", "desim.export", "desim.metrics", "desim.plotting", "desim.validation")
+UNRELATED = ("desim.cli", "desim.export", "desim.plotting", "desim.validation")
+#: Only the modules of these count that are imported by name: a result finds them all, whichever it needs.
+DISPATCHING = ("desim.metrics",)
 
 
 @cache
@@ -99,7 +101,8 @@ def _base(node: ast.ImportFrom, name: str, path: Path) -> str:
 @cache
 def _file_of(name: str) -> Path | None:
     """Return the file of a module of the project that counts; None for anything else."""
-    if name.partition(".")[0] not in PACKAGES or f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED)):
+    unrelated = f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED)) or name in DISPATCHING
+    if name.partition(".")[0] not in PACKAGES or unrelated:
         return None
     try:
         spec = importlib.util.find_spec(name)

@@ -23,8 +23,23 @@ class Allocation(Protocol):
 
     name: str
 
-    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
-        """Return the assignment of an executable node; None if no executor is up."""
+    def allocate(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
+    ) -> Assign | None:
+        """Return the assignment of an executable node; None if there is no executor for it.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What is known.
+        state : JobState
+            The job.
+        node : int
+            The node.
+        available : numpy.ndarray of shape (num_executors,), optional
+            When each executor can take something on, in seconds, infinite for those that are not to be used; by
+            default when all that is assigned to it will have run.
+        """
 
 
 class EFT:
@@ -32,9 +47,26 @@ class EFT:
 
     name = "EFT"
 
-    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
-        """Return the assignment of an executable node; None if no executor is up."""
-        finish = np.maximum(observation.available_times, state.ready_times(node)) + state.run_times[node]
+    def allocate(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
+    ) -> Assign | None:
+        """Return the assignment of an executable node; None if there is no executor for it.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What is known.
+        state : JobState
+            The job.
+        node : int
+            The node.
+        available : numpy.ndarray of shape (num_executors,), optional
+            When each executor can take something on, in seconds, infinite for those that are not to be used; by
+            default when all that is assigned to it will have run.
+        """
+        if available is None:
+            available = observation.available_times
+        finish = np.maximum(available, state.ready_times(node)) + state.run_times[node]
         executor = int(finish.argmin())
         if finish[executor] == np.inf:
             return None
@@ -46,13 +78,30 @@ class InsertionEFT:
 
     name = "insertion-EFT"
 
-    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
-        """Return the assignment of an executable node; None if no executor is up."""
+    def allocate(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
+    ) -> Assign | None:
+        """Return the assignment of an executable node; None if there is no executor for it.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What is known.
+        state : JobState
+            The job.
+        node : int
+            The node.
+        available : numpy.ndarray of shape (num_executors,), optional
+            When each executor can take something on, in seconds, infinite for those that are not to be used; by
+            default when all that is assigned to it will have run.
+        """
         run_times = state.run_times[node]
         ready = np.maximum(state.ready_times(node), observation.time)
-        finish = np.maximum(observation.available_times, ready) + run_times
+        if available is None:
+            available = observation.available_times
+        finish = np.maximum(available, ready) + run_times
         least = ready + run_times
-        worth_a_look = (least <= observation.last_gap_ends) & (least <= finish.min())
+        worth_a_look = (least <= observation.last_gap_ends) & (least <= finish.min()) & (available < np.inf)
         positions = {}
         if worth_a_look.any():
             timetables = observation.timetables
@@ -78,9 +127,25 @@ class DEFT:
 
     name = "DEFT"
 
-    def allocate(self, observation: DagObservation, state: JobState, node: int) -> Assign | None:
-        """Return the assignment of an executable node; None if no executor is up."""
-        available = observation.available_times
+    def allocate(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
+    ) -> Assign | None:
+        """Return the assignment of an executable node; None if there is no executor for it.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What is known.
+        state : JobState
+            The job.
+        node : int
+            The node.
+        available : numpy.ndarray of shape (num_executors,), optional
+            When each executor can take something on, in seconds, infinite for those that are not to be used; by
+            default when all that is assigned to it will have run.
+        """
+        if available is None:
+            available = observation.available_times
         run_times = state.run_times[node]
         finish = np.maximum(available, state.ready_times(node))
         finish += run_times

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.random import Generator
 
 from agents.dag.allocation import DEFT, Allocation, InsertionEFT
@@ -19,17 +20,22 @@ __all__ = ["HEFT", "ListScheduler"]
 class ListScheduler:
     """Assigns every executable node at once, in the order given, to the executor that the allocation chooses.
 
+    So the paper has it: a node that becomes executable is bound to an executor even if all are busy, and no later node
+    goes before it, however urgent. With ``only_idle`` nodes are kept back until an executor has nothing to do.
+
     Parameters
     ----------
     order : Order
         For example ``FIFO()`` or ``RankUp()``.
     allocation : Allocation
         ``EFT()``, ``InsertionEFT()`` or ``DEFT()``, the default.
+    only_idle : bool
+        Assign a node only when some executor is idle, and only to such a one.
 
     Attributes
     ----------
     name : str
-        As in the paper: the order and the allocation, ``"rank_up-DEFT"``.
+        As in the paper: the order and the allocation, ``"rank_up-DEFT"``; and ``" (idle)"`` with ``only_idle``.
 
     Examples
     --------
@@ -38,10 +44,11 @@ class ListScheduler:
     'FIFO-DEFT'
     """
 
-    def __init__(self, order: Order, allocation: Allocation | None = None) -> None:
+    def __init__(self, order: Order, allocation: Allocation | None = None, *, only_idle: bool = False) -> None:
         self.order = order
         self.allocation = DEFT() if allocation is None else allocation
-        self.name = f"{order.name}-{self.allocation.name}"
+        self.only_idle = only_idle
+        self.name = f"{order.name}-{self.allocation.name}{' (idle)' if only_idle else ''}"
         self._forget()
 
     def _forget(self) -> None:
@@ -56,7 +63,12 @@ class ListScheduler:
         self.order.reset(rng)
 
     def act(self, observation: DagObservation) -> Assign | None:
-        """Return the assignment of the node that comes next."""
+        """Return the assignment of the node that comes next; None if there is no executor for it."""
+        available = observation.available_times
+        if self.only_idle:
+            available = np.where(available <= observation.time, available, np.inf)
+            if available.min() == np.inf:
+                return None
         if self.order.changes:
             ticket = self._first_now(observation)
         else:
@@ -66,7 +78,7 @@ class ListScheduler:
                 heapq.heappop(heap)
             ticket = heap[0][3]
         state, node = observation.executable[ticket]
-        return self.allocation.allocate(observation, state, node)
+        return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
         """Put the nodes that have become executable into the heap."""

@@ -70,6 +70,7 @@ def test_workloads_know_entities_and_errors_only(name: str) -> None:
     foreign = [module for module in project_imports(name) if not module.startswith("workloads")]
     entities = {"desim.exceptions", "desim.problems.batch.entities", "desim.problems.batch"}
     entities |= {f"desim.problems.multiserver{name}" for name in ("", ".graph", ".rewards", ".utilities")}
+    entities |= {f"desim.problems.dag{name}" for name in ("", ".job", ".executors", ".task_times")}
     assert set(foreign) <= entities, f"{name} imports {sorted(set(foreign) - entities)}"
 
 
@@ -133,8 +134,10 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
         "desim",
         "desim.problems.batch",
         "desim.problems.multiserver",
+        "desim.problems.dag",
         "desim.processes",
         "agents.batch",
+        "agents.dag",
         "agents.multiserver",
         "workloads.swf",
         "workloads.multiserver",

@@ -151,7 +151,9 @@ class Job:
             if pair in known:
                 raise WorkloadError(f"job {self.job_id}: the edge {text} is given twice")
             if pair[0] == pair[1]:
-                raise WorkloadError(f"job {self.job_id}: the graph has the cycle {text}")
+                raise WorkloadError(
+                    f"job {self.job_id}: the graph has the cycle {named[pair[0]]} -> {named[pair[1]]}"
+                )
             try:
                 amount = float(size)
             except (TypeError, ValueError):

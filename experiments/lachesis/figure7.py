@@ -1,0 +1,65 @@
+"""Figure 7: batch mode, small numbers of jobs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from experiments.lachesis import pictures
+from experiments.lachesis.agents import LEARNED, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.options import Options
+from experiments.lachesis.paper import FIGURE_7
+from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.simulating import Setting
+from experiments.lachesis.study import Panel, Study, carry_out
+from experiments.options import run_as_program
+
+__all__ = ["Figure7", "figure7"]
+
+
+@dataclass(frozen=True)
+class Figure7(Options):
+    """Batches of 1 to 20 jobs on 50 executors.
+
+    Attributes
+    ----------
+    numbers : tuple of int
+        Numbers of jobs.
+    ccr : float
+        Ratio of mean transfer time to mean run time.
+    """
+
+    numbers: tuple[int, ...] = (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20)
+    ccr: float = 0.5
+
+
+def figure7(options: Figure7) -> Study:
+    """Run the experiment; print, write and draw its results.
+
+    Parameters
+    ----------
+    options : Figure7
+        Numbers of jobs, seeds, directories.
+
+    Returns
+    -------
+    Study
+        What was measured.
+    """
+    columns = {str(number): Setting(number, ccr=options.ccr) for number in options.numbers}
+    rows = LEARNED | PAPER_ROWS | PLANNED_ROWS
+    study = carry_out(
+        "Figure 7: batch mode, small numbers of jobs",
+        (Panel("batch", "jobs", columns, rows),),
+        options,
+        reference=REFERENCE,
+    )
+    metrics = ("makespan", "speedup", "slr")
+    print_study(study, (*metrics, "lower_bound", "gap_to_lower_bound"), remarks=FIGURE_7)
+    write_study(study)
+    pictures.draw(study, metrics)
+    return study
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_program(Figure7, figure7))

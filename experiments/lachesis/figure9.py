@@ -1,0 +1,67 @@
+"""Figure 9: continuous mode."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from experiments.lachesis import pictures
+from experiments.lachesis.agents import IDLE_ROWS, LEARNED, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.options import Options
+from experiments.lachesis.paper import FIGURE_9
+from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.simulating import Setting
+from experiments.lachesis.study import Panel, Study, carry_out
+from experiments.options import run_as_program
+
+__all__ = ["Figure9", "figure9"]
+
+
+@dataclass(frozen=True)
+class Figure9(Options):
+    """Jobs that arrive at 50 executors every 45 s on average.
+
+    Attributes
+    ----------
+    numbers : tuple of int
+        Numbers of jobs.
+    ccr : float
+        Ratio of mean transfer time to mean run time.
+    """
+
+    numbers: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+    ccr: float = 0.5
+
+
+def figure9(options: Figure9) -> Study:
+    """Run the experiment; print, write and draw its results.
+
+    Parameters
+    ----------
+    options : Figure9
+        Numbers of jobs, seeds, directories.
+
+    Returns
+    -------
+    Study
+        What was measured.
+    """
+    columns = {str(number): Setting(number, ccr=options.ccr, mean_interval=45.0) for number in options.numbers}
+    rows = LEARNED | PAPER_ROWS | PLANNED_ROWS | IDLE_ROWS
+    study = carry_out(
+        "Figure 9: continuous mode", (Panel("continuous", "jobs", columns, rows),), options, reference=REFERENCE
+    )
+    metrics = ("makespan", "turnaround_time_mean")
+    print_study(
+        study,
+        (*metrics, "lower_bound", "gap_to_lower_bound"),
+        compared=("makespan", "turnaround_time_mean"),
+        remarks=FIGURE_9,
+    )
+    write_study(study)
+    pictures.draw(study, metrics)
+    return study
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_program(Figure9, figure9))

@@ -1,0 +1,111 @@
+"""The figures: metrics against a parameter, and the distribution of decision times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desim.plotting._style import line_styles
+from experiments.drawing import new_figure, write_figure
+from experiments.lachesis.agents import AGENTS
+from experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
+from experiments.lachesis.study import Panel, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw"]
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+#: Points of different agents stand side by side within this share of the axis.
+SPREAD = 0.02
+
+
+def draw(study: Study, metrics: Sequence[str]) -> Path:
+    """Draw metrics against the parameter, one row of axes a panel, and the times of decisions beside them.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    metrics : sequence of str
+        One axes each.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    figure, grid = new_figure(len(study.panels), len(metrics) + 1, width=4.4, height=3.4)
+    for panel, axes in zip(study.panels, grid, strict=True):
+        for ax, metric in zip(axes, metrics, strict=False):
+            _draw_metric(ax, study, panel, metric)
+        _draw_decision_times(axes[-1], study, panel)
+        axes[0].set_title(panel.name, loc="left", fontsize=10)
+    _legend(figure, study)
+    return write_figure(figure, study.options.directory / f"{study.options.name}.png")
+
+
+def _rows(study: Study) -> list[str]:
+    return list(dict.fromkeys(row for panel in study.panels for row in panel.rows))
+
+
+def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
+    styles = line_styles(AGENTS)
+    columns = list(panel.columns)
+    places = np.arange(len(columns), dtype=np.float64)
+    try:
+        places = np.array([float(column) for column in columns])
+    except ValueError:
+        pass  # the parameter is not a number
+    width = (places[-1] - places[0]) * SPREAD if len(places) > 1 else 0.0
+    offsets = np.linspace(-width / 2, width / 2, len(panel.rows))
+    for number, (row, offset) in enumerate(zip(panel.rows, offsets, strict=True)):
+        estimates = [study.estimate(panel, column, row, metric) for column in columns]
+        ax.errorbar(
+            places + offset,
+            [estimate.mean for estimate in estimates],
+            yerr=np.nan_to_num([estimate.half_width for estimate in estimates]),
+            color=styles[row].color,
+            linestyle=styles[row].dashes,
+            marker=MARKERS[number % len(MARKERS)],
+            markersize=3.5,
+            linewidth=1.1,
+            elinewidth=0.8,
+        )
+    if metric == "makespan":
+        bounds = [study.estimate(panel, column, study.reference, "lower_bound").mean for column in columns]
+        ax.plot(places, bounds, color="grey", linewidth=0.9, linestyle=(0, (1, 1)))
+    ax.set_xticks(places, columns)
+    ax.set_xlabel(panel.parameter)
+    ax.set_ylabel(METRIC_WORDS[metric])
+    ax.set_ylim(bottom=0)
+
+
+def _draw_decision_times(ax: Axes, study: Study, panel: Panel) -> None:
+    styles = line_styles(AGENTS)
+    for row in panel.rows:
+        seconds, shares = study.decision_seconds(panel, row)
+        ax.plot(MILLISECONDS * seconds, shares, color=styles[row].color, linestyle=styles[row].dashes, linewidth=1.1)
+    ax.axhline(0.98, color="grey", linewidth=0.7, linestyle=":")
+    ax.set_xscale("log")
+    ax.set_xlabel("time of a decision, ms")
+    ax.set_ylabel("share of decisions")
+
+
+def _legend(figure: Figure, study: Study) -> None:
+    from matplotlib.lines import Line2D
+
+    styles = line_styles(AGENTS)
+    rows = _rows(study)
+    handles: list[Any] = [
+        Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes, marker=marker, markersize=4)
+        for row, marker in zip(rows, MARKERS * 2, strict=False)
+    ]
+    handles.append(Line2D([], [], color="grey", linewidth=0.9, linestyle=(0, (1, 1))))
+    labels = [*rows, "lower bound of the makespan"]
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False, fontsize=9)

@@ -1,0 +1,169 @@
+"""Tables on the terminal and files of a study."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from desim.cli.output import plain, print_table, print_text
+from desim.metrics.statistics import Estimate
+from desim.records import write_atomically
+from experiments.compare import short, with_interval
+from experiments.lachesis.simulating import METRICS
+from experiments.lachesis.study import Panel, Study
+
+__all__ = ["METRIC_WORDS", "print_study", "write_study"]
+
+METRIC_WORDS = {
+    "makespan": "makespan, s",
+    "speedup": "speedup",
+    "slr": "schedule length ratio",
+    "turnaround_time_mean": "mean job completion time, s",
+    "gap_to_lower_bound": "gap to the lower bound, %",
+    "lower_bound": "lower bound, s",
+    "num_duplicates": "duplicates",
+    "num_useful_duplicates": "useful duplicates",
+    "data_moved": "data moved",
+    "utilization_mean": "utilization of executors",
+}
+"""What metrics are called in tables and figures."""
+
+MILLISECONDS = 1_000.0
+
+
+def print_study(
+    study: Study,
+    metrics: Sequence[str],
+    *,
+    compared: Sequence[str] = ("makespan",),
+    remarks: Sequence[str] = (),
+) -> None:
+    """Print the tables of a study.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    metrics : sequence of str
+        One table each in every panel.
+    compared : sequence of str
+        Metrics of which less is better: how far the others are above the reference.
+    remarks : sequence of str
+        What to say at the end.
+    """
+    workloads = len(study.options.seed_list)
+    print_text(f"{study.title} ({workloads} workloads a point, means with 95 % intervals)")
+    if study.options.is_reduced:
+        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+    for panel in study.panels:
+        for metric in metrics:
+            _print_table(
+                panel, METRIC_WORDS[metric], partial(study.estimate, panel, metric=metric), sorted_out(panel, metric)
+            )
+        for metric in compared:
+            title = f"{METRIC_WORDS[metric].split(',')[0]} above that of {study.reference}, %, paired"
+            rows = [row for row in panel.rows if row != study.reference]
+            _print_table(panel, title, partial(study.behind, panel, metric=metric), rows, digits=2)
+        _print_decision_times(study, panel)
+    for line in remarks:
+        print_text(line)
+    if study.num_invalid:
+        print_text(f"The check has found violations in the records of {study.num_invalid} runs.")
+
+
+def sorted_out(panel: Panel, metric: str) -> list[str]:
+    """Return the rows of a table: all agents, but one for what does not depend on them."""
+    return list(panel.rows)[:1] if metric == "lower_bound" else list(panel.rows)
+
+
+def _print_table(panel: Panel, title: str, estimate: Any, rows: Sequence[str], digits: int | None = None) -> None:
+    table = [
+        [row, *(with_interval(estimate(column=column, row=row), digits) for column in panel.columns)] for row in rows
+    ]
+    print_table([panel.parameter, *panel.columns], table, title=f"{panel.name}: {title}")
+
+
+def _print_decision_times(study: Study, panel: Panel) -> None:
+    rows = []
+    for row in panel.rows:
+        seconds, shares = study.decision_seconds(panel, row)
+        times = [seconds[min(int(shares.searchsorted(share)), len(seconds) - 1)] for share in (0.5, 0.98, 0.999)]
+        rows.append([row, *(short(MILLISECONDS * time) for time in times)])
+    print_table(["", "50 %", "98 %", "99.9 %"], rows, title=f"{panel.name}: time of a decision, ms")
+
+
+def write_study(study: Study) -> list[Path]:
+    """Write ``results.json`` and ``results.csv`` into the directory of the options.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    directory = study.options.directory
+    directory.mkdir(parents=True, exist_ok=True)
+    rows = list(_rows(study))
+    document = {
+        "title": study.title,
+        "options": asdict(study.options),
+        "reference": study.reference,
+        "cells": rows,
+        "decision_seconds": {
+            panel.name: {row: _percentiles(study, panel, row) for row in panel.rows} for panel in study.panels
+        },
+    }
+    table = io.StringIO()
+    writer = csv.DictWriter(table, [name for name in rows[0] if name != "by_workload"], extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
+    paths = [directory / "results.json", directory / "results.csv"]
+    for path, content in zip(paths, (text, table.getvalue()), strict=True):
+        write_atomically(path, partial(Path.write_text, data=content))
+    return paths
+
+
+def _rows(study: Study) -> Iterator[dict[str, Any]]:
+    for panel in study.panels:
+        for column, setting in panel.columns.items():
+            for row, choice in panel.rows.items():
+                for metric in METRICS:
+                    estimate = study.estimate(panel, column, row, metric)
+                    yield {
+                        "panel": panel.name,
+                        panel.parameter: column,
+                        "agent": row,
+                        "policy": choice.policy,
+                        "plan_ahead": choice.plan_ahead,
+                        **asdict(study.options.fit(setting)),
+                        "metric": metric,
+                        "num_workloads": len(study.options.seed_list),
+                        "mean": estimate.mean,
+                        "half_width": estimate.half_width,
+                        **_compared("percent_above_reference", study.behind(panel, column, row, metric)),
+                        **_compared("above_reference", study.difference(panel, column, row, metric)),
+                        "by_workload": study.values(panel, column, row, metric).tolist(),
+                    }
+
+
+def _compared(name: str, estimate: Estimate) -> dict[str, float]:
+    return {name: estimate.mean, f"{name}_half_width": estimate.half_width}
+
+
+def _percentiles(study: Study, panel: Panel, row: str) -> dict[str, float]:
+    seconds, shares = study.decision_seconds(panel, row)
+    return {
+        f"{share:g}": float(seconds[min(int(shares.searchsorted(share)), len(seconds) - 1)])
+        for share in (0.5, 0.9, 0.98, 0.99, 0.999)
+    }

@@ -1,0 +1,330 @@
+"""DAX: a published workflow, both versions, exact rules for edges and sizes, and every named error."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag.job import Job
+from workloads import dax
+
+GENOME = Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "GENOME.d.351024866.5.dax"
+
+Put = Callable[[str | bytes], Path]
+
+OLD = """<?xml version="1.0" encoding="UTF-8"?>
+<!-- a comment -->
+<adag xmlns="http://pegasus.isi.edu/schema/DAX" version="2.1" name="diamond" jobCount="9">
+  <filename file="x" link="inout"/>
+  <job id="a" name="split" runtime="1">
+    <uses file="outside" link="input" size="1000000"/>
+    <uses file="x" link="output" size="1"/>
+    <uses file="z" link="output" size="300"/>
+  </job>
+  <job id="b" name="work" runtime="2.0">
+    <uses file="x" link="input" size="7"/>
+    <uses file="y" link="output" size="20"/>
+  </job>
+  <job id="c" name="work" runtime="3">
+    <argument>-i <filename file="x"/></argument>
+    <uses file="none of it" link="none"/>
+    <uses file="y" link="inout" size="20"/>
+    <uses file="w" link="output" size="4000.5"/>
+  </job>
+  <job id="d" name="join" runtime="4e0">
+    <uses file="y" link="input" size="20"/>
+    <uses file="w" link="input"/>
+    <uses file="z" link="input" size="300"/>
+  </job>
+  <child ref="b"><parent ref="a"/></child>
+  <child ref="c"><parent ref="a"/></child>
+  <child ref="d">
+    <parent ref="b"/>
+  </child>
+  <child ref="d"><parent ref="c"/></child>
+</adag>
+"""
+NEW = """<dax:adag xmlns:dax="http://pegasus.isi.edu/schema/DAX" version="3.6" name="diamond" index="0" count="1">
+  <dax:metadata key="runtime">99</dax:metadata>
+  <dax:job id="a" name="split">
+    <dax:profile namespace="pegasus" key="runtime">1</dax:profile>
+    <dax:uses name="x" version="1" link="output"><dax:metadata key="size">1</dax:metadata></dax:uses>
+    <dax:uses name="x" version="2" link="output" size="300"/>
+  </dax:job>
+  <dax:job id="b" name="work" runtime="2">
+    <dax:uses name="x" version="1" link="input" register="false"/>
+    <dax:uses name="y" link="output"/>
+  </dax:job>
+  <dax:job id="c" name="work"><dax:metadata key="runtime"> 3 </dax:metadata>
+    <dax:uses name="y" link="output" size="20"/>
+    <dax:uses name="w" link="output"/>
+  </dax:job>
+  <dax:job id="d" name="join" runtime="4">
+    <dax:uses name="y" link="input" size="20"/>
+    <dax:uses name="w" link="input" size="4000.5"/>
+    <dax:uses name="x" version="2" link="input"/>
+  </dax:job>
+  <dax:child ref="b"><dax:parent ref="a" edge-label="1"/></dax:child>
+  <dax:child ref="c"><dax:parent ref="a"/></dax:child>
+  <dax:child ref="d"><dax:parent ref="b"/><dax:parent ref="c"/></dax:child>
+</dax:adag>
+"""
+DIAMOND = {("a", "b"): 1.0, ("a", "c"): 0.0, ("b", "d"): 20.0, ("c", "d"): 4_020.5}
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Return a function that writes a file."""
+
+    def make(content: str | bytes) -> Path:
+        path = tmp_path / "workflow.dax"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return make
+
+
+def edges_of(job: Job) -> dict[tuple[str, str], float]:
+    return {
+        (job.names[parent], job.names[child]): size
+        for child, parents in enumerate(job.parent_lists)
+        for parent, size in parents
+    }
+
+
+def test_genome() -> None:
+    if not GENOME.is_file():
+        pytest.skip("needs the workflow of the shared data")
+    job = dax.read(GENOME, job_id=3, submission_time=10, reference_speed=0.5)
+    assert (job.job_id, job.submission_time, job.label, job.num_nodes, job.num_edges) == (3, 10.0, "test", 36, 42)
+    assert job.work.sum() * 2 == pytest.approx(113_799.36)
+    assert sum(not len(job.parents(node)) for node in range(36)) == 1
+    graph = to_networkx(job)
+    weights = nx.DiGraph()
+    weights.add_weighted_edges_from(("start", node, graph.nodes[node]["work"]) for node in graph)
+    weights.add_weighted_edges_from((parent, node, graph.nodes[node]["work"]) for parent, node in graph.edges)
+    assert nx.dag_longest_path_length(weights) * 2 == pytest.approx(24_633.77)
+    # A second reading of the file, with another parser
+    name = "{http://pegasus.isi.edu/schema/DAX}"
+    root = ElementTree.parse(GENOME).getroot()
+    uses: dict[tuple[str, str], dict[str, int]] = {}
+    for element in root.iter(f"{name}job"):
+        for use in element:
+            entry = uses.setdefault((element.attrib["id"], use.attrib["link"]), {})
+            entry[use.attrib["file"]] = int(use.attrib["size"])
+    assert len({file for files in uses.values() for file in files}) == 56
+    expected = {}
+    for child in root.iter(f"{name}child"):
+        for parent in child:
+            pair = parent.attrib["ref"], child.attrib["ref"]
+            written, read = uses[pair[0], "output"], uses[pair[1], "input"]
+            expected[pair] = sum(written[file] for file in written.keys() & read.keys())
+    assert edges_of(job) == expected
+    assert sum(expected.values()) == 540_666_820
+
+
+def test_version_2(put: Put) -> None:
+    path = put(OLD)
+    job = dax.read(path)
+    assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
+    assert edges_of(job) == DIAMOND
+    # What c reads and writes in place comes from b, too
+    more = {("a", "d"): 300.0, ("b", "c"): 20.0}
+    with pytest.raises(WorkloadError, match="the graph has the cycle"):
+        dax.read(put(OLD.replace('file="x" link="input"', 'file="y" link="inout"')), file_edges=True)
+    assert edges_of(dax.read(put(OLD), file_edges=True)) == DIAMOND | more
+    assert dax.read(put(OLD), reference_speed=1.5).work.tolist() == [1.5, 3, 4.5, 6]
+
+
+def test_version_3(put: Put) -> None:
+    with pytest.raises(WorkloadError, match=r"dax: file 'y', which 'b' writes and 'd' reads, has no size$") as caught:
+        dax.read(put(NEW.replace('name="y" link="input" size="20"', 'name="y" link="input"')))
+    assert "line" not in str(caught.value)
+    job = dax.read(put(NEW))
+    assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
+    assert edges_of(job) == DIAMOND
+    assert edges_of(dax.read(put(NEW), file_edges=True)) == DIAMOND | {("a", "d"): 300.0}
+
+
+def test_defaults(put: Put) -> None:
+    text = OLD.replace(' runtime="2.0"', "").replace(' size="20"', "")
+    job = dax.read(put(text), default_run_time=8, default_size=100)
+    assert job.work.tolist() == [1, 8, 3, 4]
+    assert edges_of(job) == DIAMOND | {("b", "d"): 100.0, ("c", "d"): 4_100.5}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1", "gzip"])
+def test_encodings(put: Put, encoding: str) -> None:
+    text = OLD.replace("diamond", "diämond").replace(' encoding="UTF-8"', "")
+    if encoding == "latin-1":
+        text = text.replace('"1.0"?>', '"1.0" encoding="ISO-8859-1"?>')
+    content = gzip.compress(text.encode()) if encoding == "gzip" else text.encode(encoding)
+    job = dax.read(put(content))
+    assert (job.label, edges_of(job)) == ("diämond", DIAMOND)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), count=st.integers(1, 7))
+def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    pairs = [(parent, child) for child in range(count) for parent in range(child) if data.draw(st.booleans())]
+    sizes = {pair: data.draw(st.integers(0, 10**15)) for pair in pairs}
+    times = data.draw(st.lists(st.floats(0, 1e15), min_size=count, max_size=count))
+    order = data.draw(st.permutations(range(count)))
+    root = ElementTree.Element("adag", version="2.1")
+    for node in order:
+        job = ElementTree.SubElement(root, "job", id=f"j{node}", runtime=repr(times[node]))
+        for (parent, child), size in sizes.items():
+            if node in (parent, child):
+                link = "output" if node == parent else "input"
+                ElementTree.SubElement(job, "uses", file=f"f{parent}-{child}", link=link, size=str(size))
+    for parent, child in pairs:
+        below = ElementTree.SubElement(root, "child", ref=f"j{child}")
+        ElementTree.SubElement(below, "parent", ref=f"j{parent}")
+    path = tmp_path_factory.getbasetemp() / "any.dax"
+    ElementTree.ElementTree(root).write(path)
+    job = dax.read(path, allow_disconnected=True)
+    assert dict(zip(job.names, job.work.tolist(), strict=True)) == {f"j{at}": time for at, time in enumerate(times)}
+    assert edges_of(job) == {(f"j{parent}", f"j{child}"): size for (parent, child), size in sizes.items()}
+    assert edges_of(dax.read(path, allow_disconnected=True, file_edges=True)) == edges_of(job)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<adag", "<dag", "line 31: is not XML: mismatched tag"),
+        ("adag", "dag", "line 3: the root is <dag>, want <adag>"),
+        ('version="2.1"', 'version="4.0"', "line 3: version is '4.0', want 2.x or 3.x"),
+        ('<job id="b"', "<job", "line 10: <job> has no id"),
+        ('<job id="b"', '<job id="a"', "line 10: the id 'a' is taken by an earlier job"),
+        ('"2.0"', '"-2"', "line 10: runtime is '-2', want a number between 0 and 1e15"),
+        ('"2.0"', '"nan"', "line 10: runtime is 'nan', want a number between 0 and 1e15"),
+        ('"2.0"', '"1_0"', "line 10: runtime is '1_0', want a number between 0 and 1e15"),
+        (' runtime="2.0"', "", "line 10: job 'b' has no run time; default_run_time gives it one"),
+        ('size="7"', 'size="-7"', "line 11: size is '-7', want a number between 0 and 1e15"),
+        ('size="7"', 'size="many"', "line 11: size is 'many', want a number between 0 and 1e15"),
+        ('<uses file="x" link="input"', '<uses link="input"', "line 11: <uses> has no name"),
+        ('<uses file="x" link="input"', '<uses file="x"', "line 11: <uses> has no link"),
+        (
+            'file="x" link="input"',
+            'file="x" link="up"',
+            "line 11: link is 'up', want one of input, output, inout, none",
+        ),
+        ('<child ref="b">', '<child ref="q">', "line 25: <child> names the unknown job 'q'"),
+        ('<child ref="b">', "<child>", "line 25: <child> has no ref"),
+        ('<parent ref="b"', '<parent ref="q"', "line 28: <parent> names the unknown job 'q'"),
+        (
+            '<parent ref="b"/>',
+            '<parent ref="c"/>',
+            "line 30: the edge 'c' -> 'd' is given twice, first on line 28",
+        ),
+        (
+            '<child ref="b"><parent ref="a"/>',
+            '<child ref="b"><parent ref="d"/>',
+            "job 0: the graph has the cycle d -> b -> d",
+        ),
+        (
+            '<child ref="b"><parent ref="a"/>',
+            '<child ref="b"><parent ref="b"/>',
+            "job 0: the graph has the cycle 'b' -> 'b'",
+        ),
+        (
+            '<child ref="d">\n    <parent ref="b"/>\n  </child>\n  <child ref="d"><parent ref="c"/></child>\n',
+            "",
+            "job 0: the graph has 2 parts that are not connected: 'a', 'b', 'c'; 'd'; "
+            "allow_disconnected=True accepts it",
+        ),
+        (
+            '<job id="d" name="join"',
+            '<dax id="d" file="other"',
+            "line 20: holds a workflow of its own, <dax>, want <job> only",
+        ),
+        ("</job>", "</job><dag/>", "line 9: holds a workflow of its own, <dag>, want <job> only"),
+    ],
+)
+def test_errors(put: Put, old: str, new: str, message: str) -> None:
+    text = OLD.replace(old, new, -1 if old == "adag" else 1)
+    assert text != OLD
+    if "<dax " in text:
+        text = text.replace('</job>\n  <child ref="b">', '</dax>\n  <child ref="b">')
+    path = put(text)
+    with pytest.raises(WorkloadError) as caught:
+        dax.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1: is not XML: no element found"),
+        (b"\x00\x01", "line 1: is not XML: not well-formed (invalid token)"),
+        (b"<adag/>", "holds no job"),
+        (b"<adag>\n&lol;</adag>", "line 2: is not XML: undefined entity"),
+        (b'<?xml version="1.0" encoding="nonsense"?><adag/>', "line 1: is not XML: unknown encoding: nonsense"),
+        (b"<adag>" + b"<a>" * 1_000, "line 1: is nested too deeply"),
+    ],
+)
+def test_no_document(put: Put, content: bytes, message: str) -> None:
+    path = put(content)
+    with pytest.raises(WorkloadError) as caught:
+        dax.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_entities_cannot_be_defined(put: Put) -> None:
+    bomb = '<!DOCTYPE adag [\n<!ENTITY a "aaaaaaaaaa">\n'
+    bomb += "".join(f'<!ENTITY {chr(98 + at)} "{f"&{chr(97 + at)};" * 10}">\n' for at in range(12)) + "]>\n"
+    path = put(OLD.replace("<!-- a comment -->", bomb).replace("diamond", "&m;"))
+    with pytest.raises(WorkloadError) as caught:
+        dax.read(path)
+    assert str(caught.value) == f"{path}: line 2: has a document type declaration, want none"
+
+
+def test_options_out_of_range(put: Put) -> None:
+    path = put(OLD)
+    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
+        dax.read(path, reference_speed=0)
+    with pytest.raises(InvalidConfiguration, match=r"^default_run_time is -1, want a finite number of at least 0$"):
+        dax.read(path, default_run_time=-1)
+    with pytest.raises(InvalidConfiguration, match=r"^default_size is 'x', want a finite number of at least 0$"):
+        dax.read(path, default_size="x")  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match=r"missing\.dax: cannot be read: No such file or directory$"):
+        dax.read(path.with_name("missing.dax"))
+
+
+def test_damaged_files(put: Put) -> None:
+    rng = random.Random(3)
+    pieces = [
+        *("<", ">", "/>", '"', "&", "&amp;", "&#0;", "<!DOCTYPE a>", "<![CDATA[x]]>", "<?x?>", "-1", "nan", "1e999"),
+        *("\x00", "\xff", "a", "d", "", 'ref="d"', 'id="a"', "<dax/>", '<child ref="a"><parent ref="d"/></child>'),
+        *('<job id="e" runtime="1"/>', 'size="x"', "<uses/>"),
+    ]
+    read, refused = 0, set()
+    for _ in range(3_000):
+        text = rng.choice([OLD, NEW])
+        for _ in range(rng.randint(1, 2)):
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(pieces) + text[at + rng.choice([0, 0, 1, 10]) :]
+        path = put(text.encode("utf-8" if rng.random() < 0.5 else "latin-1"))
+        try:
+            job = dax.read(path, file_edges=rng.random() < 0.2)
+        except WorkloadError as error:
+            assert str(error).startswith(f"{path}: ")
+            assert "\n" not in str(error)
+            refused.add(str(error))
+        else:
+            read += 1
+            assert np.isfinite(job.work).all()
+            assert np.isfinite(job.parent_size).all()
+    assert read > 100
+    assert len(refused) > 100

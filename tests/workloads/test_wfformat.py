@@ -1,0 +1,415 @@
+"""WfFormat: a published workflow, exact rules for edges, work and versions, round trips, and every named error."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag.job import Job
+from workloads import wfformat
+
+MONTAGE = (
+    Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "montage-chameleon-2mass-005d-001.json"
+)
+
+Document = dict[str, Any]
+Put = Callable[[Any], Path]
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Put:
+    """Return a function that writes a document, or bytes as they are."""
+
+    def make(document: Any) -> Path:
+        path = tmp_path / "workflow.json"
+        path.write_bytes(document if isinstance(document, bytes) else json.dumps(document).encode())
+        return path
+
+    return make
+
+
+def task(name: str, parents: str, children: str, reads: str = "", writes: str = "") -> Document:
+    return {
+        "name": name,
+        "id": name,
+        "parents": list(parents),
+        "children": list(children),
+        "inputFiles": reads.split(),
+        "outputFiles": writes.split(),
+    }
+
+
+def diamond() -> Document:
+    """Return a -> b, c -> d; b and c both write y, d also reads the outside file and one of a, no parent of it."""
+    tasks = [
+        task("a", "", "bc", "outside", "x z"),
+        task("b", "a", "d", "x outside", "y"),
+        task("c", "a", "d", "", "y w"),
+        task("d", "bc", "", "y w z outside"),
+    ]
+    sizes = {"outside": 1_000_000, "x": 1, "y": 20, "z": 300, "w": 4_000.5}
+    runs = [
+        {"id": name, "runtimeInSeconds": at, "avgCPU": 50.0 * at, "machines": ["m"]}
+        for at, name in enumerate("abcd", 1)
+    ]
+    return {
+        "name": "diamond",
+        "schemaVersion": "1.5",
+        "workflow": {
+            "specification": {
+                "tasks": tasks,
+                "files": [{"id": name, "sizeInBytes": size} for name, size in sizes.items()],
+            },
+            "execution": {"tasks": runs, "machines": [{"nodeName": "m", "cpu": {"speedInMHz": 2_500}}]},
+        },
+    }
+
+
+def flat(document: Document) -> Document:
+    """Return the same workflow as version 1.4."""
+    workflow = document["workflow"]
+    sizes = {file["id"]: file["sizeInBytes"] for file in workflow["specification"]["files"]}
+    tasks = []
+    for entry, run in zip(workflow["specification"]["tasks"], workflow["execution"]["tasks"], strict=True):
+        files = [{"name": name, "link": "input", "sizeInBytes": sizes[name]} for name in entry["inputFiles"]]
+        files += [{"name": name, "link": "output", "sizeInBytes": sizes[name]} for name in entry["outputFiles"]]
+        kept = {key: entry[key] for key in ("name", "parents", "children")}
+        tasks.append(
+            kept | {"files": files, "machine": "m"} | {key: run[key] for key in ("runtimeInSeconds", "avgCPU")}
+        )
+    machines = [{"nodeName": "m", "cpu": {"speed": 2_500}}]
+    return {"name": "diamond", "schemaVersion": "1.4", "workflow": {"tasks": tasks, "machines": machines}}
+
+
+def edges_of(job: Job) -> dict[tuple[str, str], float]:
+    return {
+        (job.names[parent], job.names[child]): size
+        for child, parents in enumerate(job.parent_lists)
+        for parent, size in parents
+    }
+
+
+DIAMOND = {("a", "b"): 1.0, ("a", "c"): 0.0, ("b", "d"): 20.0, ("c", "d"): 4_020.5}
+
+
+def same(one: Job, other: Job) -> bool:
+    return (
+        one.names == other.names
+        and one.label == other.label
+        and one.work.tolist() == other.work.tolist()
+        and one.parent_lists == other.parent_lists
+    )
+
+
+def test_montage() -> None:
+    if not MONTAGE.is_file():
+        pytest.skip("needs the workflow of the shared data")
+    job = wfformat.read(MONTAGE, job_id=7, submission_time=3.5, reference_speed=2.0)
+    assert (job.job_id, job.submission_time, job.label) == (7, 3.5, "montage")
+    assert (job.num_nodes, job.num_edges) == (58, 114)
+    assert job.work.sum() / 2 == pytest.approx(221.726)
+    graph = to_networkx(job)
+    weights = nx.DiGraph()
+    weights.add_weighted_edges_from(("start", node, graph.nodes[node]["work"]) for node in graph)
+    weights.add_weighted_edges_from((parent, node, graph.nodes[node]["work"]) for parent, node in graph.edges)
+    assert nx.dag_longest_path_length(weights) / 2 == pytest.approx(21.385)
+    # A second reading of the file: what each child reads of what each of its parents writes
+    specification = json.loads(MONTAGE.read_text())["workflow"]["specification"]
+    sizes = {file["id"]: file["sizeInBytes"] for file in specification["files"]}
+    tasks = {entry["id"]: entry for entry in specification["tasks"]}
+    expected = {
+        (parent, name): sum(sizes[file] for file in {*tasks[parent]["outputFiles"]} & {*entry["inputFiles"]})
+        for name, entry in tasks.items()
+        for parent in entry["parents"]
+    }
+    assert edges_of(job) == expected
+    assert sum(expected.values()) == 549_181_584
+    cores = wfformat.read(MONTAGE, cpu_share=True)
+    assert cores.work[0] == pytest.approx(16.712 * 0.976723)
+    assert wfformat.read(MONTAGE, reference_speed="machine").work.sum() == pytest.approx(221.726 * 1.2)
+
+
+def test_montage_round_trip(tmp_path: Path) -> None:
+    if not MONTAGE.is_file():
+        pytest.skip("needs the workflow of the shared data")
+    job = wfformat.read(MONTAGE)
+    wfformat.write(tmp_path / "again.json.gz", job)
+    assert (tmp_path / "again.json.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert same(wfformat.read(tmp_path / "again.json.gz"), job)
+
+
+@pytest.mark.parametrize("version", [diamond, lambda: flat(diamond())], ids=["1.5", "1.4"])
+def test_rules_for_edges_and_work(put: Put, version: Callable[[], Document]) -> None:
+    path = put(version())
+    job = wfformat.read(path)
+    assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
+    assert edges_of(job) == DIAMOND
+    assert edges_of(wfformat.read(path, file_edges=True)) == DIAMOND | {("a", "d"): 300.0}
+    assert wfformat.read(path, reference_speed=3).work.tolist() == [3, 6, 9, 12]
+    assert wfformat.read(path, cpu_share=True).work.tolist() == [0.5, 2, 4.5, 8]
+    both = wfformat.read(path, reference_speed="machine", cpu_share=True)
+    assert both.work.tolist() == [1.25, 5, 11.25, 20]
+
+
+def test_packed_files_and_byte_order_marks(put: Put) -> None:
+    text = json.dumps(diamond()).encode()
+    assert edges_of(wfformat.read(put(gzip.compress(text)))) == DIAMOND
+    assert edges_of(wfformat.read(put(b"\xef\xbb\xbf" + text))) == DIAMOND
+
+
+def test_either_relation(put: Put) -> None:
+    document = diamond()
+    first, second, third, last = document["workflow"]["specification"]["tasks"]
+    first["children"] = ["b"]
+    third["parents"], last["parents"] = ["a"], ["c"]
+    del second["parents"], last["children"]
+    assert edges_of(wfformat.read(put(document), relations="either")) == DIAMOND
+
+
+def test_disconnected_by_permission(put: Put) -> None:
+    document = diamond()
+    for entry in document["workflow"]["specification"]["tasks"]:
+        entry["parents"], entry["children"] = [], []
+    assert wfformat.read(put(document), allow_disconnected=True).num_edges == 0
+
+
+@st.composite
+def job_strategy(draw: st.DrawFn) -> Job:
+    count = draw(st.integers(1, 8))
+    names = draw(st.lists(st.text(min_size=1), min_size=count, max_size=count, unique=True))
+    amounts = st.floats(0, 1e15) | st.integers(0, 10**15).map(float)
+    pairs = [(parent, child) for child in range(count) for parent in range(child) if draw(st.booleans())]
+    return Job(
+        0,
+        draw(st.lists(amounts, min_size=count, max_size=count)),
+        [(names[parent], names[child], draw(amounts)) for parent, child in pairs],
+        names=names,
+        label=draw(st.text()),
+        allow_disconnected=True,
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(job=job_strategy(), flip=st.booleans())
+def test_round_trip(job: Job, flip: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "round_trip.json"
+    wfformat.write(path, job)
+    again = wfformat.read(path, allow_disconnected=True, relations="either" if flip else "both")
+    assert same(again, job)
+    document = json.loads(path.read_text())
+    assert len(document["workflow"]["specification"]["files"]) == job.num_edges
+
+
+def test_written_at_another_speed(tmp_path: Path) -> None:
+    job = Job(0, [6.0, 3.0], [(0, 1, 5)])
+    wfformat.write(tmp_path / "slow.json", job, reference_speed=1.5)
+    assert wfformat.read(tmp_path / "slow.json").work.tolist() == [4.0, 2.0]
+    assert wfformat.read(tmp_path / "slow.json", reference_speed=1.5).work.tolist() == [6.0, 3.0]
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "workflow.json"
+    with pytest.raises(WorkloadError, match=r"^job 4: has run times for each executor, which WfFormat cannot hold$"):
+        wfformat.write(path, Job(4, [1.0], run_times=[[1.0, 2.0]]))
+    for job in (Job(4, [2e15]), Job(4, [1, 1], [(0, 1, 2e15)]), Job(4, [1.0], names=[""])):
+        with pytest.raises(WorkloadError, match=r"^job 4: holds a number beyond 1e15 or a node without a name$"):
+            wfformat.write(path, job)
+    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
+        wfformat.write(path, Job(4, [1.0]), reference_speed=0)
+    assert not list(tmp_path.iterdir())
+
+
+def edited(change: Callable[[Document, list[Document], Document], object]) -> Document:
+    document = copy.deepcopy(diamond())
+    workflow = document["workflow"]
+    change(document, workflow["specification"]["tasks"], workflow)
+    return document
+
+
+def relate(parent: Document, child: Document) -> None:
+    parent["children"].append(child["id"])
+    child["parents"].append(parent["id"])
+
+
+def isolate(tasks: list[Document]) -> None:
+    for entry in tasks[:3]:
+        entry["children"] = []
+    for entry in tasks[1:]:
+        entry["parents"] = []
+    relate(tasks[0], tasks[1])
+
+
+Change = Callable[[Document, list[Document], Document], object]
+ERRORS: dict[str, tuple[Change, str]] = {
+    "version": (
+        lambda d, t, w: d.update(schemaVersion="1.3"),
+        "schemaVersion is '1.3', want '1.5' or '1.4'",
+    ),
+    "no version": (lambda d, t, w: d.pop("schemaVersion"), "schemaVersion is missing, want a string"),
+    "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow is a JSON list, want a JSON object"),
+    "label": (lambda d, t, w: d.update(name=5), "name is 5, want a string"),
+    "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "holds no task"),
+    "task type": (
+        lambda d, t, w: t.append("e"),
+        "workflow.specification: tasks[4] is 'e', want a JSON object",
+    ),
+    "no id": (lambda d, t, w: t[1].pop("id"), "workflow.specification.tasks[1]: id is missing, want a string"),
+    "same id": (
+        lambda d, t, w: t.append(t[1]),
+        "workflow.specification.tasks[4]: id 'b' is taken by an earlier one",
+    ),
+    "no execution": (
+        lambda d, t, w: w.pop("execution"),
+        "workflow: execution is missing, want a JSON object",
+    ),
+    "no run": (
+        lambda d, t, w: w["execution"]["tasks"].pop(2),
+        "task 'c': is not in workflow.execution, its run time is not known",
+    ),
+    "stray run": (
+        lambda d, t, w: w["execution"]["tasks"].append({"id": "q"}),
+        "task 'q' ran, but is not in the specification",
+    ),
+    "negative run time": (
+        lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=-2),
+        "task 'b': runtimeInSeconds is -2, want a number between 0 and 1e15",
+    ),
+    "run time type": (
+        lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=True),
+        "task 'b': runtimeInSeconds is True, want a number",
+    ),
+    "negative size": (
+        lambda d, t, w: w["specification"]["files"][3].update(sizeInBytes=-1),
+        "file 'z': sizeInBytes is -1, want a number between 0 and 1e15",
+    ),
+    "unknown file": (
+        lambda d, t, w: t[3]["inputFiles"].append("q"),
+        "task 'd': inputFiles names the unknown file 'q'",
+    ),
+    "unknown parent": (lambda d, t, w: t[3]["parents"].append("q"), "task 'd': parents names the unknown task 'q'"),
+    "unknown child": (lambda d, t, w: t[0]["children"].append("q"), "task 'a': children names the unknown task 'q'"),
+    "no parents": (lambda d, t, w: t[3].pop("parents"), "task 'd': parents is missing, want a JSON list"),
+    "parent type": (lambda d, t, w: t[3]["parents"].append(1), "task 'd': parents[2] is 1, want a string"),
+    "duplicate edge": (lambda d, t, w: t[3]["parents"].append("c"), "task 'd': parents names 'c' twice"),
+    "parent not child": (
+        lambda d, t, w: t[0]["children"].remove("c"),
+        "task 'c' names the parent 'a', which does not name it as a child; relations='either' accepts it",
+    ),
+    "child not parent": (
+        lambda d, t, w: t[2]["parents"].remove("a"),
+        "task 'a' names the child 'c', which does not name it as a parent; relations='either' accepts it",
+    ),
+    "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle d -> b -> d"),
+    "cycle of one": (lambda d, t, w: relate(t[3], t[3]), "job 0: the graph has the cycle 'd' -> 'd'"),
+    "disconnected": (
+        lambda d, t, w: isolate(t),
+        "job 0: the graph has 3 parts that are not connected: 'a', 'b'; 'c'; 'd'; allow_disconnected=True accepts it",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(put: Put, name: str) -> None:
+    change, message = ERRORS[name]
+    path = put(edited(change))
+    with pytest.raises(WorkloadError) as caught:
+        wfformat.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (b"[1]", "is a JSON list, want a JSON object"),
+        (b'{"a": NaN}', "holds NaN, want finite numbers"),
+        (b'{"a": "\xff"}', "byte 0xff at 7 is not UTF-8 text"),
+        (b'{"a":' * 100_000, "is nested too deeply"),
+    ],
+)
+def test_no_document(put: Put, content: bytes, message: str) -> None:
+    path = put(content)
+    with pytest.raises(WorkloadError) as caught:
+        wfformat.read(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_errors_of_version_1_4(put: Put) -> None:
+    document = flat(diamond())
+    document["workflow"]["tasks"][1]["files"][0]["link"] = "inout"
+    path = put(document)
+    with pytest.raises(WorkloadError, match=r"task 'b': files\[0\]: link is 'inout', want 'input' or 'output'$"):
+        wfformat.read(path)
+
+
+def test_unknown_machines(put: Put) -> None:
+    document = diamond()
+    document["workflow"]["execution"]["tasks"][2]["machines"] = ["n"]
+    path = put(document)
+    assert wfformat.read(path).num_nodes == 4
+    with pytest.raises(WorkloadError, match=r"task 'c': the speed of its machine 'n' is not known$"):
+        wfformat.read(path, reference_speed="machine")
+
+
+def test_options_out_of_range(put: Put) -> None:
+    path = put(diamond())
+    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is -1, want a finite number above 0$"):
+        wfformat.read(path, reference_speed=-1)
+    with pytest.raises(InvalidConfiguration, match=r"^relations is 'all', want one of \('both', 'either'\)$"):
+        wfformat.read(path, relations="all")  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match=r"submission_time is -1, want a time from 0 on$"):
+        wfformat.read(path, submission_time=-1)
+    with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file or directory$"):
+        wfformat.read(path.with_name("missing.json"))
+
+
+def damaged(value: Any, rng: random.Random) -> Any:
+    """Return a document with one of its values replaced, left out or doubled."""
+    odd = [None, -1, 1e300, True, "", "a", "d", [], {}, ["a"], ["a", "a"], [[]], {"id": "a"}]
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(list(value))
+        if rng.random() < 0.1:
+            return {name: item for name, item in value.items() if name != key}
+        return value | {key: damaged(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        part = rng.choice([[], [value[at]] * 2, [damaged(value[at], rng)], [damaged(value[at], rng)]])
+        return [*value[:at], *part, *value[at + 1 :]]
+    return rng.choice(odd)
+
+
+def test_damaged_files(put: Put) -> None:
+    rng = random.Random(5)
+    read, refused = 0, set()
+    for _ in range(1_500):
+        document = damaged(rng.choice([diamond, lambda: flat(diamond())])(), rng)
+        text = json.dumps(document).encode()
+        if rng.random() < 0.2:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice([b"", b"\x00", b'"', b"}", b"9" * 5_000, b"\xff"]) + text[at + 1 :]
+        path, strict, share = put(text), rng.random() < 0.5, rng.random() < 0.3
+        try:
+            job = wfformat.read(path, relations="both" if strict else "either", cpu_share=share)
+        except WorkloadError as error:
+            assert str(error).startswith(f"{path}: ")
+            assert "\n" not in str(error)
+            refused.add(str(error))
+        else:
+            read += 1
+            assert np.isfinite(job.work).all()
+            assert strict <= same(job, wfformat.read(path, relations="either", cpu_share=share))
+    assert read > 50
+    assert len(refused) > 100
