@@ -66,14 +66,14 @@ def with_ccr(
     Notes
     -----
     The ratio is that of H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling
-    for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5.1: average communication cost by average
+    for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5: average communication cost by average
     computation cost.
 
     Examples
     --------
     >>> job = Job(1, [2.0, 4.0, 6.0], [(0, 1, 0.0), (0, 2, 0.0)])
     >>> sized = with_ccr(job, 0.5, rng=np.random.default_rng(0), transfer_speed=10.0)
-    >>> round(sized.parent_size.mean() / 10.0, 9)
+    >>> round(float(sized.parent_size.mean()) / 10.0, 9)
     2.0
     """
     number("ccr", ccr)
