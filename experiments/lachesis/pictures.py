@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.plotting._style import line_styles
+from desim.plotting._style import LineStyle, line_styles
 from experiments.drawing import new_figure, write_figure
 from experiments.lachesis.agents import AGENTS
 from experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw"]
+__all__ = ["ABOVE_REFERENCE", "draw"]
+
+ABOVE_REFERENCE = "above reference"
+"""Stands for the makespan in percent above the reference's, paired by workload."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 #: Points of different agents stand side by side within this share of the axis.
@@ -50,22 +54,28 @@ def draw(study: Study, metrics: Sequence[str]) -> Path:
     return write_figure(figure, study.options.directory / f"{study.options.name}.png")
 
 
+def _styles(study: Study) -> dict[str, LineStyle]:
+    """Return the style of every agent, the same in all figures."""
+    return line_styles(dict.fromkeys([*AGENTS, *_rows(study)]))
+
+
 def _rows(study: Study) -> list[str]:
     return list(dict.fromkeys(row for panel in study.panels for row in panel.rows))
 
 
 def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
-    styles = line_styles(AGENTS)
+    styles = _styles(study)
     columns = list(panel.columns)
     places = np.arange(len(columns), dtype=np.float64)
-    try:
+    with suppress(ValueError):  # not every parameter is a number
         places = np.array([float(column) for column in columns])
-    except ValueError:
-        pass  # the parameter is not a number
     width = (places[-1] - places[0]) * SPREAD if len(places) > 1 else 0.0
     offsets = np.linspace(-width / 2, width / 2, len(panel.rows))
     for number, (row, offset) in enumerate(zip(panel.rows, offsets, strict=True)):
-        estimates = [study.estimate(panel, column, row, metric) for column in columns]
+        if metric == ABOVE_REFERENCE:
+            estimates = [study.behind(panel, column, row, "makespan") for column in columns]
+        else:
+            estimates = [study.estimate(panel, column, row, metric) for column in columns]
         ax.errorbar(
             places + offset,
             [estimate.mean for estimate in estimates],
@@ -82,12 +92,13 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
         ax.plot(places, bounds, color="grey", linewidth=0.9, linestyle=(0, (1, 1)))
     ax.set_xticks(places, columns)
     ax.set_xlabel(panel.parameter)
-    ax.set_ylabel(METRIC_WORDS[metric])
+    words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above that of {study.reference}, %"}
+    ax.set_ylabel(words[metric])
     ax.set_ylim(bottom=0)
 
 
 def _draw_decision_times(ax: Axes, study: Study, panel: Panel) -> None:
-    styles = line_styles(AGENTS)
+    styles = _styles(study)
     for row in panel.rows:
         seconds, shares = study.decision_seconds(panel, row)
         ax.plot(MILLISECONDS * seconds, shares, color=styles[row].color, linestyle=styles[row].dashes, linewidth=1.1)
@@ -100,7 +111,7 @@ def _draw_decision_times(ax: Axes, study: Study, panel: Panel) -> None:
 def _legend(figure: Figure, study: Study) -> None:
     from matplotlib.lines import Line2D
 
-    styles = line_styles(AGENTS)
+    styles = _styles(study)
     rows = _rows(study)
     handles: list[Any] = [
         Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes, marker=marker, markersize=4)

@@ -30,7 +30,7 @@ METRIC_WORDS = {
     "num_duplicates": "duplicates",
     "num_useful_duplicates": "useful duplicates",
     "data_moved": "data moved",
-    "utilization_mean": "utilization of executors",
+    "utilization": "utilization of executors",
 }
 """What metrics are called in tables and figures."""
 
@@ -83,8 +83,13 @@ def sorted_out(panel: Panel, metric: str) -> list[str]:
 
 
 def _print_table(panel: Panel, title: str, estimate: Any, rows: Sequence[str], digits: int | None = None) -> None:
+    one_for_all = len(rows) == 1 and len(panel.rows) > 2
     table = [
-        [row, *(with_interval(estimate(column=column, row=row), digits) for column in panel.columns)] for row in rows
+        [
+            "any agent" if one_for_all else row,
+            *(with_interval(estimate(column=column, row=row), digits) for column in panel.columns),
+        ]
+        for row in rows
     ]
     print_table([panel.parameter, *panel.columns], table, title=f"{panel.name}: {title}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 
 from agents.dag import create
 from desim import simulate
+from desim.core import Agent
 from desim.decision_times import DecisionTimes
 from desim.metrics.dag import dag_result_metrics
-from desim.problems.dag import DagCluster, Job
+from desim.problems.dag import DagCluster, Executors, Job
 from experiments.run import Run
 from workloads import executors, submissions, tpch
 
-__all__ = ["METRICS", "Choice", "Setting", "jobs_of", "perform"]
+__all__ = ["METRICS", "SHARES", "Choice", "Setting", "jobs_of", "measure", "perform"]
 
 #: What is kept of the metrics of a run.
 METRICS = (
@@ -28,7 +30,7 @@ METRICS = (
     "num_duplicates",
     "num_useful_duplicates",
     "data_moved",
-    "utilization_mean",
+    "utilization",
 )
 
 #: Shares of the decisions whose times are kept.
@@ -93,7 +95,7 @@ def jobs_of(setting: Setting, seed: int) -> list[Job]:
     """
     jobs = tpch.generate(setting.num_jobs, ccr=setting.ccr, seed=seed)
     if setting.mean_interval:
-        return submissions.poisson(jobs, setting.mean_interval, np.random.default_rng([seed, 1]))
+        return submissions.poisson(jobs, setting.mean_interval, seed)
     return submissions.batch(jobs)
 
 
@@ -108,23 +110,43 @@ def perform(run: Run) -> dict[str, Any]:
     Returns
     -------
     dict
+        See :func:`measure`.
+    """
+    setting: Setting = run.setting
+    machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
+    return measure(jobs_of(setting, run.seed), machines, create(run.agent.policy), run)
+
+
+def measure(jobs: Sequence[Job], machines: Executors, agent: Agent, run: Run) -> dict[str, Any]:
+    """Simulate jobs and measure what has come of it.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        In order of submission.
+    machines : Executors
+        What they run on.
+    agent : Agent
+        What decides.
+    run : Run
+        Whether the agent plans ahead and whether the records are checked.
+
+    Returns
+    -------
+    dict
         The metrics of :data:`METRICS`; ``decision_seconds``, the quantiles of the wall-clock time of a decision at 201
         equally spaced shares; ``num_decisions``; ``valid``, None if unchecked.
     """
-    setting: Setting = run.setting
-    choice: Choice = run.agent
-    jobs = jobs_of(setting, run.seed)
-    machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
-    agent = DecisionTimes(create(choice.policy))
-    result = simulate(DagCluster(jobs, machines, plan_ahead=choice.plan_ahead), agent, seed=run.seed)
+    timed = DecisionTimes(agent)
+    result = simulate(DagCluster(jobs, machines, plan_ahead=run.agent.plan_ahead), timed, seed=run.seed)
     metrics = dag_result_metrics(result)
     valid = None
-    if setting.check:
+    if run.setting.check:
         from desim.validation import validate
 
         valid = validate(result).ok
     return {name: metrics[name] for name in METRICS} | {
-        "decision_seconds": np.quantile(agent.seconds, SHARES).tolist(),
-        "num_decisions": len(agent.seconds),
+        "decision_seconds": np.quantile(timed.seconds, SHARES).tolist(),
+        "num_decisions": len(timed.seconds),
         "valid": valid,
     }

@@ -12,7 +12,7 @@ from desim.metrics.statistics import Estimate, mean_interval, paired_difference
 from experiments.compare import lead_percent
 from experiments.lachesis.options import Options
 from experiments.lachesis.simulating import METRICS, SHARES, Choice, Setting, perform
-from experiments.run import Run
+from experiments.run import Perform, Run
 from experiments.runner import perform_all
 
 __all__ = ["Panel", "Study", "carry_out"]
@@ -29,7 +29,7 @@ class Panel:
     parameter : str
         What differs from column to column.
     columns : dict of str to Setting
-        By the value of the parameter, as text.
+        By the value of the parameter, as text. Other dataclasses will do if what performs the runs knows them.
     rows : dict of str to Choice
         The agents.
     """
@@ -141,7 +141,9 @@ class Study:
         return sum(outcome["valid"] is False for outcomes in self.outcomes.values() for outcome in outcomes)
 
 
-def carry_out(title: str, panels: tuple[Panel, ...], options: Options, *, reference: str) -> Study:
+def carry_out(
+    title: str, panels: tuple[Panel, ...], options: Options, *, reference: str, by: Perform = perform
+) -> Study:
     """Perform the runs of a study that are not stored yet.
 
     Parameters
@@ -154,6 +156,8 @@ def carry_out(title: str, panels: tuple[Panel, ...], options: Options, *, refere
         Size, seeds, processes, store.
     reference : str
         The agent that the others are compared with; every panel has it.
+    by : callable
+        What performs a run.
 
     Returns
     -------
@@ -167,6 +171,6 @@ def carry_out(title: str, panels: tuple[Panel, ...], options: Options, *, refere
         for row, choice in panel.rows.items()
     }
     wanted = [run for group in runs.values() for run in group]
-    found = perform_all(perform, wanted, options.runs, jobs=options.jobs, title=options.name)
+    found = perform_all(by, wanted, options.runs, jobs=options.jobs, title=options.name)
     assert all(name in outcome for name in METRICS for outcome in found.values())
     return Study(title, options, panels, reference, {key: tuple(found[run] for run in runs[key]) for key in runs})
