@@ -46,7 +46,7 @@ class SystemOptions:
     """Cores fail at random, each after this time on average, in seconds."""
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
     """They are repaired after this time on average, in seconds."""
-    units_per_failure: Annotated[int, arg(metavar="N")] = 1
+    cores_per_failure: Annotated[int, arg(metavar="N")] = 1
     """Cores that fail together, as those of a node."""
 
 

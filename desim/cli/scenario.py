@@ -144,7 +144,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
     outages = []
     if failure is not None and repair is not None:
-        outages.append(random_outages(failure, repair, units_per_failure=options.units_per_failure))
+        outages.append(random_outages(failure, repair, units_per_failure=options.cores_per_failure))
     assert workload.num_cores is not None
     return BatchCluster(
         workload.jobs,

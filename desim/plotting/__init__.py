@@ -5,16 +5,24 @@ whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a di
 be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
 
 Of batch runs: :func:`gantt`, :func:`utilization`, :func:`queue_length`, :func:`waiting_by_size`, :func:`report`. Of
-runs of a multi-server cluster: :func:`allocation_map`, :func:`average_reward`, :func:`cumulative_reward`,
-:func:`reward_ratio`, :func:`reward_parts`, :func:`resource_utilization`; :func:`bipartite_drawing` takes its graph.
-:func:`compare_metrics` takes the metrics of any runs.
+runs of DAG jobs: :func:`gantt` and, with more options, :func:`executor_gantt`, :func:`executor_utilization`,
+:func:`utilization`, :func:`jobs_in_system`; :func:`dag_drawing` takes a job. Of runs of a multi-server cluster:
+:func:`allocation_map`, :func:`average_reward`, :func:`cumulative_reward`, :func:`reward_ratio`, :func:`reward_parts`,
+:func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. :func:`compare_metrics` and
+:func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision times.
 """
 
 from desim.plotting.allocation_maps import allocation_map
 from desim.plotting.bipartite import bipartite_drawing
 from desim.plotting.comparison import compare_metrics
 from desim.plotting.curves import queue_length, utilization
+from desim.plotting.dag_drawing import dag_drawing
+from desim.plotting.decision_times import decision_time_cdf
+from desim.plotting.executor_gantt import executor_gantt
+from desim.plotting.executor_utilization import executor_utilization
 from desim.plotting.gantt import gantt
+from desim.plotting.jobs_in_system import jobs_in_system
+from desim.plotting.metric_lines import metric_lines
 from desim.plotting.report import report
 from desim.plotting.resources import resource_utilization
 from desim.plotting.rewards import average_reward, cumulative_reward, reward_parts, reward_ratio
@@ -26,7 +34,13 @@ __all__ = [
     "bipartite_drawing",
     "compare_metrics",
     "cumulative_reward",
+    "dag_drawing",
+    "decision_time_cdf",
+    "executor_gantt",
+    "executor_utilization",
     "gantt",
+    "jobs_in_system",
+    "metric_lines",
     "queue_length",
     "report",
     "resource_utilization",

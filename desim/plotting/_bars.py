@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.plotting._panels import panel_pixels, set_titles
+from desim.plotting._boxes import CUT, DOWN, WAITING, add_boxes, box_edges, box_pixels, write_labels
+from desim.plotting._panels import set_titles
 from desim.plotting._runs import Run
 from desim.plotting._series import down_times, executions
-from desim.plotting._style import DOWN_COLOR, WAITING_COLOR
 from desim.problems.batch import parse_core_sets
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
 
-__all__ = ["CUT", "DOWN", "WAITING", "Chart", "draw_chart", "make_chart"]
+__all__ = ["Chart", "draw_chart", "make_chart"]
 
-DOWN: dict[str, Any] = {"facecolor": "#E8E8E8", "edgecolor": DOWN_COLOR, "hatch": "\\\\\\\\", "linewidth": 0.0}
-CUT: dict[str, Any] = {"facecolor": "none", "edgecolor": "#202020", "hatch": "///", "linewidth": 0.0}
-WAITING: dict[str, Any] = {"facecolor": WAITING_COLOR, "edgecolor": "none"}
-
-#: More rectangles than these become pixels in vector files, which would be slow to show otherwise.
-MOST_VECTOR_RECTANGLES = 3_000
 #: With more rows than these a line that is thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
-#: Edges are drawn if at least half of the rectangles are this large, in pixels at 100 dots an inch, and then
-#: around those that are; around the others they would hide the colour.
-SMALLEST_WITH_EDGE = 4.0
-#: Labels are written if at least this share of the rectangles has room for one, and at most so many.
-SMALLEST_LABELLED_SHARE = 0.05
-MOST_LABELS = 400
-CHARACTER_WIDTH, LABEL_HEIGHT = 5.6, 9.0
 
 
 @dataclass(frozen=True)
@@ -144,75 +131,17 @@ def draw_chart(
     seen = (chart.boxes[:, 1] >= span[0]) & (chart.boxes[:, 0] <= span[1])
     shown = replace(chart, boxes=chart.boxes[seen], owners=chart.owners[seen])
     shades = faces[shown.owners]
-    pixels = _pixel_sizes(axes, shown.boxes, span, max(chart.rows, 1))
-    _add_boxes(axes, chart.down, "outages", zorder=1.0, **DOWN)
-    _add_boxes(axes, chart.waits, "waiting", zorder=1.0, **WAITING)
-    _add_boxes(axes, shown.boxes, "executions", facecolor=shades, zorder=2.0, **_edges(pixels.min(axis=1)))
-    _add_boxes(axes, shown.boxes[shown.cut], "cut", zorder=2.5, **CUT)
+    pixels = box_pixels(axes, shown.boxes, span, max(chart.rows, 1))
+    add_boxes(axes, chart.down, "outages", zorder=1.0, **DOWN)
+    add_boxes(axes, chart.waits, "waiting", zorder=1.0, **WAITING)
+    style = box_edges(pixels.min(axis=1))
+    add_boxes(axes, shown.boxes, "executions", facecolor=shades, zorder=2.0, always=True, **style)
+    add_boxes(axes, shown.boxes[shown.cut], "cut", zorder=2.5, **CUT)
     if labels:
-        _write_labels(axes, shown, pixels, shades, fitting=labels == "auto")
+        texts = chart.executions["job_id"].cast(str).gather(shown.owners).to_list()
+        write_labels(axes, shown.boxes, texts, pixels, shades, framed=shown.cut, fitting=labels == "auto")
     _set_rows(axes, chart)
     set_titles(axes, chart.run.title, _remark(chart.run))
-
-
-def _pixel_sizes(axes: Axes, boxes: NDArray[np.float64], span: tuple[float, float], rows: int) -> NDArray[np.float64]:
-    """Return width and height of the visible part of each rectangle, in pixels at 100 dots an inch, shape (n, 2)."""
-    width, height = panel_pixels(axes)
-    shown = np.minimum(boxes[:, 1], span[1]) - np.maximum(boxes[:, 0], span[0])
-    return np.column_stack([shown / (span[1] - span[0]) * width, (boxes[:, 3] - boxes[:, 2]) / rows * height])
-
-
-def _edges(thickness: NDArray[np.float64]) -> dict[str, Any]:
-    """Return how rectangles of such pixels across are framed."""
-    if not len(thickness) or np.median(thickness) < SMALLEST_WITH_EDGE:
-        return {"linewidth": 0.0, "antialiased": False}  # then whole pixels tile without seams
-    return {"linewidth": np.where(thickness >= SMALLEST_WITH_EDGE, 0.5, 0.0), "edgecolor": "#404040"}
-
-
-def _add_boxes(axes: Axes, boxes: NDArray[np.float64], name: str, **style: Any) -> None:
-    """Add rectangles as one collection, which other code finds by its gid."""
-    from matplotlib.collections import PolyCollection
-
-    if not len(boxes) and name != "executions":
-        return
-    corners = boxes[:, [0, 2, 0, 3, 1, 3, 1, 2]].reshape(-1, 4, 2)
-    collection = PolyCollection(corners, **style)  # type: ignore[arg-type]  # an array is much faster than a list
-    collection.set_gid(name)
-    collection.set_rasterized(len(boxes) > MOST_VECTOR_RECTANGLES)
-    axes.add_collection(collection, autolim=False)
-
-
-def _write_labels(
-    axes: Axes, chart: Chart, pixels: NDArray[np.float64], shades: NDArray[np.float64], *, fitting: bool
-) -> None:
-    """Write job ids into the rectangles, the largest first, upright where only that fits."""
-    boxes, cut = chart.boxes, chart.cut
-    job_ids = chart.executions["job_id"].cast(str)
-    lengths = CHARACTER_WIDTH * job_ids.str.len_chars().to_numpy()[chart.owners] + 4.0
-    wide, high = pixels.T
-    upright = (wide < high) & (wide < lengths)
-    along, across = np.where(upright, [high, wide], [wide, high])
-    fits = (along >= lengths) & (across >= LABEL_HEIGHT)
-    if fitting and fits.sum() < SMALLEST_LABELLED_SHARE * len(boxes):
-        return
-    order = np.argsort(-pixels.prod(axis=1), kind="stable")
-    order = order[fits[order]][:MOST_LABELS] if fitting else order
-    begin, end = axes.get_xlim()
-    for index in order.tolist():
-        face = shades[index]
-        axes.text(
-            (max(boxes[index, 0], begin) + min(boxes[index, 1], end)) / 2,
-            boxes[index, 2:].mean(),
-            job_ids[int(chart.owners[index])],
-            ha="center",
-            va="center",
-            rotation=90 if upright[index] else 0,
-            fontsize=7.5,
-            color="black" if face[:3] @ (0.299, 0.587, 0.114) > 0.5 else "white",
-            bbox={"facecolor": face, "edgecolor": "none", "pad": 1.0} if cut[index] else None,
-            clip_on=True,
-            zorder=3.0,
-        )
 
 
 def _set_rows(axes: Axes, chart: Chart) -> None:

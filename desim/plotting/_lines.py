@@ -10,20 +10,19 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
-from desim.plotting._runs import Run, check_window, common_span, load_runs
-from desim.plotting._series import bin_averages, step_curves
+from desim.plotting._runs import Timed, check_window, common_span
+from desim.plotting._series import bin_averages
 from desim.plotting._style import LineStyle, line_styles
 from desim.plotting._time import duration_words, nice_width
-from desim.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["CurveOptions", "draw_curves"]
+__all__ = ["CurveOptions", "count_axis", "draw_curves"]
 
-#: If more jobs start than these, a curve is averaged, unless told otherwise, in at most so many bins.
+#: If more jobs or copies start than these, a curve is averaged, unless told otherwise, in at most so many bins.
 MOST_STARTS = 500
 BINS = 180
 MOST_BINS = 1_000_000
@@ -44,22 +43,22 @@ class CurveOptions(TypedDict, total=False):
 
 
 def draw_curves(
-    results: Result | Mapping[str, Result],
+    runs: Sequence[Timed],
     value: Values,
     label: str,
     *,
     panels: bool,
-    limit: Values | None = None,
+    limit: tuple[str, Values] | None = None,
     bin_width: float | Literal["auto"] | None = "auto",
     window: tuple[float, float] | None = None,
     colors: Mapping[str, Any] | None = None,
     axes: Axes | Sequence[Axes] | None = None,
-) -> list[tuple[Axes, list[Run]]]:
+) -> list[tuple[Axes, list[Timed]]]:
     """Draw one curve a run.
 
     Parameters
     ----------
-    results : Result or mapping of str to Result
+    runs : sequence of Timed
         The runs.
     value : callable
         Computes what is drawn.
@@ -67,8 +66,8 @@ def draw_curves(
         Label of the y axis.
     panels : bool
         One panel a run instead of one for all.
-    limit : callable, optional
-        Computes what the value cannot exceed, for a thin grey line.
+    limit : (str, callable), optional
+        What the value cannot exceed, for a thin grey line: its name, and what computes it.
     bin_width : float, "auto" or None
         Draw means over bins of so many seconds, as for :func:`desim.plotting.curves.utilization`.
     window : (float, float), optional
@@ -80,31 +79,30 @@ def draw_curves(
 
     Returns
     -------
-    list of (Axes, list of Run)
+    list of (Axes, list of Timed)
         The panels and the runs that they show.
     """
     from desim.plotting._time_axis import time_axis
 
     window = check_window(window)
-    runs = load_runs(results, ["requested_time"])
     span = common_span(runs, window)
     width = _bin_width(bin_width, runs, span)
     styles = line_styles([run.name for run in runs], colors)
-    groups = [[run] for run in runs] if panels else [runs]
+    groups = [[run] for run in runs] if panels else [list(runs)]
     places, own = given_or_new_panels(axes, len(groups), height=2.0 if len(groups) > 1 else 3.2)
     for place, group in zip(places, groups, strict=True):
         for position, run in enumerate(group):
             behind = len(group) - 1 - position
             _plot(place, _steps(run, width, span), value, styles[run.name], above=position, below=behind)
             if limit is not None:
-                _plot_limit(place, _steps(run, None, span), limit)
+                _plot_limit(place, run.steps(), limit[1])
         plain(place, grid="y")
         place.set_ylabel(label)
         time_axis(place, *span, label=place is places[-1] or not own)
         alone = group[0].title if len(group) == 1 else ""
         set_titles(place, alone, "" if width is None else f"mean over {duration_words(width)}")
     entries = list(zip((run.title for run in groups[0]), _lines(places[0], "curve"), strict=True))
-    limits = [("cores up", line) for line in _lines(places[0], "limit")[:1]]
+    limits = [(limit[0], line) for line in _lines(places[0], "limit")[:1]] if limit is not None else []
     entries = (entries if len(entries) > 1 else []) + limits
     add_legend(places, [line for _, line in entries], [name for name, _ in entries], own=own)
     return list(zip(places, groups, strict=True))
@@ -136,11 +134,11 @@ def _plot_limit(axes: Axes, steps: pl.DataFrame, limit: Values) -> None:
     axes.plot(steps["time"], limit(steps), color="#777777", linewidth=0.8, drawstyle="steps-post", gid="limit")
 
 
-def _steps(run: Run, width: float | None, span: tuple[float, float]) -> pl.DataFrame:
+def _steps(run: Timed, width: float | None, span: tuple[float, float]) -> pl.DataFrame:
     """Return the step functions of a run, or their averages in bins of a width; the last row repeats values."""
     import polars as pl
 
-    curves = step_curves(run.jobs, run.interruptions, run.outages, num_cores=run.num_cores, end_time=run.end)
+    curves = run.steps()
     if width is None:
         return curves
     edges = np.arange(np.floor(span[0] / width), np.ceil(span[1] / width) + 1) * width
@@ -152,16 +150,24 @@ def _steps(run: Run, width: float | None, span: tuple[float, float]) -> pl.DataF
     return pl.concat([means, last]).drop("end").rename({"begin": "time"})
 
 
-def _bin_width(bin_width: float | str | None, runs: list[Run], span: tuple[float, float]) -> float | None:
+def _bin_width(bin_width: float | str | None, runs: Sequence[Timed], span: tuple[float, float]) -> float | None:
     """Return the width of the bins in seconds, None for every step."""
     if bin_width is None:
         return None
     length = span[1] - span[0]
     if bin_width == "auto":
-        most = max(int(run.jobs["starting_time"].is_between(*span).sum()) for run in runs)
+        most = max(int(run.starts.is_between(*span).sum()) for run in runs)
         return nice_width(length / BINS) if most > MOST_STARTS else None
     if isinstance(bin_width, str) or not 0.0 < bin_width < float("inf"):
         raise InvalidConfiguration(f"bin_width is {bin_width!r}, want seconds above 0, 'auto' or None")
     if length / bin_width > MOST_BINS:
         raise InvalidConfiguration(f"bin_width is {bin_width!r} s, which makes more than {MOST_BINS:,} bins")
     return float(bin_width)
+
+
+def count_axis(axes: Axes) -> None:
+    """Mark whole numbers on the y axis."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

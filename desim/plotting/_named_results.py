@@ -8,7 +8,7 @@ from typing import Any
 from desim.exceptions import InvalidConfiguration
 from desim.result import Result
 
-__all__ = ["named_results", "title_of"]
+__all__ = ["named_results", "problem_of", "title_of"]
 
 LONGEST_NAME = 60
 
@@ -52,6 +52,12 @@ def named_results(
         if found != problem or table not in result.table_names:
             raise InvalidConfiguration(f"results[{str(name)!r}] is a result of the problem {found!r}, want {problem!r}")
     return {str(name): result for name, result in results.items()}
+
+
+def problem_of(results: Result | Mapping[str, Result], default: str) -> str:
+    """Return the problem of one result or of the first of several; the default where there is no telling."""
+    first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
+    return str(first.info.get("problem", default)) if isinstance(first, Result) else default
 
 
 def title_of(name: str, info: Mapping[str, Any]) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._named_results import named_results, title_of
+from desim.plotting._series import step_curves
 from desim.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Run", "check_window", "common_span", "load_runs"]
+__all__ = ["Run", "Timed", "check_window", "common_span", "load_runs"]
 
 #: Columns of the job table that every figure needs.
 BASIC_COLUMNS = (
@@ -58,6 +59,51 @@ class Run:
     def title(self) -> str:
         """The name, shortened, with the status of a run that is not complete."""
         return title_of(self.name, self.info)
+
+    @property
+    def size(self) -> int:
+        """Number of cores."""
+        return self.num_cores
+
+    @property
+    def starts(self) -> pl.Series:
+        """When jobs started, in seconds."""
+        return self.jobs["starting_time"]
+
+    def steps(self) -> pl.DataFrame:
+        """Return what changes over the run, see :func:`desim.plotting._series.step_curves`."""
+        return step_curves(self.jobs, self.interruptions, self.outages, num_cores=self.num_cores, end_time=self.end)
+
+
+class Timed(Protocol):
+    """A run of any problem whose figures have a time axis in seconds."""
+
+    @property
+    def name(self) -> str:
+        """What the figures call it."""
+
+    @property
+    def title(self) -> str:
+        """The name, shortened, with the status of a run that is not complete."""
+
+    @property
+    def begin(self) -> float:
+        """From when on a figure shows it, in seconds."""
+
+    @property
+    def end(self) -> float:
+        """The end of the run, in seconds."""
+
+    @property
+    def size(self) -> int:
+        """How much can be in use at the same time."""
+
+    @property
+    def starts(self) -> pl.Series:
+        """When something started, in seconds."""
+
+    def steps(self) -> pl.DataFrame:
+        """Return what changes over the run as step functions of ``time``."""
 
 
 def load_runs(results: Result | Mapping[str, Result], columns: Iterable[str] = ()) -> list[Run]:
@@ -129,7 +175,7 @@ def check_window(window: tuple[float, float] | None) -> tuple[float, float] | No
     return begin, end
 
 
-def common_span(runs: list[Run], window: tuple[float, float] | None) -> tuple[float, float]:
+def common_span(runs: Sequence[Timed], window: tuple[float, float] | None) -> tuple[float, float]:
     """Return the span of time that figures of these runs show, in seconds; never empty."""
     if window is not None:
         return window

@@ -1,16 +1,19 @@
-"""Curves over time of batch runs: utilization and the queue."""
+"""Curves over time: utilization, of batch and DAG runs, and the queue of batch runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._lines import CurveOptions, draw_curves
+from desim.plotting._dag_runs import load_dag_runs
+from desim.plotting._lines import CurveOptions, count_axis, draw_curves
+from desim.plotting._named_results import problem_of
+from desim.plotting._runs import Timed, load_runs
 from desim.plotting._time import DAY, HOUR
 from desim.result import Result
 
@@ -24,12 +27,25 @@ QUEUE_COLUMNS = {"jobs": "queued_jobs", "cores": "queued_cores", "core_seconds":
 QUEUE_LABELS = {"jobs": "queued jobs", "cores": "cores requested\nby queued jobs", "core_seconds": "queued work"}
 
 
+class _Words(NamedTuple):
+    """What the curves of a problem show: unit, columns of the step functions, label."""
+
+    unit: str
+    busy: str
+    up: str
+    label: str
+
+
+BATCH_WORDS = _Words("cores", "busy_cores", "cores_up", "busy cores")
+DAG_WORDS = _Words("executors", "running", "up", "running executors")
+
+
 @overload
 def utilization(
     results: Result | Mapping[str, Result],
     *,
     panels: Literal[False] = ...,
-    unit: Literal["percent", "cores"] = ...,
+    unit: Literal["percent", "cores", "executors"] = ...,
     **options: Unpack[CurveOptions],
 ) -> Axes: ...  # numpydoc ignore=GL08
 
@@ -39,7 +55,7 @@ def utilization(
     results: Result | Mapping[str, Result],
     *,
     panels: Literal[True],
-    unit: Literal["percent", "cores"] = ...,
+    unit: Literal["percent", "cores", "executors"] = ...,
     **options: Unpack[CurveOptions],
 ) -> list[Axes]: ...  # numpydoc ignore=GL08
 
@@ -48,13 +64,13 @@ def utilization(
     results: Result | Mapping[str, Result],
     *,
     panels: bool = False,
-    unit: Literal["percent", "cores"] = "percent",
+    unit: Literal["percent", "cores", "executors"] = "percent",
     bin_width: float | Literal["auto"] | None = "auto",
     window: tuple[float, float] | None = None,
     colors: Mapping[str, Any] | None = None,
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Axes | list[Axes]:
-    """Draw how many cores were busy over time.
+    """Draw how many cores were busy over time, or, of runs of ``dag``, how many executors ran something.
 
     Parameters
     ----------
@@ -62,12 +78,12 @@ def utilization(
         One run, or several by name.
     panels : bool
         One panel a run, one above the other, instead of one panel for all.
-    unit : {"percent", "cores"}
-        Busy cores as a share of the cores that are up, or their number. Where no core is up there is
-        no share, and a gap. With numbers, a thin grey line shows the cores that are up.
+    unit : {"percent", "cores", "executors"}
+        Busy cores as a share of the cores that are up, or their number; for ``dag`` it is ``"executors"``. Where no
+        core is up there is no share, and a gap. With numbers, a thin grey line shows the cores that are up.
     bin_width : float, "auto" or None
         Draw means over bins of so many seconds; a share is then busy core-seconds through
-        core-seconds up. None draws every step; ``"auto"`` does so for runs of up to 500 jobs.
+        core-seconds up. None draws every step; ``"auto"`` does so for runs of up to 500 jobs or copies.
     window : (float, float), optional
         Show only this span of time, in seconds.
     colors : mapping of str to colour, optional
@@ -83,26 +99,29 @@ def utilization(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``batch``.
+        If an argument is out of range or the results are neither those of ``batch`` nor those of ``dag``.
     """
-    if unit not in ("percent", "cores"):
-        raise InvalidConfiguration(f"unit is {unit!r}, want 'percent' or 'cores'")
-    in_cores = unit == "cores"
+    words = DAG_WORDS if problem_of(results, "batch") == "dag" else BATCH_WORDS
+    if unit not in ("percent", words.unit):
+        raise InvalidConfiguration(f"unit is {unit!r}, want 'percent' or {words.unit!r}")
+    counted = unit != "percent"
+    runs: Sequence[Timed]
+    runs = load_dag_runs(results) if words is DAG_WORDS else load_runs(results, ["requested_time"])
     drawn = draw_curves(
-        results,
-        partial(_column, name="busy_cores") if in_cores else _busy_percent,
-        "busy cores" if in_cores else "utilization\n(% of cores up)",
-        limit=partial(_column, name="cores_up") if in_cores else None,
+        runs,
+        partial(_column, name=words.busy) if counted else partial(_busy_percent, words=words),
+        words.label if counted else f"utilization\n(% of {words.unit} up)",
+        limit=(f"{words.unit} up", partial(_column, name=words.up)) if counted else None,
         panels=panels,
         bin_width=bin_width,
         window=window,
         colors=colors,
         axes=axes,
     )
-    for panel, runs in drawn:
-        panel.set_ylim(0.0, 1.05 * (max(run.num_cores for run in runs) if in_cores else 100.0))
-        if in_cores:
-            _count_axis(panel)
+    for panel, shown in drawn:
+        panel.set_ylim(0.0, 1.05 * (max(run.size for run in shown) if counted else 100.0))
+        if counted:
+            count_axis(panel)
     return [panel for panel, _ in drawn] if panels else drawn[0][0]
 
 
@@ -169,7 +188,7 @@ def queue_length(
     if of not in QUEUE_COLUMNS:
         raise InvalidConfiguration(f"of is {of!r}, want one of {', '.join(map(repr, QUEUE_COLUMNS))}")
     drawn = draw_curves(
-        results,
+        load_runs(results, ["requested_time"]),
         partial(_column, name=QUEUE_COLUMNS[of]),
         QUEUE_LABELS[of],
         panels=panels,
@@ -184,7 +203,7 @@ def queue_length(
         if of == "core_seconds":
             _work_axis(panel)
         else:
-            _count_axis(panel)
+            count_axis(panel)
     return [panel for panel, _ in drawn] if panels else drawn[0][0]
 
 
@@ -192,17 +211,9 @@ def _column(steps: pl.DataFrame, name: str) -> NDArray[np.float64]:
     return steps[name].cast(float).to_numpy()
 
 
-def _busy_percent(steps: pl.DataFrame) -> NDArray[np.float64]:
-    busy, up = _column(steps, "busy_cores"), _column(steps, "cores_up")
+def _busy_percent(steps: pl.DataFrame, words: _Words) -> NDArray[np.float64]:
+    busy, up = _column(steps, words.busy), _column(steps, words.up)
     return 100.0 * np.divide(busy, up, out=np.full_like(busy, np.nan), where=up > 0)
-
-
-def _count_axis(axes: Axes) -> None:
-    """Mark whole numbers."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def _work_axis(axes: Axes) -> None:

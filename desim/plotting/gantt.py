@@ -1,4 +1,4 @@
-"""Gantt charts of batch runs: which job held which cores when."""
+"""Gantt charts: which job held which cores when, or which executor ran what."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal, overload
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._bars import Chart, draw_chart, make_chart
 from desim.plotting._coloring import COLOR_COLUMNS, Coloring, color_executions
+from desim.plotting._named_results import problem_of
 from desim.plotting._panels import add_legend, given_or_new_panels
 from desim.plotting._runs import check_window, common_span, load_runs
+from desim.plotting.executor_gantt import draw_executor_gantt
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ __all__ = ["gantt"]
 def gantt(
     results: Result,
     *,
-    by: Literal["core", "job"] = ...,
+    by: Literal["core", "job"] | None = ...,
     color_by: str = ...,
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
@@ -34,7 +36,7 @@ def gantt(
 def gantt(
     results: Mapping[str, Result],
     *,
-    by: Literal["core", "job"] = ...,
+    by: Literal["core", "job"] | None = ...,
     color_by: str = ...,
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
@@ -45,15 +47,16 @@ def gantt(
 def gantt(
     results: Result | Mapping[str, Result],
     *,
-    by: Literal["core", "job"] = "core",
+    by: Literal["core", "job"] | None = None,
     color_by: str = "job",
     window: tuple[float, float] | None = None,
     labels: Literal["auto"] | bool = "auto",
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Axes | list[Axes]:
-    """Draw which job held which cores when.
+    """Draw which job held which cores when, or, of runs of ``dag``, which executor ran which copies.
 
-    Every execution is a rectangle for each range of neighbouring cores that it held. Executions
+    The charts of executors are those of :func:`executor_gantt`, which has more options. In those of cores every
+    execution is a rectangle for each range of neighbouring cores that it held. Executions
     that an outage cut are hatched, and so, in grey, are cores that were down. A chart of few jobs
     has edges and job ids; in one of many jobs they would hide the data, and colours alone tell
     neighbours apart. Jobs that are still running end with the chart; queued and rejected jobs are
@@ -63,18 +66,19 @@ def gantt(
     ----------
     results : Result or mapping of str to Result
         One run, or several by name, which are drawn one above the other over the same time axis.
-    by : {"core", "job"}
-        What stands on the y axis: core ids, or jobs in order of submission, with a thin line
-        from a job's submission to its start.
+    by : {"core", "job"}, optional
+        What stands on the y axis: core ids, which is the default, or jobs in order of submission, with a thin line
+        from a job's submission to its start. Not for ``dag``.
     color_by : str
         ``"job"``: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and
         ``"status"``: the eight with the most core-seconds have a colour each. A number of the job table:
         ``"waiting_time"``, ``"requested_cores"``, ``"requested_time"``, ``"run_time"``, ``"execution_time"``,
-        ``"turnaround_time"``, ``"submission_time"``, ``"stretch"`` or ``"attempts"``.
+        ``"turnaround_time"``, ``"submission_time"``, ``"stretch"`` or ``"attempts"``. For ``dag``: ``"job"``,
+        ``"label"`` or ``"node"``.
     window : (float, float), optional
         Show only this span of time, in seconds.
     labels : {"auto", True, False}
-        Whether rectangles carry job ids: where they fit, all visible ones, or none.
+        Whether rectangles carry job ids, or names of nodes: where they fit, all visible ones, or none.
     axes : Axes or sequence of Axes, optional
         Where to draw, one a run; by default on a new figure.
 
@@ -87,7 +91,7 @@ def gantt(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are not those of ``batch``.
+        If an argument is out of range or the results are neither those of ``batch`` nor those of ``dag``.
 
     Examples
     --------
@@ -99,6 +103,11 @@ def gantt(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time (s)', 'core id')
     """
+    if problem_of(results, "batch") == "dag":
+        if by is not None:
+            raise InvalidConfiguration(f"by is {by!r}, which is not for results of the problem 'dag'")
+        return draw_executor_gantt(results, color_by=color_by, window=window, labels=labels, axes=axes)
+    by = "core" if by is None else by
     _check(by, color_by, labels)
     window = check_window(window)
     runs = load_runs(results, ["allocated_resources", "user_id", COLOR_COLUMNS[color_by]])
@@ -139,7 +148,7 @@ def _add_keys(panels: list[Axes], charts: list[Chart], coloring: Coloring, *, ow
     """Explain colours and hatches."""
     from matplotlib.patches import Patch
 
-    from desim.plotting._bars import CUT, DOWN, WAITING
+    from desim.plotting._boxes import CUT, DOWN, WAITING
     from desim.plotting._time_axis import color_bar
 
     entries = [(name, Patch(facecolor=color)) for name, color in coloring.entries]

@@ -1,0 +1,332 @@
+"""Metrics of a DAG cluster: answers worked out by hand, runs that are cut off, bounds that hold, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
+
+from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler
+from desim import InvalidConfiguration, Result, simulate
+from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
+from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
+from desim.metrics.dag_input import read_graph, read_jobs
+from desim.problems.dag import Assign, DagCluster, Executors, Job
+from desim.processes import Outage, planned_outages
+
+COLUMNS = {
+    "jobs": ("job_id", "submission_time", "starting_time", "finish_time", "num_nodes", "num_edges", "status"),
+    "nodes": ("job_id", "node", "work", "run_times"),
+    "edges": ("job_id", "parent", "child"),
+    "copies": (
+        *("job_id", "node", "executor", "duplicate", "assignment_time", "starting_time", "finish_time", "outcome"),
+    ),
+    "transfers": ("job_id", "parent", "source", "destination", "starting_time", "arrival_time", "size"),
+    "executors": ("executor", "speed"),
+    "outages": ("time", "executor", "event"),
+}
+ROWS = {
+    "jobs": [(1, 1.0, 1.0, 11.0, 3, 2, "completed"), (2, 3.0, 4.0, 11.0, 1, 0, "completed")],
+    "nodes": [(1, 0, 4.0, None), (1, 1, 2.0, None), (1, 2, 6.0, None), (2, 0, 9.0, [5.0, 3.0])],
+    "edges": [(1, 0, 1), (1, 0, 2)],
+    "copies": [
+        (1, 0, 1, True, 1.0, 1.0, 3.0, "completed"),
+        (1, 1, 1, False, 3.0, 3.0, 4.0, "completed"),
+        (1, 0, 0, False, 1.0, 1.0, 5.0, "completed"),  # nobody takes its data
+        (2, 0, 1, False, 4.0, 4.0, 6.0, "interrupted"),
+        (1, 2, 0, False, 3.0, 5.0, 11.0, "completed"),
+        (2, 0, 1, False, 8.0, 8.0, 11.0, "completed"),
+        (2, 0, 0, True, 8.0, None, None, "withdrawn"),
+    ],
+    "transfers": [(1, 0, 1, 1, 3.0, 3.0, 6.0), (1, 0, 1, 0, 3.0, 4.0, 2.0)],
+    "executors": [(0, 1.0), (1, 2.0)],
+    "outages": [(6.0, 1, "down"), (8.0, 1, "up")],
+}
+
+
+def tables(**changes):
+    """Return the tables of the rows above, some of them replaced."""
+    types = {"duplicate": pl.Boolean, "run_times": pl.List(pl.Float64)}
+    types |= dict.fromkeys(("status", "outcome", "event"), pl.String)
+    types |= {name: pl.Float64 for names in COLUMNS.values() for name in names if name.endswith("time")}
+    types |= dict.fromkeys(("work", "size", "speed"), pl.Float64)
+    return {
+        name: pl.DataFrame(
+            changes.get(name, ROWS[name]), {c: types.get(c, pl.Int64) for c in columns}, orient="row"
+        ).lazy()
+        for name, columns in COLUMNS.items()
+    }
+
+
+def test_a_run_worked_out_by_hand():
+    assert dag_metrics(tables(), end_time=11.0) == pytest.approx(
+        {
+            "num_jobs": 2,
+            "num_completed": 2,
+            "num_running": 0,
+            "num_waiting": 0,
+            "num_nodes": 4,
+            "makespan": 10,
+            "serial_time": 9,  # on executor 1: (4 + 2 + 6) / 2 + 3
+            "speedup": 0.9,
+            "critical_path": 5,
+            "slr": 2,
+            "job_slr_mean": (10 / 5 + 8 / 3) / 2,
+            "lower_bound": 17 / 3,  # 12 / 3 for the work of job 1, 5 / 3 for job 2 on executor 0 with weight 1 / 3
+            "gap_to_lower_bound": 13 / 17,
+            "turnaround_time_mean": 9,
+            "turnaround_time_median": 9,
+            "turnaround_time_p95": 9.9,
+            "waiting_time_mean": 0.5,
+            "utilization": 1,
+            "useful_utilization": 12 / 18,
+            "wasted_time": 6,
+            "num_copies": 6,
+            "num_duplicates": 1,
+            "num_useful_duplicates": 1,
+            "num_interrupted": 1,
+            "num_withdrawn": 1,
+            "num_reexecuted": 0,
+            "num_transfers": 1,
+            "data_moved": 2,
+            "local_share": 0.75,
+            "transfer_time_mean": 1,
+        }
+    )
+
+
+def test_without_jobs_there_is_nothing_to_say():
+    values = simulate(DagCluster([], Executors([1.0, 2.0])), ListScheduler(FIFO())).metrics()
+    assert list(values) == list(DAG_METRICS)
+    counts = [name for name in values if name.startswith("num_")]
+    zero = [*counts, "serial_time", "wasted_time", "data_moved"]
+    assert {name for name, value in values.items() if value == 0} == set(zero)
+    assert all(math.isnan(value) for name, value in values.items() if name not in zero)
+
+
+class Scripted:
+    """Answer with given assignments, one after the other, as soon as their nodes can be assigned."""
+
+    name = "scripted"
+
+    def __init__(self, *script):
+        self.script = list(script)
+
+    def act(self, observation):
+        return self.script.pop(0) if self.script else None
+
+
+def test_a_result_that_is_lost_is_wasted_and_its_node_is_reexecuted():
+    job = Job(1, [2.0, 1.0], [(0, 1, 10.0)])
+    agent = Scripted(Assign(1, 0, 0), Assign(1, 1, 1), Assign(1, 0, 1), Assign(1, 1, 1))
+    lost = planned_outages([Outage(5.0, 50.0, 1)])  # the data are on their way from 2 to 12
+    values = simulate(DagCluster([job], Executors([1.0, 1.0], 1.0), processes=[lost]), agent).metrics()
+    expected = {
+        "makespan": 8.0,
+        "num_copies": 3,
+        "num_reexecuted": 1,
+        "num_withdrawn": 1,
+        "num_interrupted": 0,
+        "num_duplicates": 0,
+        "wasted_time": 2.0,
+        "utilization": 5 / (8 + 5),
+        "local_share": 1.0,
+        "num_transfers": 0,
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+    assert math.isnan(values["transfer_time_mean"])
+
+
+def test_a_duplicate_that_nobody_needs_is_made_but_not_useful():
+    job = Job(1, [2.0, 1.0], [(0, 1, 10.0)])
+    agent = Scripted(Assign(1, 0, 0), Assign(1, 0, 1), Assign(1, 1, 0))
+    cluster = DagCluster([job], Executors([1.0, 0.5], 1.0), plan_ahead=True)
+    values = simulate(cluster, agent).metrics()
+    # The duplicate still runs when the job ends after 3 seconds.
+    expected = {"num_duplicates": 1, "num_useful_duplicates": 0, "wasted_time": 3.0, "useful_utilization": 0.5}
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+    agent = Scripted(Assign(1, 0, 0), Assign(1, 0, 1), Assign(1, 1, 1))
+    values = simulate(cluster, agent).metrics()
+    expected = {"num_duplicates": 1, "num_useful_duplicates": 1, "wasted_time": 2.0, "makespan": 6.0}
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_copy_of_a_last_node_that_is_first_is_useful_and_no_other():
+    job = Job(1, [2.0])
+    agent = Scripted([Assign(1, 0, executor) for executor in range(3)])
+    values = simulate(DagCluster([job], Executors([1.0, 2.0, 2.0])), agent).metrics()
+    # Executors 1 and 2 would finish together; the job ends with the first of them, and so does the run.
+    expected = {"num_duplicates": 2, "num_useful_duplicates": 1, "wasted_time": 2.0, "makespan": 1.0}
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+
+
+def test_a_run_that_is_cut_off_has_no_makespan():
+    jobs = [Job(1, [2.0, 2.0], [(0, 1, 0.0)]), Job(2, [4.0, 8.0], [(0, 1, 0.0)]), Job(3, [1.0])]
+    result = simulate(DagCluster(jobs, Executors([1.0])), ListScheduler(FIFO()), until=9.5)
+    values = result.metrics()
+    unknown = ("makespan", "speedup", "slr", "gap_to_lower_bound", "local_share", "transfer_time_mean")
+    assert [name for name, value in values.items() if math.isnan(value)] == [
+        name for name in DAG_METRICS if name in unknown
+    ]
+    expected = {
+        "num_completed": 2,
+        "num_running": 1,
+        "serial_time": 17.0,
+        "lower_bound": 17.0,
+        "critical_path": 12.0,
+        "utilization": 1.0,
+        "wasted_time": 0.0,
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+
+
+def test_jobs_of_one_id_are_told_apart():
+    nodes = [4.0, 1.0], [6.0]
+    jobs = [Job(7, nodes[0], [(0, 1, 2.0)]), Job(7, nodes[1], submission_time=20.0)]
+    other = [Job(7, nodes[0], [(0, 1, 2.0)]), Job(8, nodes[1], submission_time=20.0)]
+    runs = [simulate(DagCluster(each, Executors([1.0, 2.0], 4.0)), ListScheduler(FIFO())) for each in (jobs, other)]
+    assert runs[0].metrics() == pytest.approx(runs[1].metrics(), nan_ok=True)
+    assert runs[0].metrics()["critical_path"] == 3.0
+
+
+def test_stored_results_have_the_same_metrics(tmp_path):
+    result = random_run(5, outages=True)
+    assert Result.load(result.save(tmp_path / "run")).metrics() == pytest.approx(result.metrics(), nan_ok=True)
+
+
+def test_topcuoglus_example():
+    costs = [[14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10]]
+    costs += [[13, 16, 9], [7, 15, 11], [5, 11, 14], [18, 12, 20], [21, 7, 16]]
+    edges = [(1, 2, 18), (1, 3, 12), (1, 4, 9), (1, 5, 11), (1, 6, 14), (2, 8, 19), (2, 9, 16), (3, 7, 23), (4, 8, 27)]
+    edges += [(4, 9, 23), (5, 9, 13), (6, 8, 15), (7, 10, 17), (8, 10, 11), (9, 10, 13)]
+    names = [f"n{number}" for number in range(1, 11)]
+    job = Job(
+        1,
+        np.mean(costs, axis=1),
+        [(f"n{parent}", f"n{child}", size) for parent, child, size in edges],
+        names=names,
+        run_times=costs,
+    )
+    values = simulate(DagCluster([job], Executors([1.0] * 3, 1.0), plan_ahead=True), HEFT()).metrics()
+    # The critical path is n1 n2 n9 n10 with 9 + 13 + 12 + 7.
+    expected = {"makespan": 80.0, "serial_time": 127.0, "critical_path": 41.0, "slr": 80 / 41, "speedup": 127 / 80}
+    assert {name: values[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_bound_of_what_comes_late_counts():
+    jobs = [Job(1, [1.0]), Job(2, [30.0, 30.0], submission_time=10.0, allow_disconnected=True)]
+    values = simulate(DagCluster(jobs, Executors([1.0, 2.0])), ListScheduler(FIFO())).metrics()
+    assert values["lower_bound"] == pytest.approx(10 + 60 / 3)
+    jobs[1] = Job(2, [30.0, 30.0], [(0, 1, 0.0)], submission_time=10.0)
+    values = simulate(DagCluster(jobs, Executors([1.0, 2.0])), ListScheduler(FIFO())).metrics()
+    assert values["lower_bound"] == values["makespan"] == pytest.approx(40.0)
+
+
+def of_result(function, result):
+    """Apply one of the bounds to the tables of a result."""
+    jobs = read_jobs(result.jobs)
+    graph = read_graph(jobs, {name: result.table(name) for name in ("nodes", "edges", "executors")})
+    return function(graph) if function is serial_time else function(jobs, graph)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_lower_bound_is_at_most_the_linear_program(seed):
+    """No fractional division of the nodes among the executors takes less time than the bound on the load."""
+    from scipy.optimize import linprog
+
+    result = random_run(seed, batch=True)
+    nodes, speeds = result.table("nodes"), result.table("executors")["speed"].to_numpy()
+    times = np.array(
+        [
+            work / speeds if own is None else own
+            for work, own in zip(nodes["work"].to_list(), nodes["run_times"].to_list(), strict=True)
+        ]
+    )
+    count, machines = times.shape
+    share = np.kron(np.eye(count), np.ones(machines))
+    load = np.column_stack([np.tile(np.eye(machines), count) * times.ravel(), -np.ones(machines)])
+    solution = linprog(
+        np.append(np.zeros(count * machines), 1.0),
+        A_ub=load,
+        b_ub=np.zeros(machines),
+        A_eq=np.column_stack([share, np.zeros(count)]),
+        b_eq=np.ones(count),
+    )
+    paths = of_result(critical_paths, result).max()
+    bound = of_result(lower_bound, result)
+    assert bound <= max(solution.fun, paths) * (1 + 1e-9)
+    if nodes["run_times"].null_count() == count:  # with related executors the bound on the load is the program's
+        assert bound == pytest.approx(max(solution.fun, paths))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("allocation", ALLOCATIONS)
+def test_no_makespan_lies_below_the_lower_bound(order, allocation):
+    for seed in range(6):
+        agent = ListScheduler(ORDERS[order](), ALLOCATIONS[allocation]())
+        for options in ({}, {"outages": True}, {"links": True}, {"plan_ahead": True, "outages": True}):
+            values = random_run(seed, agent=agent, **options).metrics()
+            assert values["makespan"] >= values["lower_bound"] * (1 - 1e-12)
+            assert values["slr"] >= 1 - 1e-12
+            assert values["job_slr_mean"] >= 1 - 1e-12
+
+
+@pytest.mark.parametrize("plan_ahead", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("allocation", [EFT, InsertionEFT, DEFT])
+def test_earliest_finish_is_never_later_than_one_after_the_other(plan_ahead, order, allocation):
+    """EFT and what is at least as early finish within the serial time, plus what arrivals and transfers may add.
+
+    A node could always run on the best executor behind all that has been assigned, when the last of its inputs has come
+    there; by induction over the assignments all of them end by the last submission plus the sum, over the nodes, of the
+    run time there and of the longest transfer of an input to there.
+    """
+    for seed in range(6):
+        for free in (True, False):
+            agent = ListScheduler(ORDERS[order](), allocation())
+            result = random_run(seed, agent=agent, plan_ahead=plan_ahead, free_transfers=free)
+            values = result.metrics()
+            span = result.jobs["submission_time"].max() - result.jobs["submission_time"].min()
+            allowed = of_result(serial_time, result) + span + longest_transfers(result)
+            assert values["makespan"] <= allowed * (1 + 1e-12)
+            if free:
+                assert longest_transfers(result) == 0
+
+
+def longest_transfers(result):
+    """Sum up, over the nodes, the longest transfer of an input between any executors."""
+    channels = result.table("channels")
+    edges = result.table("edges").join(channels, how="cross")
+    seconds = pl.col("latency") + pl.col("size") / pl.col("transfer_speed")
+    return edges.group_by("job_id", "child").agg(seconds.max().alias("seconds"))["seconds"].sum()
+
+
+def test_spreading_nodes_can_take_longer_than_one_after_the_other():
+    """The serial time is no bound in general: each of two equal parents runs at once, and the data meet late."""
+    job = Job(1, [1.0, 1.0, 1.0], [(0, 2, 50.0), (1, 2, 50.0)])
+    values = simulate(DagCluster([job], Executors([1.0, 1.0], 1.0)), ListScheduler(FIFO(), EFT())).metrics()
+    assert (values["serial_time"], values["makespan"]) == (3.0, 52.0)
+
+
+def test_errors():
+    with pytest.raises(InvalidConfiguration, match="there is no table 'outages'"):
+        dag_metrics({name: table for name, table in tables().items() if name != "outages"}, end_time=1.0)
+    with pytest.raises(InvalidConfiguration, match="the table nodes has 3 rows, the jobs have 4"):
+        dag_metrics(tables(nodes=ROWS["nodes"][1:]), end_time=11.0)
+    with pytest.raises(InvalidConfiguration, match="the table edges has 2 rows, the jobs have 2, or other ids"):
+        dag_metrics(tables(edges=[(1, 0, 1), (3, 0, 2)]), end_time=11.0)
+    with pytest.raises(InvalidConfiguration, match=r"job 3 had not been submitted at 1\.0 s"):
+        dag_metrics(tables(copies=[(3, *ROWS["copies"][0][1:])]), end_time=11.0)
+    broken = tables()
+    broken["copies"] = broken["copies"].drop("outcome")
+    with pytest.raises(InvalidConfiguration, match="the table copies lacks the columns outcome"):
+        dag_metrics(broken, end_time=11.0)
+    result = random_run(1)
+    with pytest.raises(InvalidConfiguration, match="of problem 'multiserver', want 'dag'"):
+        from desim.metrics.dag import dag_result_metrics
+
+        dag_result_metrics(Result({}, result.info | {"problem": "multiserver"}))
+    assert metrics_of(result) == pytest.approx(result.metrics(), nan_ok=True)

@@ -1,0 +1,198 @@
+"""Runs of DAG jobs to draw, and what a reader of a figure would check, found the slow way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from agents.dag import DEFT, HEFT, ListScheduler, RankUp
+from desim import Phase, Result, at, simulate
+from desim.problems.dag import Assign, DagCluster, Executors, Job
+
+# The example of figure 3 of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: run times on three executors, and data.
+COSTS = {
+    "1": (14, 16, 9),
+    "2": (13, 19, 18),
+    "3": (11, 13, 19),
+    "4": (13, 8, 17),
+    "5": (12, 13, 10),
+    "6": (13, 16, 9),
+    "7": (7, 15, 11),
+    "8": (5, 11, 14),
+    "9": (18, 12, 20),
+    "10": (21, 7, 16),
+}
+DATA = {
+    ("1", "2"): 18,
+    ("1", "3"): 12,
+    ("1", "4"): 9,
+    ("1", "5"): 11,
+    ("1", "6"): 14,
+    ("2", "8"): 19,
+    ("2", "9"): 16,
+    ("3", "7"): 23,
+    ("4", "8"): 27,
+    ("4", "9"): 23,
+    ("5", "9"): 13,
+    ("6", "8"): 15,
+    ("7", "10"): 17,
+    ("8", "10"): 11,
+    ("9", "10"): 13,
+}
+THREE = Executors([1.0, 1.0, 1.0], 1.0)
+
+
+def example() -> Job:
+    """Return the example of ten nodes."""
+    edges = [(parent, child, size) for (parent, child), size in DATA.items()]
+    work = [sum(costs) / 3 for costs in COSTS.values()]
+    return Job(1, work, edges, names=list(COSTS), run_times=list(COSTS.values()))
+
+
+def some_job(number: int, rng: np.random.Generator, job_id: int = 0, *, time: float = 0.0, data: float = 5.0) -> Job:
+    """Return a connected random job."""
+    edges = []
+    for child in range(1, number):
+        count = min(child, 1 + int(rng.integers(3)))
+        parents = rng.choice(np.arange(max(0, child - 6), child), size=min(count, child, 6), replace=False)
+        edges += [(int(parent), child, float(rng.exponential(data))) for parent in parents]
+    return Job(job_id, rng.exponential(20.0, number), edges, submission_time=time, label=f"q{job_id % 3}")
+
+
+def some_jobs(count: int, *, seed: int = 0, gap: float = 0.0, number: int = 10) -> list[Job]:
+    """Return random jobs of up to ``number`` nodes, one every ``gap`` seconds."""
+    rng = np.random.default_rng(seed)
+    return [some_job(int(rng.integers(1, number + 1)), rng, k, time=gap * k) for k in range(count)]
+
+
+def some_executors(count: int, *, seed: int = 0) -> Executors:
+    """Return executors of different speeds."""
+    return Executors(np.random.default_rng(seed).integers(1, 4, count), 1.0)
+
+
+class Pinned:
+    """Runs node k on executor k, and waits while that is down."""
+
+    name = "pinned"
+
+    def act(self, observation):
+        for state, node in observation.executable.values():
+            if np.isfinite(observation.available_times[node]):
+                return Assign(state.job.job_id, node, node)
+        return None
+
+
+def outage(begin: float, end: float, executor: int):
+    """Return a process that takes an executor down for a while."""
+
+    def process(problem) -> Iterator[Any]:
+        yield at(problem.env, begin, Phase.CAPACITY)
+        problem.fail(1 << executor)
+        yield at(problem.env, end, Phase.CAPACITY)
+        problem.repair(1 << executor)
+
+    return process
+
+
+def run(
+    jobs: Iterable[Job], executors: Executors, *outages: Any, agent: Any = None, until: float = np.inf, **options: Any
+) -> Result:
+    """Simulate jobs."""
+    cluster = DagCluster(jobs, executors, processes=outages, **options)
+    return simulate(cluster, agent or ListScheduler(RankUp(), DEFT()), until=until)
+
+
+def heft() -> Result:
+    """Return the example under HEFT, whose makespan is 80."""
+    return run([example()], THREE, agent=HEFT(), plan_ahead=True)
+
+
+def with_outages(until: float = np.inf, **options: Any) -> Result:
+    """Return a run with copies that are cut, repeated and duplicated."""
+    jobs = some_jobs(4, seed=3, gap=12.0)
+    return run(jobs, some_executors(3), outage(20.0, 45.0, 0), outage(50.0, 70.0, 2), until=until, **options)
+
+
+def started(result: Result) -> list[dict[str, Any]]:
+    """Return the copies that have started, with the end of the run as the finish of those that run."""
+    rows = [row for row in result.table("copies").iter_rows(named=True) if row["starting_time"] is not None]
+    return [row | {"finish_time": row["finish_time"] or result.info["end_time"]} for row in rows]
+
+
+def down(result: Result) -> list[tuple[int, float, float]]:
+    """Return executor, begin and end of outages."""
+    found, since = [], {}
+    for row in result.table("outages").iter_rows(named=True):
+        if row["event"] == "down":
+            since[row["executor"]] = row["time"]
+        else:
+            found.append((row["executor"], since.pop(row["executor"]), row["time"]))
+    return found + [(executor, time, result.info["end_time"]) for executor, time in since.items()]
+
+
+def useless(result: Result, copy: dict[str, Any]) -> bool:
+    """Tell whether a copy ran for nothing, by comparing it with all others and with all transfers."""
+    (status,) = [row["status"] for row in result.jobs.iter_rows(named=True) if row["job_id"] == copy["job_id"]]
+    if status != "completed" or copy["outcome"] == "interrupted":
+        return False
+    if copy["outcome"] == "running":
+        return True
+    same = [
+        row for row in started(result) if all(row[name] == copy[name] for name in ("job_id", "node", "task", "outcome"))
+    ]
+    here = [row["finish_time"] for row in same if row["executor"] == copy["executor"]]
+    for row in result.table("transfers").iter_rows(named=True):
+        if (row["job_id"], row["parent"], row["source"]) == (copy["job_id"], copy["node"], copy["executor"]):
+            before = [time for time in here if time <= row["starting_time"]]
+            if before and max(before) == copy["finish_time"]:
+                return False
+    edges = result.table("edges").iter_rows(named=True)
+    if any((row["job_id"], row["parent"]) == (copy["job_id"], copy["node"]) for row in edges):
+        return True
+    return min(same, key=lambda row: row["finish_time"]) != copy  # of equal times the one that was recorded first
+
+
+def activities(result: Result, executor: int) -> dict[str, float]:
+    """Return how long an executor did what, from an inspection of every moment between two events."""
+    end = result.info["end_time"]
+    copies = [row for row in started(result) if row["executor"] == executor]
+    outages = [(begin, until) for number, begin, until in down(result) if number == executor]
+    waits = [
+        (row["receiving_time"], row["starting_time"] if row["starting_time"] is not None else end)
+        for row in result.table("copies").iter_rows(named=True)
+        if row["executor"] == executor and row["receiving_time"] is not None and row["outcome"] != "withdrawn"
+    ]
+    times = {0.0, end, *(time for span in outages + waits for time in span)}
+    times |= {row[name] for row in copies for name in ("starting_time", "finish_time")}
+    ordered = sorted(times)
+    total = dict.fromkeys(("useful copies", "useless copies", "interrupted copies", "waiting for data"), 0.0)
+    total |= {"idle": 0.0, "down": 0.0}
+    for begin, until in pairwise(ordered):
+        middle = (begin + until) / 2
+        running = [row for row in copies if row["starting_time"] < middle < row["finish_time"]]
+        if running:
+            cut = running[0]["outcome"] == "interrupted"
+            name = "interrupted" if cut else "useless" if useless(result, running[0]) else "useful"
+            total[f"{name} copies"] += until - begin
+        elif any(a < middle < b for a, b in outages):
+            total["down"] += until - begin
+        elif any(a < middle < b for a, b in waits):
+            total["waiting for data"] += until - begin
+        else:
+            total["idle"] += until - begin
+    return total
+
+
+def find(axes: Any, gid: str) -> Any:
+    """Return the collection of a name, or None."""
+    found = [collection for collection in axes.collections if collection.get_gid() == gid]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
+def legend(axes: Any) -> list[str]:
+    """Return the entries of the legend of a figure."""
+    return [text.get_text() for box in axes.figure.legends for text in box.get_texts()]
