@@ -108,7 +108,7 @@ class HRRN:
         if of not in ("job", "node"):
             raise InvalidConfiguration(f"of is {of!r}, want 'job' or 'node'")
         self._of = of
-        self._times: dict[int, Floats] = {}
+        self._times: dict[int, tuple[JobState, Floats]] = {}
 
     def reset(self, rng: Generator) -> None:
         """Forget the jobs of another run."""
@@ -116,9 +116,15 @@ class HRRN:
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative response ratios now."""
-        times = mean_run_times(state.job, observation.executors)
-        if self._of == "job":
-            times = np.full(len(times), times.sum())
+        known = self._times.get(state.job.job_id)
+        if known is not None and known[0] is state:
+            times = known[1]
+        else:
+            times = mean_run_times(state.job, observation.executors)
+            if self._of == "job":
+                times = np.full(len(times), times.sum())
+            self._times = {job: self._times[job] for job in observation.jobs if job in self._times}
+            self._times[state.job.job_id] = state, times
         wait = observation.time - state.job.submission_time
         ratios: Floats = np.divide(wait, wait + times, out=np.zeros(len(times)), where=wait + times > 0)
         return -ratios

@@ -1,7 +1,8 @@
 """Metrics: pure functions of the tables that a run leaves behind.
 
 `metrics_of` finds the function that fits a result's problem. Names, units and options are documented
-there: `desim.metrics.batch` for the batch cluster, `desim.metrics.multiserver` for the multi-server cluster.
+there: `desim.metrics.batch` for the batch cluster, `desim.metrics.dag` for the DAG cluster,
+`desim.metrics.multiserver` for the multi-server cluster.
 `desim.metrics.statistics` puts the metrics of many runs together.
 """
 
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
+from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
 from desim.metrics.multiserver import (
     MULTISERVER_METRICS,
     multiserver_metrics,
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_METRICS",
+    "DAG_METRICS",
     "MULTISERVER_METRICS",
     "Estimate",
     "batch_means",
     "batch_metrics",
     "compare",
+    "dag_metrics",
     "mean_interval",
     "metrics_of",
     "multiserver_metrics",
@@ -43,6 +47,7 @@ __all__ = [
 
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "batch": batch_result_metrics,
+    "dag": dag_result_metrics,
     "multiserver": multiserver_result_metrics,
 }
 
@@ -55,7 +60,8 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
     result : Result
         The run; only the columns that are needed are read.
     **options
-        What the problem's own function takes, see `batch_metrics` and `multiserver_metrics`.
+        What the problem's own function takes, see `batch_metrics` and `multiserver_metrics`; there are no
+        options for DAG jobs.
 
     Returns
     -------

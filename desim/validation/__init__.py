@@ -2,7 +2,7 @@
 
 Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
 error in the simulator cannot hide itself. `desim.validation.batch` lists the rules of the batch cluster,
-`desim.validation.multiserver` those of the multi-server cluster.
+`desim.validation.dag` those of the DAG cluster, `desim.validation.multiserver` those of the multi-server cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.validation.batch import BATCH_RULES, validate_batch
+from desim.validation.dag import DAG_RULES, validate_dag
 from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
 
@@ -20,16 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_RULES",
+    "DAG_RULES",
     "MULTISERVER_RULES",
     "ValidationReport",
     "Violation",
     "validate",
     "validate_batch",
+    "validate_dag",
     "validate_multiserver",
 ]
 
 _VALIDATORS: dict[str, Callable[..., ValidationReport]] = {
     "batch": validate_batch,
+    "dag": validate_dag,
     "multiserver": validate_multiserver,
 }
 
@@ -42,7 +46,7 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     result : Result
         The run, whatever its status.
     workload : iterable, optional
-        What was simulated (for the batch cluster its `Job` tuples, for the multi-server cluster the rows of its
+        What was simulated (for the batch and the DAG cluster its jobs, for the multi-server cluster the rows of its
         arrivals), to check that nothing was lost, invented or changed. It is read once, and no further than
         the run has come.
     stop_after : int

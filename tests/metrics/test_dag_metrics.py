@@ -14,7 +14,7 @@ from desim import InvalidConfiguration, Result, simulate
 from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
 from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
 from desim.metrics.dag_input import read_graph, read_jobs
-from desim.problems.dag import Assign, DagCluster, Executors, Job
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages
 
 COLUMNS = {
@@ -330,3 +330,22 @@ def test_errors():
 
         dag_result_metrics(Result({}, result.info | {"problem": "multiserver"}))
     assert metrics_of(result) == pytest.approx(result.metrics(), nan_ok=True)
+
+
+def test_tasks_of_nodes_that_run_apart():
+    job = Job(1, [6.0, 2.0], [(0, 1, 3.0)], num_tasks=[3, 1])
+    lost = planned_outages([Outage(3.0, 50.0, 1)])  # executor 0 has run one task and is at the next
+    cluster = TaskCluster([job], Executors([1.0, 1.0], 1.0), processes=[lost])
+    result = simulate(cluster, ListScheduler(FIFO(), EFT()))
+    values = result.metrics()
+    copies = result.table("copies")
+    expected = {
+        "makespan": result.info["end_time"],
+        "num_copies": 6,
+        "num_interrupted": 1,
+        "num_reexecuted": 1,
+        "wasted_time": 1.0,
+        "num_duplicates": 0,
+    }
+    assert {name: values[name] for name in expected} == pytest.approx(expected), copies
+    assert all(math.isnan(values[name]) for name in ("serial_time", "speedup", "slr", "lower_bound", "critical_path"))

@@ -1,0 +1,133 @@
+"""How long an agent takes to decide: a wrapper that measures wall-clock time, apart from the records."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from desim.core import Agent
+
+__all__ = ["DecisionTimes"]
+
+Floats = NDArray[np.float64]
+
+
+class DecisionTimes:
+    """An agent that answers as another one does, and measures how long that takes.
+
+    The times stay here and do not enter the records, so that equal runs have equal records. A new run, which calls
+    ``reset``, begins with none; the time of ``reset`` itself does not count.
+
+    Parameters
+    ----------
+    agent : Agent
+        Whose decisions are measured, also an attribute.
+
+    Attributes
+    ----------
+    name : str
+        That of the agent.
+
+    Examples
+    --------
+    >>> from agents.dag import HEFT
+    >>> from desim import simulate
+    >>> from desim.problems.dag import DagCluster, Executors, Job
+    >>> timed = DecisionTimes(HEFT())
+    >>> result = simulate(DagCluster([Job(1, [2.0, 1.0], [(0, 1, 5.0)])], Executors([1.0]), plan_ahead=True), timed)
+    >>> result.info["agent"], len(timed.seconds)
+    ('HEFT', 2)
+    """
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.name: str = getattr(agent, "name", type(agent).__name__)
+        self._nanoseconds = array("q")
+
+    def __repr__(self) -> str:
+        """Say whose decisions are measured, and how many there were."""
+        return f"<DecisionTimes of {self.name}: {len(self._nanoseconds)} decisions>"
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run: forget the times of the last one and reset the agent if it can be.
+
+        Parameters
+        ----------
+        info : mapping
+            The description of the problem.
+        rng : numpy.random.Generator
+            The agent's random stream.
+        """
+        self._nanoseconds = array("q")
+        reset = getattr(self.agent, "reset", None)
+        if reset is not None:
+            reset(info, rng)
+
+    def act(self, observation: Any) -> Any:
+        """Return the agent's answer.
+
+        Parameters
+        ----------
+        observation : object
+            What the agent sees.
+
+        Returns
+        -------
+        object
+            Its action.
+        """
+        begin = perf_counter_ns()
+        action = self.agent.act(observation)
+        self._nanoseconds.append(perf_counter_ns() - begin)
+        return action
+
+    @property
+    def seconds(self) -> Floats:
+        """How long each decision took, in order, in seconds: a new array."""
+        return np.array(self._nanoseconds, dtype=np.float64) / 1e9
+
+    def percentiles(self, levels: Sequence[float] = (50, 90, 98, 99)) -> dict[float, float]:
+        """Return percentiles of the times.
+
+        Parameters
+        ----------
+        levels : sequence of float
+            From 0 to 100.
+
+        Returns
+        -------
+        dict of float to float
+            By level, in seconds, interpolated linearly; NaN if there was no decision.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a level is out of range.
+        """
+        wrong = [level for level in levels if not 0 <= level <= 100]
+        if wrong:
+            raise InvalidConfiguration(f"level is {wrong[0]!r}, want a number from 0 to 100")
+        times = self.seconds
+        values = np.percentile(times, levels) if len(times) else np.full(len(levels), np.nan)
+        return dict(zip(levels, values.tolist(), strict=True))
+
+    def cdf(self) -> tuple[Floats, Floats]:
+        """Return the empirical distribution function, as in Fig. 7d and 8d of LACHESIS.
+
+        Returns
+        -------
+        seconds, fraction : array of float, shape (num_decisions,)
+            The times in ascending order, and which part of the decisions took at most as long.
+        """
+        times = np.sort(self.seconds)
+        return times, np.arange(1, len(times) + 1) / max(len(times), 1)

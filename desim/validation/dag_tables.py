@@ -1,0 +1,252 @@
+"""The tables of a run of DAG jobs as the rules need them: checked for what they refer to, then taken apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.validation.dag_columns import OUTCOMES, STATUSES, read_tables
+from desim.validation.dag_executors import check_executors, next_down
+from desim.validation.dag_graph import DagGraph, read_graph
+from desim.validation.dag_lookup import latest
+from desim.validation.report import Findings
+from desim.validation.tables import Columns, to_arrays
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.result import Result
+
+__all__ = ["DagRun", "read_dag_run"]
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """A run of DAG jobs, taken apart; times that are null are NaN.
+
+    Attributes
+    ----------
+    jobs, copies, transfers, outages : mapping of str to array
+        The columns of the tables that hold numbers.
+    status, outcome : mapping of str to array of bool
+        For each status which jobs have it, for each outcome which copies.
+    down : array of bool
+        Which outage events take their executor down.
+    graph : DagGraph
+        All jobs as one graph, and what they run on.
+    copy_job, copy_node : array of int
+        For each copy the row of its job and the number of its node in the graph.
+    transfer_job, transfer_edge : array of int
+        For each transfer the row of its job and the number of its edge in the graph.
+    info : mapping
+        The description of the run.
+    """
+
+    jobs: Columns
+    copies: Columns
+    transfers: Columns
+    outages: Columns
+    status: Mapping[str, Mask]
+    outcome: Mapping[str, Mask]
+    down: Mask
+    graph: DagGraph
+    copy_job: Whole
+    copy_node: Whole
+    transfer_job: Whole
+    transfer_edge: Whole
+    info: Mapping[str, Any]
+
+    @property
+    def end_time(self) -> float:
+        """When the run ended, in seconds."""
+        return float(self.info["end_time"])
+
+    @property
+    def drained(self) -> bool:
+        """Whether the run went on until nothing was left to happen."""
+        until = math.inf if self.info["until"] is None else float(self.info["until"])
+        return self.info["status"] == "complete" and self.end_time < until
+
+    @property
+    def shared(self) -> bool:
+        """Whether transfers share links, so that they may take longer than on their own."""
+        return self.info.get("links") is not None
+
+    @cached_property
+    def started(self) -> Mask:
+        """Which copies have started."""
+        return ~np.isnan(self.copies["starting_time"])
+
+    @cached_property
+    def ends(self) -> Floats:
+        """When each copy left its executor: infinite if it still runs, NaN if it has not started."""
+        return np.where(self.outcome["running"], np.inf, self.copies["finish_time"])
+
+    @cached_property
+    def run_times(self) -> Floats:
+        """How long each copy would run on its executor, in seconds."""
+        return self.graph.run_times(self.copy_node, self.copies["executor"])
+
+    @cached_property
+    def first_finish(self) -> Floats:
+        """When each node first finished, infinite if it has not, shape (num_nodes,)."""
+        first = np.full(self.graph.num_nodes, np.inf)
+        done = self.outcome["completed"]
+        np.minimum.at(first, self.copy_node[done], self.copies["finish_time"][done])
+        return first
+
+    @cached_property
+    def gone(self) -> Floats:
+        """When the result of each copy was lost or the copy was cut: infinite if never, NaN where that is not known.
+
+        A result that is complete at the instant of an outage is lost with it; a copy that both starts and ends at
+        that instant may have come after it.
+        """
+        start, finish, executor = (self.copies[name] for name in ("starting_time", "finish_time", "executor"))
+        gone = np.full(len(start), np.inf)
+        done = self.outcome["completed"]
+        if self.info["outages_lose_data"]:
+            at_once = start[done] == finish[done]
+            gone[done] = next_down(self.outages, self.down, executor[done], finish[done], at_once)
+        gone[self.outcome["interrupted"]] = finish[self.outcome["interrupted"]]
+        gone[self.outcome["withdrawn"]] = np.nan
+        return gone
+
+    def copy_text(self, row: int) -> str:
+        """Name a copy."""
+        copies = self.copies
+        kind = "duplicate of " if copies["duplicate"][row] else ""
+        return f"{kind}job {copies['job_id'][row]} node {copies['node'][row]} on executor {copies['executor'][row]}"
+
+    def transfer_text(self, row: int) -> str:
+        """Name a transfer."""
+        job_id, parent, child, source, destination = (
+            self.transfers[name][row] for name in ("job_id", "parent", "child", "source", "destination")
+        )
+        return f"job {job_id}: data of node {parent} for node {child}, from executor {source} to {destination}"
+
+
+def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
+    """Read the tables of a run of DAG jobs.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    findings : Findings
+        Takes what is wrong with its description, columns, types, graphs and references.
+
+    Returns
+    -------
+    DagRun or None
+        None if nothing more can be checked.
+    """
+    tables = read_tables(result, findings)
+    if tables is None:
+        return None
+    check_executors(tables, result.info, findings)
+    if not findings.report().ok:
+        return None
+    graph = read_graph(tables, findings)
+    if graph is None:
+        return None
+    arrays = {name: to_arrays(tables[name]) for name in ("jobs", "copies", "transfers", "outages")}
+    copies, transfers, jobs = arrays["copies"], arrays["transfers"], arrays["jobs"]
+    # An id may be used again once its job has ended; the times tell which job is meant.
+    ids, submission = jobs["job_id"], jobs["submission_time"]
+    copy_job = latest(ids, submission, copies["job_id"], copies["assignment_time"])
+    transfer_job = latest(ids, submission, transfers["job_id"], transfers["starting_time"])
+    _check_references(arrays, copy_job, transfer_job, graph, findings)
+    if not findings.report().ok:
+        return None
+    transfer_edge = _edges_of(transfers, transfer_job, graph)
+    findings.check(
+        "references",
+        len(transfer_edge),
+        transfer_edge < 0,
+        lambda row: (
+            f"job {transfers['job_id'][row]}: there is a transfer from node {transfers['parent'][row]} to node "
+            f"{transfers['child'][row]}, but no such edge"
+        ),
+    )
+    if not findings.report().ok:
+        return None
+    return DagRun(
+        **arrays,
+        status=_masks(tables["jobs"]["status"], STATUSES),
+        outcome=_masks(tables["copies"]["outcome"], OUTCOMES),
+        down=(tables["outages"]["event"] == "down").to_numpy(),
+        graph=graph,
+        copy_job=copy_job,
+        copy_node=graph.first_node[copy_job] + copies["node"],
+        transfer_job=transfer_job,
+        transfer_edge=transfer_edge,
+        info=result.info,
+    )
+
+
+def _masks(column: pl.Series, choices: tuple[str, ...]) -> dict[str, Mask]:
+    return {choice: (column == choice).to_numpy() for choice in choices}
+
+
+def _check_references(
+    arrays: Mapping[str, Columns], copy_job: Whole, transfer_job: Whole, graph: DagGraph, findings: Findings
+) -> None:
+    """Check that copies, transfers and outages name jobs, nodes and executors that there are."""
+    for name, owner in (("copies", copy_job), ("transfers", transfer_job)):
+        ids = arrays[name]["job_id"]
+        findings.check(
+            "references",
+            len(ids),
+            owner < 0,
+            lambda row, ids=ids, name=name: (  # type: ignore[misc]
+                f"job {ids[row]} in row {row} of table {name} is none that had been submitted by then"
+            ),
+        )
+    for name, owner, column in (
+        ("copies", copy_job, "node"),
+        ("transfers", transfer_job, "parent"),
+        ("transfers", transfer_job, "child"),
+    ):
+        _check_range(arrays, name, column, np.append(graph.node_counts, 0)[owner], findings)
+    for name in ("copies", "transfers"):
+        _check_range(arrays, name, "task", np.ones(len(arrays[name]["task"]), dtype=np.int64), findings)
+    for name, column in (
+        ("copies", "executor"),
+        ("transfers", "source"),
+        ("transfers", "destination"),
+        ("outages", "executor"),
+    ):
+        values = arrays[name][column]
+        _check_range(arrays, name, column, np.full(len(values), graph.num_executors), findings)
+
+
+def _check_range(arrays: Mapping[str, Columns], name: str, column: str, count: Whole, findings: Findings) -> None:
+    table = arrays[name]
+    values = table[column]
+
+    def message(row: int) -> str:
+        whose = f"job {table['job_id'][row]}" if "job_id" in table else f"the outage at {table['time'][row]} s"
+        return f"{whose} in row {row} of table {name}: {column} is {values[row]}, want one below {count[row]}"
+
+    findings.check("references", len(values), (values < 0) | (values >= count), message)
+
+
+def _edges_of(transfers: Columns, transfer_job: Whole, graph: DagGraph) -> Whole:
+    """Return the edge of each transfer, -1 if there is none."""
+    first = graph.first_node[transfer_job]
+    wanted = (first + transfers["child"]) * graph.num_nodes + first + transfers["parent"]
+    keys = graph.child * graph.num_nodes + graph.parent
+    place = np.searchsorted(keys, wanted)
+    found = np.append(keys, -1)[place] == wanted
+    return np.where(found, place, -1)

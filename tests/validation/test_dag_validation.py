@@ -1,0 +1,373 @@
+"""Validation of DAG runs: valid ones pass, errors in the simulator are noticed, the report reads well."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from dag_runs import AGENTS, Careless, random_executors, random_jobs, random_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim import InvalidConfiguration, Result, simulate
+from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag.execution import Execution
+from desim.problems.dag.job_state import JobState
+from desim.problems.dag.plan import Plan
+from desim.problems.dag.receiving import DirectTransfers
+from desim.processes.channels import SharedChannels
+from desim.validation import DAG_RULES, validate, validate_dag
+from desim.validation.dag_lookup import expand, latest
+
+EARLY = {"links", "conservation"}
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    agent=st.sampled_from(sorted(AGENTS)),
+    plan_ahead=st.booleans(),
+    transfers=st.sampled_from(["when_finished", "when_assigned"]),
+    outages=st.booleans(),
+    lose=st.booleans(),
+    links=st.sampled_from([False, False, True]),
+    whole=st.booleans(),
+    executors=st.integers(1, 5),
+    until=st.sampled_from([math.inf, 40.0, 33.3]),
+)
+def test_random_runs_are_valid(seed, **options):
+    run = random_run(seed, size=10, **options)
+    report = validate(run.result, run.jobs)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("links", [False, True])
+def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, links):
+    for seed in range(5):
+        run = random_run(seed, agent=agent, outages=True, links=links)
+        report = validate(run.result, run.jobs)
+        assert report.ok, str(report)
+        assert set(report.checks) == set(DAG_RULES) - {"earliest_source" if links else "links"}
+        assert report.checks["duration"] == len(run.result.table("copies"))
+        assert report.checks["sources"] == len(run.result.table("transfers"))
+
+
+def test_without_workload_or_links_their_rules_are_left_out():
+    report = validate_dag(random_run(1).result)
+    assert report.ok
+    assert set(report.checks) == set(DAG_RULES) - EARLY
+
+
+@pytest.mark.parametrize("jobs", [[], [Job(1, [0.0])], [Job(1, [0.0, 0.0], [(0, 1, 0.0)]), Job(2, [0.0])]])
+def test_runs_in_which_nothing_takes_time_are_valid(jobs):
+    report = validate(simulate(DagCluster(jobs, Executors([1.0])), AGENTS["rank_up-deft"]()), jobs)
+    assert report.ok, str(report)
+
+
+def test_agents_that_do_nothing_leave_valid_records():
+    jobs = random_jobs(np.random.default_rng(0), 3, 6, whole=False, data=1.0, executors=0)
+    result = simulate(DagCluster(jobs, Executors([1.0])), Careless(patience=0.0))
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+    assert result.jobs["status"].unique().to_list() == ["waiting"]
+
+
+@pytest.mark.parametrize("outages", [False, True])
+def test_stored_and_streamed_runs_are_valid(outages, tmp_path):
+    run = random_run(8, outages=outages)
+    stored = Result.load(run.result.save(tmp_path / "stored"))
+    assert str(validate(stored, run.jobs)) == str(validate(run.result, run.jobs))
+    rng = np.random.default_rng(8)
+    executors = random_executors(rng, 4, whole=False)
+    simulate(DagCluster(run.jobs, executors), AGENTS["sjf-deft"](), until=60.0, out=tmp_path / "streamed")
+    report = validate(Result.load(tmp_path / "streamed"), run.jobs)
+    assert report.ok, str(report)
+
+
+class Tired(Careless):
+    """Give up after some decisions."""
+
+    def __init__(self, decisions):
+        super().__init__()
+        self.left = decisions
+
+    def act(self, observation):
+        self.left -= 1
+        if self.left < 0:
+            raise ValueError("enough")
+        return super().act(observation)
+
+
+@pytest.mark.parametrize("decisions", [0, 1, 7, 20])
+@pytest.mark.parametrize("plan_ahead", [False, True])
+def test_a_failed_run_is_valid_as_far_as_it_went(decisions, plan_ahead):
+    rng = np.random.default_rng(3)
+    jobs = random_jobs(rng, 4, 12, whole=False, data=1.0, executors=4)
+    executors = random_executors(rng, 4, whole=False)
+    with pytest.raises(ValueError, match="enough") as caught:
+        simulate(DagCluster(jobs, executors, plan_ahead=plan_ahead), Tired(decisions))
+    report = validate(caught.value.result, jobs)
+    assert report.ok, str(report)
+
+
+def test_ids_may_be_used_again():
+    jobs = [
+        Job(7, [4.0, 2.0], [(0, 1, 2.0)]),
+        Job(8, [1.0], submission_time=1.0),
+        Job(7, [3.0, 1.0, 1.0], [(0, 2, 1.0), (1, 2, 3.0)], submission_time=50.0),
+    ]
+    result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 1.0)), Careless(patience=1.0), seed=2)
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+
+
+# -- conservation -----------------------------------------------------------------------------------
+
+
+def rebuilt(job, **changes):
+    """Return a job again, some of its arguments replaced."""
+    children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
+    arguments = {
+        "work": job.work,
+        "edges": list(zip(job.parent_index.tolist(), children.tolist(), job.parent_size.tolist(), strict=True)),
+        "submission_time": job.submission_time,
+        "run_times": job.run_times,
+    } | changes
+    return Job(arguments.pop("job_id", job.job_id), arguments.pop("work"), arguments.pop("edges"), **arguments)
+
+
+@pytest.fixture(scope="module")
+def conserved():
+    run = random_run(5)
+    assert [job.run_times is None for job in run.jobs].count(False) == 1
+    return run
+
+
+def own(jobs):
+    """Return the number of the job that has run times of its own, and of one with edges that has not."""
+    return next(n for n, job in enumerate(jobs) if job.run_times is not None), next(
+        n for n, job in enumerate(jobs) if job.run_times is None and job.num_edges > 1
+    )
+
+
+CHANGES = [
+    ("related", lambda job: {"work": job.work + np.eye(job.num_nodes)[1]}, "the work of node 1 was submitted as"),
+    ("related", lambda job: {"submission_time": job.submission_time + 1.0}, "recorded as submitted at"),
+    (
+        "related",
+        lambda job: {"run_times": np.ones((job.num_nodes, 4))},
+        "submitted with run times of its own, recorded",
+    ),
+    ("own", lambda job: {"run_times": None}, "submitted without run times of its own, recorded otherwise"),
+    ("own", lambda job: {"run_times": job.run_times + 1.0}, "the run times of node 0 was submitted as"),
+]
+
+
+@pytest.mark.parametrize(("which", "change", "message"), CHANGES)
+def test_a_job_that_was_changed(conserved, which, change, message):
+    number = own(conserved.jobs)[which == "related"]
+    jobs = list(conserved.jobs)
+    jobs[number] = rebuilt(jobs[number], **change(jobs[number]))
+    report = validate(conserved.result, jobs)
+    assert set(report.counts) == {"conservation"}
+    assert all(v.message.startswith(f"job {jobs[number].job_id}: ") for v in report.violations)
+    assert any(message in violation.message for violation in report.violations), str(report)
+
+
+def test_edges_that_were_changed(conserved):
+    number = own(conserved.jobs)[1]
+    job = conserved.jobs[number]
+    children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
+    edges = list(zip(job.parent_index.tolist(), children.tolist(), job.parent_size.tolist(), strict=True))
+    larger = [(*edges[0][:2], edges[0][2] + 1.0), *edges[1:]]
+    for changed, message in ((larger, "edge 0 (parent, child, size) was submitted as"), (edges[1:], "edges, recorded")):
+        jobs = list(conserved.jobs)
+        jobs[number] = rebuilt(job, edges=changed, allow_disconnected=True)
+        report = validate(conserved.result, jobs)
+        assert [message in violation.message for violation in report.violations] == [True]
+    jobs[number] = Job(job.job_id, [1.0], submission_time=job.submission_time)
+    assert f"submitted with 1 nodes, recorded with {job.num_nodes}" in str(validate(conserved.result, jobs))
+
+
+def test_jobs_that_are_missing_or_invented(conserved):
+    more = [*conserved.jobs, Job(99, [1.0], submission_time=1e3)]
+    assert "job 99, submitted at 1000.0 s, is not recorded" in str(validate(conserved.result, more))
+    less = conserved.jobs[1:]
+    text = str(validate(conserved.result, less))
+    assert f"job {conserved.jobs[0].job_id} is recorded as submitted at" in text
+    stopped = random_run(5, until=3.0)
+    assert validate(stopped.result, stopped.jobs).ok
+    endless = itertools.chain(stopped.jobs, (Job(n, [1.0], submission_time=float(n)) for n in itertools.count(1_000)))
+    assert validate(stopped.result, endless).ok
+
+
+# -- errors in the simulator --------------------------------------------------------------------------
+
+
+def faster_transfers(patch):
+    """Let data arrive in half the time."""
+    right = JobState.arrival_from
+
+    def wrong(self, copy, size, executor, assigned):
+        begin = copy.finish
+        return begin + (right(self, copy, size, executor, assigned) - begin) / 2
+
+    patch.setattr(JobState, "arrival_from", wrong)
+
+
+def first_source(patch):
+    """Take data from the copy that was assigned first, if it has finished, not from the one that is first."""
+    right = DirectTransfers._fill
+
+    def wrong(self, copy, latest):
+        state = copy.state
+        kept = [list(copies) for copies in state.copies]
+        for copies in state.copies:
+            copies[:] = [other for other in copies if other.has_finished][:1] or copies
+        right(self, copy, latest)
+        state.copies[:] = kept
+
+    patch.setattr(DirectTransfers, "_fill", wrong)
+
+
+def longer_runs(patch):
+    """Let every copy run a little longer."""
+    right = Plan.begin
+
+    def wrong(self, copy, start):
+        right(self, copy, start)
+        copy.finish += 1e-3
+
+    patch.setattr(Plan, "begin", wrong)
+
+
+def unconcerned_starts(patch):
+    """Start copies as soon as their executor is free, whether or not their data are there."""
+    patch.setattr(
+        Execution,
+        "start_time",
+        lambda self, copy: max(self._timetables[copy.executor].free_since, copy.assigned),
+    )
+
+
+def idle_starts(patch):
+    """Start copies a little late."""
+    right = Execution.start_time
+
+    def wrong(self, copy):
+        start = right(self, copy)
+        return start if start is None or copy.node % 2 else start + 0.5
+
+    patch.setattr(Execution, "start_time", wrong)
+
+
+def lasting_data(patch):
+    """Let nothing be lost in outages, although it should be."""
+    right = JobState._remove
+    patch.setattr(JobState, "_remove", lambda self, copy: None if copy.has_finished else right(self, copy))
+
+
+def no_duplicates(patch):
+    """Call no copy a duplicate."""
+    right = JobState._add
+
+    def wrong(self, copy):
+        copy.duplicate = False
+        right(self, copy)
+
+    patch.setattr(JobState, "_add", wrong)
+
+
+def generous_links(patch):
+    """Give each transfer all of each link that it takes."""
+    right = SharedChannels.__init__
+    patch.setattr(SharedChannels, "__init__", lambda self, env, bandwidths: right(self, env, [9.0] * len(bandwidths)))
+
+
+@pytest.mark.parametrize(
+    ("error", "rule", "options"),
+    [
+        (faster_transfers, "transfer_times", {}),
+        (first_source, "earliest_source", {"agent": "careless"}),
+        (longer_runs, "duration", {}),
+        (unconcerned_starts, "inputs", {"plan_ahead": True}),
+        (idle_starts, "no_waiting", {}),
+        (lasting_data, "sources", {"outages": True, "data": 5.0, "agent": "fifo-eft"}),
+        (no_duplicates, "duplicates", {}),
+        (generous_links, "links", {"links": True}),
+    ],
+)
+def test_an_error_in_the_simulator_is_noticed(monkeypatch, error, rule, options):
+    assert all(validate(random_run(seed, **options).result).ok for seed in range(1, 9))
+    error(monkeypatch)
+    found = set()
+    for seed in range(1, 9):
+        try:
+            found |= set(validate(random_run(seed, **options).result).counts)
+        except (AssertionError, InvalidConfiguration):  # the simulator may notice itself
+            continue
+    assert rule in found
+
+
+# -- the report, and lookups --------------------------------------------------------------------------
+
+
+def test_no_more_violations_are_described_than_wanted():
+    run = random_run(5)
+    late = run.with_table("copies", run.result.table("copies").with_columns(pl.col("finish_time") + 1e-3))
+    report = validate(late, stop_after=2)
+    assert report.counts["duration"] == len(run.result.table("copies"))
+    assert sum(violation.rule == "duration" for violation in report.violations) == 2
+    assert "duration (" in str(report)
+    assert "and " in str(report)
+    with pytest.raises(InvalidConfiguration, match="stop_after is 0"):
+        validate(run.result, stop_after=0)
+
+
+def test_a_time_may_be_off_by_its_rounding():
+    run = random_run(5)
+    row = run.find("copies", pl.col("finish_time") - pl.col("starting_time") > 1.0)
+    finish = run.row("copies", row)["finish_time"]
+    for units, ok in ((3, True), (9, False)):
+        moved = finish
+        for _ in range(units):
+            moved = math.nextafter(moved, 0.0)
+        report = validate(run.edited("copies", row, finish_time=moved))
+        assert ("duration" not in report.counts) == ok
+
+
+def test_a_missing_table_is_named():
+    run = random_run(5)
+    tables = {name: run.result.table(name).lazy() for name in run.result.table_names if name != "transfers"}
+    report = validate(Result(tables, run.result.info))
+    assert "no table 'transfers'" in str(report)
+
+
+entries = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12)
+
+
+@given(known=entries, wanted=entries)
+def test_the_latest_entry_is_found(known, wanted):
+    columns = [np.array([pair[place] for pair in pairs], dtype=int) for pairs in (known, wanted) for place in (0, 1)]
+    keys, times, wanted_keys, wanted_times = columns
+    expected = [
+        max((n for n, (k, t) in enumerate(known) if k == key and t <= time), key=lambda n: (known[n][1], n), default=-1)
+        for key, time in wanted
+    ]
+    assert latest(keys, times.astype(float), wanted_keys, wanted_times.astype(float)).tolist() == expected
+
+
+@given(ranges=entries)
+def test_ranges_are_listed(ranges):
+    begins, counts = (np.array([pair[place] for pair in ranges], dtype=int) for place in (0, 1))
+    expected = [(n, begin + step) for n, (begin, count) in enumerate(ranges) for step in range(count)]
+    assert list(zip(*(part.tolist() for part in expand(begins, counts)), strict=True)) == expected
+
+
+def test_runs_task_by_task_have_no_rules_yet():
+    with pytest.raises(InvalidConfiguration, match="no rules for runs of granularity 'task'"):
+        validate(random_run(5).described(granularity="task"))
