@@ -19,6 +19,9 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 		{ echo "desim needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint,docs]"
+	@# Another implementation of HEFT and CPOP, for comparison, without the large packages that the rest of it needs.
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
 	@touch $@
 
 demo: $(STAMP)

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.dag._insertion import insertion_finish_times
 from desim.problems.dag import Assign, DagObservation, JobState
 
 __all__ = ["DEFT", "EFT", "Allocation", "InsertionEFT"]
@@ -95,22 +96,7 @@ class InsertionEFT:
             When each executor can take something on, in seconds, infinite for those that are not to be used; by
             default when all that is assigned to it will have run.
         """
-        run_times = state.run_times[node]
-        ready = np.maximum(state.ready_times(node), observation.time)
-        if available is None:
-            available = observation.available_times
-        finish = np.maximum(available, ready) + run_times
-        least = ready + run_times
-        worth_a_look = (least <= observation.last_gap_ends) & (least <= finish.min()) & (available < np.inf)
-        positions = {}
-        if worth_a_look.any():
-            timetables = observation.timetables
-            for executor in np.flatnonzero(worth_a_look).tolist():
-                duration = run_times.item(executor)
-                gap = timetables[executor].earliest_gap(ready.item(executor), duration)
-                if gap is not None:
-                    finish[executor] = gap[0] + duration
-                    positions[executor] = gap[1]
+        finish, positions = insertion_finish_times(observation, state, node, available)
         executor = int(finish.argmin())
         if finish[executor] == np.inf:
             return None
@@ -199,6 +185,7 @@ def latest_others(arrivals: Floats) -> Floats:
     highest = arrivals[last, columns]
     rest = arrivals.copy()
     rest[last, columns] = -np.inf
-    others = np.broadcast_to(highest, arrivals.shape).copy()
+    others = np.empty_like(arrivals)
+    others[:] = highest
     others[last, columns] = rest.max(axis=0)
     return others

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from agents.dag.ranks import mean_run_times, rank_down, rank_up
+from agents.dag.ranks import mean_run_times, path_lengths, rank_up, rounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagObservation, JobState
 
@@ -61,7 +61,7 @@ class SJF(_Static):
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the sum of the mean run times for all nodes, in seconds."""
-        return np.full(state.job.num_nodes, mean_run_times(state.job, observation.executors).sum())
+        return np.full(state.job.num_nodes, rounded(mean_run_times(state.job, observation.executors).sum()))
 
 
 class RankUp(_Static):
@@ -81,7 +81,7 @@ class CriticalPath(_Static):
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative length of the longest path through each node, in seconds."""
-        return -(rank_up(state.job, observation.executors) + rank_down(state.job, observation.executors))
+        return -path_lengths(state.job, observation.executors)
 
 
 class HRRN:
@@ -101,12 +101,12 @@ class HRRN:
         If ``of`` is something else.
     """
 
-    name = "HRRN"
     changes = True
 
     def __init__(self, of: Literal["job", "node"] = "job") -> None:
         if of not in ("job", "node"):
             raise InvalidConfiguration(f"of is {of!r}, want 'job' or 'node'")
+        self.name = "HRRN" if of == "job" else "HRRN (node)"
         self._of = of
         self._times: dict[int, tuple[JobState, Floats]] = {}
 

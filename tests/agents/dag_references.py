@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -110,6 +111,7 @@ def transfer_time(size: float, source: int, target: int, executors: Executors) -
     return size * per_unit + float(executors.latencies[source, target])
 
 
+@cache
 def mean_transfer(size: float, executors: Executors, *, self_loops: bool = False) -> Fraction:
     """Return the mean transfer time between different executors.
 
@@ -218,7 +220,7 @@ def list_schedule(
     priorities: Callable[[Sequence[Job]], dict[Key, Any]],
     place: Callable[[Gantt, Key], Any],
 ) -> tuple[Gantt, list[Any]]:
-    """Plan jobs when they arrive, those of one time together: the ready node of least priority goes where ``place`` says.
+    """Plan jobs when they arrive, those of one time together: ready nodes in order of priority go where ``place`` says.
 
     Returns the schedule and what ``place`` has returned, in order.
     """

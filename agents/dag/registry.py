@@ -1,0 +1,90 @@
+"""DAG agents by name, for sweeps and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.dag.allocation import DEFT, EFT, Allocation, InsertionEFT
+from agents.dag.cpop import CPOP
+from agents.dag.dls import DLS
+from agents.dag.list_scheduling import HEFT, ListScheduler
+from agents.dag.optimum import Optimum
+from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, Order, RandomOrder, RankUp
+from agents.dag.peft import PEFT
+from agents.dag.tdca import TDCA
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["create", "descriptions"]
+
+_ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
+    "fifo": ("the job that arrived first comes next", FIFO),
+    "sjf": ("the job with the least mean run time in all comes next", SJF),
+    "hrrn": ("the job with the highest response ratio comes next", HRRN),
+    "hrrn-node": ("the node with the highest response ratio comes next", lambda: HRRN("node")),
+    "rank_up": ("the node with the longest way to the end of its job comes next", RankUp),
+    "critical-path": ("the node on the longest path through its job comes next", CriticalPath),
+    "random": ("any node comes next", RandomOrder),
+}
+
+_ALLOCATIONS: dict[str, tuple[str, Callable[[], Allocation]]] = {
+    "eft": ("the executor where it finishes first", EFT),
+    "insertion-eft": ("the same, in idle time too", InsertionEFT),
+    "deft": ("the same, or with a copy of one parent before it", DEFT),
+}
+
+_AGENTS: dict[str, tuple[str, Callable[[], Agent]]] = {
+    "heft": ("Upward ranks, then the executor where the node finishes first, in idle time too; plans ahead.", HEFT),
+    "cpop": ("HEFT with the nodes of the critical path on one executor; plans ahead.", CPOP),
+    "peft": ("HEFT with a table of what is still to come; plans ahead.", PEFT),
+    "dls": ("The pair of node and executor with the highest dynamic level.", DLS),
+    "tdca": ("Clusters of nodes with duplicates, merged onto the executors; plans ahead.", TDCA),
+    "optimum": ("The exact optimum, for a few small jobs; needs ortools; plans ahead.", Optimum),
+}
+
+
+def create(name: str) -> Agent:
+    """Return a new agent.
+
+    Parameters
+    ----------
+    name : str
+        One that :func:`descriptions` lists, such as ``"heft"``, or an order and an allocation, such as
+        ``"rank_up-deft"`` or ``"fifo-eft"``; an order alone goes with ``deft``. With ``-idle`` behind these, nodes are
+        kept back until an executor is idle.
+
+    Returns
+    -------
+    Agent
+        With its default parameters.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such agent.
+    """
+    if name in _AGENTS:
+        return _AGENTS[name][1]()
+    pair = name.removesuffix("-idle")
+    for order, (_, make_order) in _ORDERS.items():
+        for allocation, (_, make_allocation) in _ALLOCATIONS.items():
+            if pair in (f"{order}-{allocation}", order if allocation == "deft" else None):
+                return ListScheduler(make_order(), make_allocation(), only_idle=pair != name)
+    raise InvalidConfiguration(
+        f"no dag agent {name!r}; there are {', '.join(_AGENTS)}, and ORDER-ALLOCATION with an order of "
+        f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without -idle"
+    )
+
+
+def descriptions() -> dict[str, str]:
+    """Return every name, or pattern of names, with a line on what the agent does.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
+    lines = {name: text for name, (text, _) in _AGENTS.items()}
+    lines |= {f"{name}-ALLOCATION": f"List scheduling: {text}." for name, (text, _) in _ORDERS.items()}
+    lines |= {f"ORDER-{name}": f"List scheduling: {text}." for name, (text, _) in _ALLOCATIONS.items()}
+    return lines | {"ORDER-ALLOCATION-idle": "List scheduling that keeps nodes back until an executor is idle."}
