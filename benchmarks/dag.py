@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from bisect import bisect_left, insort
 from collections.abc import Callable
@@ -57,6 +58,7 @@ def other_heft(job: Job, machines: Executors) -> Callable[[], float] | None:
         from saga.schedulers.heft import HeftScheduler
     except ImportError:
         return None
+    logging.disable(logging.WARNING)  # it says that it adds a source and a sink
     names = [str(node) for node in range(job.num_nodes)]
     graph = TaskGraph.create(
         tasks=list(zip(names, job.work.tolist(), strict=True)),
