@@ -103,10 +103,23 @@ class _Inputs:
         """When the copy that each transfer was for was assigned; NaN if there is none."""
         return np.append(self._run.copies["assignment_time"], np.nan)[self.copy]
 
+    @cached_property
+    def back_since(self) -> Floats:
+        """When the destination had come back from its last outage before the assignment; what it had received is lost.
+
+        Seconds, 0 if it was never down, or if outages lose no data.
+        """
+        run = self._run
+        if not run.info["outages_lose_data"]:
+            return np.zeros(len(self.start))
+        repairs = run.outages["time"][~run.down]
+        last = latest(run.outages["executor"][~run.down], repairs, self.destination, self.assigned)
+        return np.append(repairs, 0.0)[last]
+
     def begin(self, finish: Floats, source: Whole, rows: Whole | slice) -> Floats:
         """Return when data that are complete at some times can set out from executors for chosen transfers."""
         if self._run.info["transfers"] == "when_finished":
-            return finish
+            return np.where(source == self.destination[rows], finish, np.fmax(finish, self.back_since[rows]))
         return np.where(source == self.destination[rows], finish, np.fmax(finish, self.assigned[rows]))
 
     def seconds(self, source: Whole, rows: Whole | slice) -> Floats:

@@ -320,7 +320,7 @@ def test_a_flow_alone_arrives_when_its_own_channel_would_deliver_it_to_the_last_
     rng = np.random.default_rng(3)
     for _ in range(300):
         begin, size, per_unit, latency = rng.exponential([100.0, 10.0, 0.3, 0.1]).tolist()
-        env = simpy.Environment(initial_time=np.nextafter(begin, INF))
+        env = simpy.Environment(initial_time=begin)
         seen: list[float] = []
         SharedChannels(env, [INF]).start(
             [0],
@@ -328,7 +328,6 @@ def test_a_flow_alone_arrives_when_its_own_channel_would_deliver_it_to_the_last_
             lambda flow, seen=seen: seen.append(flow.due),
             seconds_per_unit=per_unit,
             latency=latency,
-            begin=begin,
         )
         env.run()
         assert seen == [begin + (size * per_unit + latency)]

@@ -15,6 +15,7 @@ from agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListSc
 from desim import InvalidConfiguration, Result, simulate
 from desim.problems.dag import Assign, DagCluster, DagObservation, Executors, Job, SharedLinks
 from desim.processes import Outage, planned_outages, random_outages
+from desim.validation import validate
 
 INF = math.inf
 SCHEDULE = ("job_id", "node", "executor", "duplicate", "starting_time", "finish_time", "outcome")
@@ -128,6 +129,25 @@ def test_data_that_are_there_need_not_be_sent_further() -> None:
         (1, 1, 2, False),
         (3, 0, 3, False),
     ]
+
+
+def test_a_transfer_that_is_broken_off_frees_the_links() -> None:
+    # As above, with node 2 on executor 2 that waits for as much of node 0: at 0.5 from 1 to 2, then at full speed.
+    job = Job(1, [1.0, 1.0, 1.0, 2.0, 2.0], [(0, 1, 50), (0, 2, 50), (3, 4, 0), (0, 4, 0), (1, 4, 0)])
+    answers = ([*assign((0, 0), (1, 1), (2, 2), (3, 0))], None, [Assign(1, 0, 1, position=0), Assign(1, 4, 0)])
+    result = run(job, SharedLinks.bus(3, 1.0), *answers, executors=Executors([1.0] * 3, 1.0))
+    assert {row[:2]: row[2:] for row in inputs(result)}[0, 2] == (0, 1, 51.5)
+
+
+def test_a_transfer_alone_begins_and_arrives_at_exact_times_however_the_clock_is_rounded() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        first, second, size, speed = rng.exponential([1.0, 30.0, 10.0, 3.0]).tolist()
+        job = Job(1, [first, second, 1.0], [(0, 1, 0.0), (1, 2, size)])
+        executors = Executors([1.0, 1.0], speed)
+        result = run(job, SharedLinks.bus(2, INF), assign((0, 0), (1, 0), (2, 1)), executors=executors)
+        finish = first + second
+        assert inputs(result)[-1] == (1, 2, 0, finish, finish + size * (1 / speed))
 
 
 def test_the_nominally_fastest_of_the_finished_copies_is_the_source() -> None:
@@ -328,7 +348,10 @@ def test_every_heuristic_gets_through_with_and_without_outages(seed: int, plan_a
                 outages_lose_data=bool(losing),
                 processes=processes,
             )
-            check(simulate(cluster, agent, seed=seed), jobs, executors)
+            result = simulate(cluster, agent, seed=seed)
+            check(result, jobs, executors)
+            if losing is None:
+                validate(result).raise_if_invalid()
 
 
 @pytest.mark.parametrize("seed", range(12))

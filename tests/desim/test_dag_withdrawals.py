@@ -86,14 +86,12 @@ def test_a_failure_and_a_repair_at_one_instant_interrupt() -> None:
     assert outcomes(result, 1) == [(0, 0, 0, 2, "interrupted"), (0, 0, 2, 7, "completed")]
 
 
-@pytest.mark.xfail(reason="what was behind a copy that is withdrawn starts in the past", strict=True)
 def test_what_is_behind_a_withdrawn_copy_starts_when_that_is_withdrawn() -> None:
     script = [(0, assign((0, 0))), (1, [*assign((1, 1)), Assign(2, 0, 1)])]
     result, _ = run([chain(100), Job(2, [3])], script, [Outage(15, 99, 0b01)], until=50)
     assert outcomes(result, 2) == [(0, 1, 15, 18, "completed")]
 
 
-@pytest.mark.xfail(reason="what was behind a copy that is withdrawn starts in the past", strict=True)
 def test_what_is_behind_the_copy_of_a_job_that_has_ended_starts_then() -> None:
     job = Job(1, [1, 5], [(0, 1, 100)])
     script = [(0, assign((0, 0))), (1, [*assign((1, 0), (1, 1)), Assign(2, 0, 1)])]
@@ -101,7 +99,6 @@ def test_what_is_behind_the_copy_of_a_job_that_has_ended_starts_then() -> None:
     assert outcomes(result, 2) == [(0, 1, 6, 9, "completed")]
 
 
-@pytest.mark.xfail(reason="data that an executor had received count as there after it has failed", strict=True)
 def test_data_that_were_sent_to_an_executor_are_lost_with_it() -> None:
     """They arrive at 4, before node 1 is assigned at 6; executor 1 is down from 5 to 6."""
     script = [(0, assign((0, 0))), (6, assign((1, 1)))]

@@ -98,7 +98,7 @@ def fits(reference: Reference, action: Assign) -> bool:
     new = carry_out(after, action)
     before.advance(math.inf)
     after.advance(math.inf)
-    if behind and not new[0].start < behind[0].finish:
+    if behind and not new[-1].start < behind[0].finish:
         return False
     pairs = zip(before.copies, after.copies, strict=False)
     return all(then.start == copy.start or math.isnan(copy.start) for copy, then in pairs)

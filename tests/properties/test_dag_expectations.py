@@ -30,6 +30,7 @@ from desim import simulate
 from desim.core import Simulation
 from desim.exceptions import InfeasibleAction
 from desim.problems.dag import Assign, Copy, Timetable
+from desim.processes import random_outages
 
 ORDERS: list[Callable[[], Order]] = [FIFO, HRRN, CriticalPath, RandomOrder, RankUp]
 
@@ -72,12 +73,38 @@ def test_with_duplicates_nothing_is_later_than_expected(order: Callable[[], Orde
 
 def test_nor_with_any_duplicates_in_any_place() -> None:
     earlier = 0
-    for seed in range(100):
+    for seed in range(60):
         scenario = random_scenario(Random(seed))
         pairs = expected_and_actual(scenario, Anything(scenario, str(seed), spare=False))
         assert [pair for pair in pairs if pair[0] < pair[1]] == [], f"seed {seed}"
         earlier += sum(expected > actual for expected, actual in pairs)
     assert earlier > 0
+
+
+@pytest.mark.parametrize("name", ["anything", "DEFT", "HEFT"])
+def test_ready_times_follow_what_happens(name: str) -> None:
+    """They are kept between decisions: whatever moves copies, they are those of the copies as they are now."""
+    for seed in range(40):
+        scenario = random_scenario(Random(f"ready {name} {seed}"))._replace(plan_ahead=True)
+        agents = {"anything": Anything(scenario, str(seed), spare=True), "DEFT": ListScheduler(FIFO()), "HEFT": HEFT()}
+        cluster = scenario.cluster(processes=[] if name == "anything" else [random_outages(60.0, 4.0)])
+        simulate(cluster, Asking(agents[name]), seed=seed, until=1000)
+
+
+class Asking(Logged):
+    """Ask for the ready times of all nodes at every decision."""
+
+    def act(self, observation: Any) -> Any:
+        for state in observation.jobs.values():
+            for node, parents in enumerate(state.job.parent_lists):
+                ready = state.ready_times(node).tolist()
+                for executor, time in enumerate(ready):
+                    ways = [
+                        [state.arrival_from(copy, size, executor, observation.time) for copy in state.copies[parent]]
+                        for parent, size in parents
+                    ]
+                    assert time == max((min(way, default=math.inf) for way in ways), default=0.0)
+        return super().act(observation)
 
 
 class Checking(Logged):

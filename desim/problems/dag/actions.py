@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["Assign"]
+__all__ = ["Assign", "AssignTasks"]
 
 
 class Assign(NamedTuple):
@@ -34,3 +34,24 @@ class Assign(NamedTuple):
     executor: int
     duplicates: tuple[int, ...] = ()
     position: int | None = None
+
+
+class AssignTasks(NamedTuple):
+    """The action that puts several tasks of a node into the queue of an executor, where nodes run task by task.
+
+    Attributes
+    ----------
+    job_id : int
+        The job.
+    node : int
+        The node, by its number in the job. All its parents must have finished.
+    executor : int
+        The executor, by its number.
+    tasks : int
+        How many of the tasks of the node that have not been assigned.
+    """
+
+    job_id: int
+    node: int
+    executor: int
+    tasks: int = 1

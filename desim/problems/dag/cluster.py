@@ -20,10 +20,12 @@ from desim.problems.dag.executors import Executors
 from desim.problems.dag.failures import ExecutorFailures
 from desim.problems.dag.job import Job
 from desim.problems.dag.job_state import JobState
+from desim.problems.dag.links import SharedLinks
 from desim.problems.dag.observation import DagObservation
 from desim.problems.dag.plan import Plan
 from desim.problems.dag.receiving import DirectTransfers, Receiving
 from desim.problems.dag.refusals import explain
+from desim.problems.dag.shared_transfers import SharedTransfers
 from desim.problems.dag.tables import schemas
 from desim.processes.arrivals import arrivals
 from desim.processes.executors import ExecutorStatus
@@ -58,6 +60,9 @@ class DagCluster(Problem):
     outages_lose_data : bool
         An executor that goes down loses the results that it holds; what is still needed of them and held nowhere else
         has to be run again.
+    links : SharedLinks, optional
+        Links that transfers share, which may then arrive later than they would alone; it takes
+        ``transfers="when_assigned"``. Expected times leave out what else is under way.
     processes : iterable of callables
         Extra SimPy processes, for example outages; each is called with the bound cluster.
 
@@ -77,6 +82,7 @@ class DagCluster(Problem):
     """
 
     name: ClassVar[str] = "dag"
+    granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
         "assignment",
@@ -96,25 +102,37 @@ class DagCluster(Problem):
         plan_ahead: bool = False,
         transfers: Literal["when_finished", "when_assigned"] = "when_finished",
         outages_lose_data: bool = True,
+        links: SharedLinks | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
         if transfers not in ("when_finished", "when_assigned"):
             raise InvalidConfiguration(f"transfers is {transfers!r}, want 'when_finished' or 'when_assigned'")
+        if links is not None and transfers != "when_assigned":
+            raise InvalidConfiguration(
+                f"transfers is {transfers!r}, want 'when_assigned' with links: a copy that is not assigned has no route"
+            )
+        if links is not None and links.num_executors != executors.num_executors:
+            raise InvalidConfiguration(
+                f"the links are for {links.num_executors} executors, there are {executors.num_executors}"
+            )
         self.jobs = jobs
         self.executors = executors
         self.plan_ahead = bool(plan_ahead)
         self.transfers = transfers
         self.outages_lose_data = bool(outages_lose_data)
+        self.links = links
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without the jobs, as plain values."""
         return {
             "problem": self.name,
+            "granularity": self.granularity,
             **self.executors.describe(),
             "plan_ahead": self.plan_ahead,
             "transfers": self.transfers,
             "outages_lose_data": self.outages_lose_data,
+            "links": None if self.links is None else self.links.describe(),
         }
 
     def schemas(self) -> dict[str, Schema]:
@@ -133,18 +151,34 @@ class DagCluster(Problem):
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
         self._record["executors"](self.executors)
         self._record["channels"](self.executors)
-        self._plan = Plan(self.env, self.executors.num_executors)
-        self._receiving: Receiving = DirectTransfers()
-        self._failures = ExecutorFailures(self)
+        self._plan = self._new_plan()
+        self._receiving = self._new_receiving()
+        self._failures = self._new_failures()
         self.observation = DagObservation(self.executors, self._plan)
         self._jobs = self.observation.jobs
         self._executable = self.observation.executable
         self._cycling = True
         self.env.process(self._schedule())  # its first decision waits before any arrival
-        self._execution = Execution(self)
+        self._execution = self._new_execution()
         stream = self.env.process(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
         self.foreground.append(stream)
         stream.callbacks.append(self.foreground_ended)
+
+    def _new_plan(self) -> Plan:
+        return Plan(self.env, self.executors.num_executors, is_exact=self.links is None)
+
+    def _new_receiving(self) -> Receiving:
+        return DirectTransfers() if self.links is None else SharedTransfers(self, self.links)
+
+    def _new_failures(self) -> ExecutorFailures:
+        return ExecutorFailures(self)
+
+    def _new_execution(self) -> Execution:
+        return Execution(self)
+
+    def _new_state(self, job: Job) -> JobState:
+        eager = self.transfers == "when_finished"
+        return JobState(job, self.executors, self.env, sent_when_finished=eager)
 
     def _schedule(self) -> Generator[simpy.Event, Any, None]:
         """Carry out decisions: the process that waits for them, cycle after cycle."""
@@ -204,8 +238,8 @@ class DagCluster(Problem):
         """Put a job that has arrived into the system."""
         if job.job_id in self._jobs:
             raise WorkloadError(f"{job!r} arrives while another job {job.job_id} is in the system")
-        eager = self.transfers == "when_finished"
-        state = JobState(job, self.executors, self.env, sent_when_finished=eager)
+        state = self._new_state(job)
+        state._back_since = self._failures.back_since
         self._jobs[job.job_id] = state
         self._record["nodes"](job)
         self._record["edges"](job)
@@ -230,15 +264,21 @@ class DagCluster(Problem):
             raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
         state = self._jobs[action.job_id]
         node, executor = int(action.node), int(action.executor)
-        copies = self._plan.assign(state, (*action.duplicates, node), executor, action.position)
-        if copies is None:
+        if not self._place(state, (*action.duplicates, node), executor, action.position):
             raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
+        if not state.assigned[node]:
+            self._mark_assigned(state, node)
+        return True
+
+    def _place(self, state: JobState, nodes: tuple[int, ...], executor: int, position: int | None) -> bool:
+        """Put copies of nodes into a queue, one behind the other, if they fit there."""
+        copies = self._plan.assign(state, nodes, executor, position)
+        if copies is None:
+            return False
         for copy in copies:
             self._receiving.assigned(copy)
             if self.listening:
                 self.emit("assignment", copy)
-        if not state.assigned[node]:
-            self._mark_assigned(state, node)
         if self._plan.timetables[executor].waiting[0] is copies[0]:
             self._execution.processes[executor].look_again()
         return True

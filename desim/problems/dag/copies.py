@@ -49,6 +49,8 @@ class Copy:
         How many copies had been assigned before, in the whole cluster.
     start, finish : float
         When it is expected to start and to finish, in seconds.
+    task : int
+        Which of its node's tasks it is; 0 where nodes run whole.
 
     Attributes
     ----------
@@ -75,6 +77,7 @@ class Copy:
         "sequence",
         "start",
         "state",
+        "task",
     )
 
     def __init__(
@@ -88,6 +91,7 @@ class Copy:
         sequence: int,
         start: float,
         finish: float,
+        task: int = 0,
     ) -> None:
         self.state = state
         self.node = node
@@ -97,6 +101,7 @@ class Copy:
         self.sequence = sequence
         self.start = start
         self.finish = finish
+        self.task = task
         self.receiving = float("nan")
         self.has_started = False
         self.has_finished = False

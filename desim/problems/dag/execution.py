@@ -48,10 +48,15 @@ class Execution:
         start = max(self._timetables[copy.executor].free_since, copy.assigned)
         if copy.receiving != copy.receiving:  # NaN: this is the first time that somebody asks
             copy.receiving = start
+        start += self._delay(copy)
         ready = self._receiving.ready_time(copy)
         if ready is None or ready > start:
             return ready
         return start
+
+    def _delay(self, copy: Copy) -> float:
+        """Return how long an executor that is free needs before it can run a copy, in seconds."""
+        return 0.0
 
     def begin(self, copy: Copy) -> float:
         """Let a copy run, and return when it will have finished, in seconds."""
@@ -65,7 +70,7 @@ class Execution:
             state._started_at = start
         job_id, node, executor = state.job.job_id, copy.node, copy.executor
         for parent, source, begin, arrival, size in copy.inputs.values():
-            self._record_transfer((job_id, parent, node, source, executor, begin, arrival, size))
+            self._record_transfer((job_id, parent, node, copy.task, source, executor, begin, arrival, size))
         if self._cluster.listening:
             self._cluster.emit("start", copy)
         return copy.finish
@@ -78,7 +83,8 @@ class Execution:
         self._plan.end(copy.executor, copy.finish)
         self.record(copy, copy.start, copy.finish, "completed")
         self._receiving.finished(copy)
-        if not state._has_data[node]:
+        is_whole = self._is_whole(copy)
+        if is_whole and not state._has_data[node]:
             state._has_data[node] = True
             missing = state._unfinished_parents
             for child, _ in state._children[node]:
@@ -89,12 +95,16 @@ class Execution:
             self.processes[executor].look_again()
         if cluster.listening:
             cluster.emit("completion", copy)
-        if not state.finished[node]:
+        if is_whole and not state.finished[node]:
             state.finished[node] = True
             state.num_unfinished -= 1
             if not state.num_unfinished:
                 cluster._finish_job(state, copy.finish)
         cluster._open_cycle()
+
+    def _is_whole(self, copy: Copy) -> bool:
+        """Tell whether a node has all its results once a copy of it has finished."""
+        return True
 
     def record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
         """Record what has become of a copy."""
@@ -102,6 +112,7 @@ class Execution:
             (
                 copy.state.job.job_id,
                 copy.node,
+                copy.task,
                 copy.executor,
                 copy.duplicate,
                 copy.assigned,
@@ -114,7 +125,10 @@ class Execution:
 
     def withdraw(self, copy: Copy) -> None:
         """Take a copy back that waits."""
-        self._timetables[copy.executor].waiting.remove(copy)
+        table = self._timetables[copy.executor]
+        if table.running is None and table.waiting[0] is copy:
+            table.free_since = self._cluster.env.now  # until now the executor was kept for this copy
+        table.waiting.remove(copy)
         self._plan.mark(copy.executor)
         copy.state._remove(copy)
         self._receiving.dropped(copy)

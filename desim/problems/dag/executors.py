@@ -159,12 +159,11 @@ class Executors:
         }
 
 
-def _plain(table: Floats) -> float | list[list[float]] | None:
-    """Return the value of all pairs, None for one that is infinite (JSON has no such number), or the whole table."""
+def _plain(table: Floats) -> float | list[list[float | None]] | None:
+    """Return the value of all pairs, or the whole table; None for what is infinite, as JSON has no such number."""
     apart = table[~np.eye(len(table), dtype=bool)]
     if not len(apart) or (apart == np.inf).all():
         return None
     if (apart == apart[0]).all():
         return float(apart[0])
-    rows: list[list[float]] = table.tolist()
-    return rows
+    return [[value if value < np.inf else None for value in row] for row in table.tolist()]

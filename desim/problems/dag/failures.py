@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.copies import Copy
@@ -23,11 +24,17 @@ class ExecutorFailures:
     ----------
     cluster : DagCluster
         The bound cluster whose executors they are.
+
+    Attributes
+    ----------
+    back_since : numpy.ndarray of shape (num_executors,) or None
+        When each executor came back from its last outage, in seconds; None if none has lost data so far.
     """
 
     def __init__(self, cluster: DagCluster) -> None:
         self._cluster = cluster
         self._counts = [0] * cluster.executors.num_executors
+        self.back_since: NDArray[np.float64] | None = None
 
     def fail(self, units: int) -> None:
         """Take executors down; see :meth:`DagCluster.fail`."""
@@ -55,7 +62,17 @@ class ExecutorFailures:
                 cluster._plan.available[executor] = cluster.env.now
                 cluster._execution.processes[executor].repair()
                 self._change(executor, "up")
+                if cluster.outages_lose_data:
+                    self._send_again(executor)
         cluster._open_cycle()
+
+    def _send_again(self, executor: int) -> None:
+        """See to it that data that an executor had received before it went down have to be sent to it again."""
+        if self.back_since is None:
+            self.back_since = np.zeros(len(self._counts))
+        self.back_since[executor] = self._cluster.env.now
+        for state in self._cluster._jobs.values():
+            state._lose_received(self.back_since)
 
     def _members(self, units: int) -> list[int]:
         count = len(self._counts)
@@ -130,7 +147,7 @@ class ExecutorFailures:
         )
 
     def _find_unfinished(self, state: JobState) -> None:
-        """Find the nodes that have to finish, perhaps once more, before the job has ended."""
+        """Find the nodes that have to finish, perhaps once more, before the job has ended, and those assigned."""
         state._has_data[:] = [any(copy.has_finished for copy in copies) for copies in state.copies]
         must_run = ~state.finished
         for node in reversed(range(state.job.num_nodes)):
@@ -141,12 +158,11 @@ class ExecutorFailures:
                 )
         state.finished[:] = ~must_run
         state.num_unfinished = int(must_run.sum())
+        state.assigned[:] = state.finished | [bool(copies) for copies in state.copies]
 
     def _find_executable(self, state: JobState) -> None:
         """Count anew what each node waits for, and withdraw or offer nodes accordingly."""
         cluster = self._cluster
-        has_copy = [bool(copies) for copies in state.copies]
-        state.assigned[:] = state.finished | has_copy
         for node, parents in enumerate(state._parents):
             state._unassigned_parents[node] = sum(not state.assigned[parent] for parent, _ in parents)
             state._unfinished_parents[node] = sum(not state._has_data[parent] for parent, _ in parents)

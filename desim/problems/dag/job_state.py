@@ -69,6 +69,8 @@ class JobState:
         self._seconds = executors.seconds_per_unit
         self._latencies = executors.latencies if executors.latencies.any() else None
         self._ready: list[Floats | None] = [None] * job.num_nodes
+        self._last_arrivals: tuple[int, Floats] = (-1, np.empty((0, 0)))  # EFT and DEFT ask one after the other
+        self._back_since: Floats | None = None  # when each executor came back from its last outage, if one was down
         self._nothing_to_wait_for = np.zeros(executors.num_executors)
 
     def __repr__(self) -> str:
@@ -86,8 +88,10 @@ class JobState:
         Returns
         -------
         numpy.ndarray of shape (num_parents, num_executors)
-            Seconds, infinite for a parent without a copy; the parents are in ascending order.
+            Seconds, infinite for a parent without a copy; the parents are in ascending order. Do not change it.
         """
+        if self._last_arrivals[0] == node:
+            return self._last_arrivals[1]
         parents = self._parents[node]
         sources: list[int] = []
         finishes: list[float] = []
@@ -104,20 +108,21 @@ class JobState:
                 sources.append(copy.executor)
                 finishes.append(copy.finish)
                 sizes.append(size)
-        begins = np.array(finishes)
-        if not self._sent_when_finished:
-            local = begins[:, None]
-            begins = np.maximum(begins, self._env.now)
         rows = self._seconds[sources]
         rows *= np.array(sizes)[:, None]
         if self._latencies is not None:
             rows += self._latencies[sources]
-        rows += begins[:, None]
-        if not self._sent_when_finished:  # what is there need not be sent
-            at_home = np.arange(len(sources)), sources
-            rows[at_home] = local[:, 0]
+        finished = np.array(finishes)
+        earliest = self._back_since if self._sent_when_finished else self._env.now
+        if earliest is None:
+            rows += finished[:, None]
+        else:
+            rows += np.maximum(finished[:, None], earliest)
+            rows[np.arange(len(sources)), sources] = finished  # what is there need not be sent
         if len(sources) > len(parents):
             rows = np.minimum.reduceat(rows, first, axis=0)
+        if self._sent_when_finished:
+            self._last_arrivals = node, rows
         return rows
 
     def ready_times(self, node: int) -> Floats:
@@ -158,14 +163,36 @@ class JobState:
         source, begin = copy.executor, copy.finish
         if source == executor:
             return begin
-        if not self._sent_when_finished and begin < assigned:
-            begin = assigned
+        begin = self.sending_time(copy, executor, assigned)
         seconds: float = size * self._seconds.item(source, executor)
         if self._latencies is not None:
             seconds += self._latencies.item(source, executor)
         return begin + seconds
 
+    def sending_time(self, copy: Copy, executor: int, assigned: float) -> float:
+        """Return when data of a copy set out to an executor where they are needed by one assigned at a given time."""
+        if copy.executor == executor:
+            return copy.finish
+        if not self._sent_when_finished:
+            return max(copy.finish, assigned)
+        return copy.finish if self._back_since is None else max(copy.finish, self._back_since.item(executor))
+
     # -- for the cluster ----------------------------------------------------------------------------
+
+    def _new_copy(
+        self, node: int, executor: int, *, assigned: float, sequence: int, start: float, finish: float
+    ) -> Copy:
+        """Return a copy of a node that is to run on an executor."""
+        return Copy(
+            self,
+            node,
+            executor,
+            duplicate=bool(self.copies[node]),
+            assigned=assigned,
+            sequence=sequence,
+            start=start,
+            finish=finish,
+        )
 
     def _add(self, copy: Copy) -> None:
         """Take note of a new copy."""
@@ -177,8 +204,15 @@ class JobState:
         self.copies[copy.node].remove(copy)
         self._copies_changed(copy.node)
 
+    def _lose_received(self, back_since: Floats) -> None:
+        """Take note that executors have been down: what they had received by then has to be sent again."""
+        self._back_since = back_since
+        self._last_arrivals = -1, self._last_arrivals[1]
+        self._ready = [None] * self.job.num_nodes
+
     def _copies_changed(self, node: int) -> None:
         """Forget when the data of a node arrive."""
         ready = self._ready
+        self._last_arrivals = -1, self._last_arrivals[1]
         for child, _ in self._children[node]:
             ready[child] = None

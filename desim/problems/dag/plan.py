@@ -28,6 +28,9 @@ class Plan:
         Whose clock counts.
     num_executors : int
         Number of executors.
+    is_exact : bool
+        Nothing happens later than expected unless the executor concerned is marked. Otherwise what is overdue is
+        looked for, and expected now.
 
     Attributes
     ----------
@@ -39,13 +42,15 @@ class Plan:
         By executor.
     """
 
-    def __init__(self, env: simpy.Environment, num_executors: int) -> None:
+    def __init__(self, env: simpy.Environment, num_executors: int, *, is_exact: bool = True) -> None:
         self.available = np.zeros(num_executors)
         self.last_gap_ends = np.full(num_executors, -np.inf)
         self.timetables = {executor: Timetable() for executor in range(num_executors)}
         self._env = env
         self._outdated: dict[int, None] = {}  # a set in order
         self._sequence = 0
+        self._is_exact = is_exact
+        self._checked_at = -np.inf
 
     def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> list[Copy] | None:
         """Add a copy of each node, one behind the other, at a position of an executor's queue.
@@ -79,16 +84,7 @@ class Plan:
             if start > time:
                 gaps.append((time, start))
             time = start + state.run_times.item(node, executor)
-            copy = Copy(
-                state,
-                node,
-                executor,
-                duplicate=bool(state.copies[node]),
-                assigned=now,
-                sequence=self._sequence,
-                start=start,
-                finish=time,
-            )
+            copy = state._new_copy(node, executor, assigned=now, sequence=self._sequence, start=start, finish=time)
             self._sequence += 1
             copies.append(copy)
             state._add(copy)  # its children among the nodes find it
@@ -100,7 +96,7 @@ class Plan:
                 self.last_gap_ends[executor] = gaps[-1][1]
             return copies
         behind = table.waiting[place]
-        if time > behind.start or behind.finish <= copies[0].start:
+        if time > behind.start or behind.finish <= copies[-1].start:
             for copy in copies:
                 state._remove(copy)
             return None
@@ -153,10 +149,19 @@ class Plan:
 
     def refresh(self) -> None:
         """Compute anew the expected times that may have changed."""
+        if not self._is_exact and self._checked_at != self._env.now:
+            self._mark_overdue()
         while self._outdated:
             executor = next(iter(self._outdated))
             del self._outdated[executor]
             self._expect(executor)
+
+    def _mark_overdue(self) -> None:
+        """Mark the executors on which something should have happened by now."""
+        self._checked_at = now = self._env.now
+        for executor, table in self.timetables.items():
+            if table.waiting and table.waiting[0].start < now:
+                self._outdated[executor] = None
 
     def _expect(self, executor: int) -> None:
         table = self.timetables[executor]

@@ -92,9 +92,7 @@ class DirectTransfers:
                     if arrival < first or (arrival == first and best is None):
                         best, first = other, arrival
             if best is not None:
-                begin = best.finish
-                if best.executor != executor and not state._sent_when_finished:
-                    begin = max(begin, copy.assigned)
+                begin = state.sending_time(best, executor, copy.assigned)
                 inputs[parent] = Delivery(parent, best.executor, begin, first, size)
 
     def keep_received(self, copy: Copy, now: float) -> None:

@@ -110,6 +110,7 @@ def _copies(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
     columns = {
         "job_id": pl.Int64,
         "node": pl.Int64,
+        "task": pl.Int64,
         "executor": pl.Int64,
         "duplicate": pl.Boolean,
         "assignment_time": pl.Float64,
@@ -129,6 +130,7 @@ def _transfers(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
         "job_id": pl.Int64,
         "parent": pl.Int64,
         "child": pl.Int64,
+        "task": pl.Int64,
         "source": pl.Int64,
         "destination": pl.Int64,
         "starting_time": pl.Float64,
@@ -193,7 +195,8 @@ def schemas() -> dict[str, Schema]:
     -------
     dict of str to Schema
         ``jobs``; their ``nodes`` and ``edges``; the ``copies`` that were assigned and the ``transfers`` that brought
-        their inputs, also those within an executor; ``executors``, ``channels`` and ``outages``.
+        their inputs, also those within an executor, where ``task`` is the number of the task of a node, 0 where nodes
+        run whole; ``executors``, ``channels`` and ``outages``.
     """
     return {
         "jobs": Schema(_jobs, ("submission_time", "job_id")),

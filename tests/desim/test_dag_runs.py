@@ -1,0 +1,331 @@
+"""Whole runs: the same again and again, forked, cut, streamed, listened to, with jobs from processes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import weakref
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import simpy
+from dag_scripts import Scripted, assign, chain, cluster_of, outcomes, run
+from small_agents import python
+
+from agents.dag import DEFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim import Result, simulate
+from desim.core import Simulation
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag import Assign, DagCluster, Executors, Job
+from desim.processes import Outage, random_outages
+
+AGENTS: list[Callable[[], Any]] = [
+    lambda: ListScheduler(RankUp(), DEFT()),
+    lambda: ListScheduler(HRRN(), InsertionEFT()),
+    lambda: ListScheduler(RandomOrder()),
+]
+
+
+def random_jobs(count: int, seed: int = 0, interval: float = 5.0) -> Iterator[Job]:
+    """Make jobs one after the other."""
+    rng, time = Random(seed), 0.0
+    for job_id in range(count):
+        nodes = rng.randint(1, 8)
+        edges = [
+            (parent, child, rng.expovariate(0.5))
+            for child in range(1, nodes)
+            for parent in sorted(rng.sample(range(child), min(child, rng.randint(1, 3))))
+        ]
+        yield Job(job_id, [rng.expovariate(0.3) for _ in range(nodes)], edges, submission_time=time)
+        time += rng.expovariate(1 / interval)
+
+
+def cluster(**options: Any) -> DagCluster:
+    settings: dict[str, Any] = {"processes": [random_outages(40.0, 5.0)]}
+    return DagCluster(list(random_jobs(20)), Executors([1, 1.5, 2], 1.5, 0.1), **settings | options)
+
+
+def tables(result: Result) -> dict[str, list[Any]]:
+    names = ("jobs", "nodes", "edges", "copies", "transfers", "executors", "channels", "outages")
+    return {name: result.table(name).rows() for name in names}
+
+
+RUN = """
+import os, sys
+sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
+from desim import simulate
+from test_dag_runs import AGENTS, cluster
+for number, agent in enumerate(AGENTS):
+    simulate(cluster(plan_ahead=number == 1), agent(), seed=7).save(os.path.join(sys.argv[1], str(number)))
+"""
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
+    for directory, hash_seed in (("one", "0"), ("two", "424242")):
+        done = python(RUN, str(tmp_path / directory), PYTHONHASHSEED=hash_seed)
+        assert done.returncode == 0, done.stderr
+    one, two = (
+        {
+            path.relative_to(tmp_path / name): path.read_bytes()
+            for path in (tmp_path / name).rglob("*")
+            if path.is_file()
+        }
+        for name in ("one", "two")
+    )
+    assert len(one) >= 8 * len(AGENTS)
+    assert one == two
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_runs_are_repeated_exactly(agent: Callable[[], Any]) -> None:
+    problem, used = cluster(), agent()
+    first = tables(simulate(problem, used, seed=3))
+    assert tables(simulate(problem, used, seed=3)) == first
+    assert tables(simulate(cluster(), agent(), seed=3)) == first
+    assert tables(simulate(problem, used, seed=4)) != first
+
+
+def test_information_about_the_run() -> None:
+    result = simulate(cluster(), AGENTS[0](), seed=3)
+    assert result.info == cluster().describe() | {
+        "agent": "rank_up-DEFT",
+        "seed": 3,
+        "status": "complete",
+        "end_time": result.jobs["finish_time"].max(),
+        "until": None,
+    }
+    assert json.loads(json.dumps(result.info)) == result.info
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("after", [0, 1, 7, 40])
+def test_forks_continue_identically(agent: Callable[[], Any], after: int) -> None:
+    simulation = Simulation(cluster(), seed=5)
+    chosen = agent()
+    chosen.reset(simulation.problem.describe(), simulation.stream("agent"))
+    rest: list[Any] = []
+    fork = None
+    number = 0
+    while (decision := simulation.advance()) is not None:
+        if number == after:
+            fork = simulation.fork()
+        answer = chosen.act(decision.observation)
+        if number >= after:
+            rest.append(answer)
+        decision.answer(answer)
+        number += 1
+    assert fork is not None
+    for answer in rest:
+        decision = fork.advance()
+        assert decision is not None
+        decision.answer(answer)
+    assert fork.advance() is None
+    assert tables(fork.finish()) == tables(simulation.finish())
+
+
+def test_a_used_up_iterator_cannot_be_forked() -> None:
+    simulation = Simulation(DagCluster(iter([Job(1, [1])]), Executors([1])))
+    simulation.advance()
+    with pytest.raises(InvalidConfiguration, match="the jobs are an iterator"):
+        simulation.fork()
+
+
+def test_until_cuts_a_run() -> None:
+    jobs = [chain(9), Job(2, [9]), Job(4, [1]), Job(5, [1], submission_time=5)]
+    script = [(0, [*assign((0, 0)), Assign(2, 0, 0), Assign(4, 0, 1)]), (1, assign((1, 1)))]
+    result, _ = run(jobs, script, until=5)
+    assert outcomes(result) == [
+        (1, 0, 0, 0, 1, "completed"),
+        (4, 0, 1, 0, 1, "completed"),
+        (2, 0, 0, 1, None, "running"),
+        (1, 1, 1, None, None, "waiting"),
+    ]
+    columns = ["job_id", "starting_time", "finish_time", "status"]
+    rows = [(1, 0, None, "running"), (2, 1, None, "running"), (4, 0, 1, "completed")]
+    assert result.jobs.select(columns).sort("job_id").rows() == rows
+    assert (result.info["end_time"], result.info["until"]) == (5, 5)
+    result, _ = run(jobs, script[:1], until=1)
+    assert {row[-1] for row in outcomes(result)} == {"running", "waiting"}  # what happens at 1 is no longer part of it
+
+
+def test_streams_of_jobs_take_memory_for_those_in_the_system_only(tmp_path: Path) -> None:
+    drawn: list[int] = []
+    states: list[weakref.ref[Any]] = []
+    alive: list[tuple[int, int]] = []
+
+    def jobs() -> Iterator[Job]:
+        for job in random_jobs(160, interval=60.0):
+            drawn.append(job.job_id)
+            yield job
+
+    class Watching(ListScheduler):
+        def act(self, observation: Any) -> Any:
+            states.extend(weakref.ref(state) for state in observation.jobs.values() if not state.assigned.any())
+            if len(drawn) % 20 == 0:
+                gc.collect()
+                alive.append((len({id(reference()) for reference in states} - {id(None)}), len(observation.jobs)))
+            return super().act(observation)
+
+    simulate(DagCluster(jobs(), Executors([1, 2], 1.0)), Watching(FIFO()), out=tmp_path / "out")
+    assert len(drawn) == 160 <= len(states)
+    assert len(alive) >= 8
+    assert [entry for entry in alive if entry[0] > entry[1] + 1] == []
+
+
+def test_an_endless_stream_is_cut() -> None:
+    def endless() -> Iterator[Job]:
+        number = 0
+        while True:
+            yield Job(number, [1.0], submission_time=float(number))
+            number += 1
+
+    result = simulate(DagCluster(endless(), Executors([2])), ListScheduler(FIFO()), until=50)
+    assert len(result.jobs) == 50
+
+
+def test_jobs_must_come_in_order() -> None:
+    jobs = [Job(1, [1], submission_time=5), Job(2, [1], submission_time=4)]
+    with pytest.raises(WorkloadError, match=r"<Job 2: 1 nodes, submitted at 4 s> arrives at 4.0: before 5.0"):
+        run(jobs, [])
+
+
+def test_run_times_for_other_executors_are_an_error_on_arrival() -> None:
+    with pytest.raises(WorkloadError, match="job 1 has run times for 3 executors, the cluster has 2"):
+        run([Job(1, [1], run_times=[[1, 2, 3]])], [])
+
+
+EVENTS = ("arrival", "assignment", "start", "completion", "withdrawal", "job_completion", "outage", "repair")
+
+
+def test_listeners_hear_of_everything() -> None:
+    heard: list[tuple[str, float, Any]] = []
+    jobs = [chain(1), Job(2, [4], submission_time=0.5)]
+    problem = cluster_of(jobs, 2, [Outage(2.5, 3, 0b10)])
+    for event in EVENTS:
+        problem.on(event, lambda time, subject, event=event: heard.append((event, time, subject)))
+    script = [
+        (0, assign((0, 0))),
+        (0.5, Assign(2, 0, 1)),
+        (1, assign((1, 1))),
+        (2.5, assign((1, 0))),
+        (2.5, Assign(2, 0, 0)),
+    ]
+    result = simulate(problem, Scripted(script))
+    assert [(event, time, label(subject)) for event, time, subject in heard] == [
+        ("arrival", 0, 1),
+        ("assignment", 0, (1, 0, 0)),
+        ("start", 0, (1, 0, 0)),
+        ("arrival", 0.5, 2),
+        ("assignment", 0.5, (2, 0, 1)),
+        ("start", 0.5, (2, 0, 1)),
+        ("completion", 1, (1, 0, 0)),
+        ("assignment", 1, (1, 1, 1)),
+        ("withdrawal", 2.5, (1, 1, 1)),
+        ("outage", 2.5, 1),
+        ("assignment", 2.5, (1, 1, 0)),
+        ("start", 2.5, (1, 1, 0)),
+        ("assignment", 2.5, (2, 0, 0)),
+        ("repair", 3, 1),
+        ("completion", 3.5, (1, 1, 0)),
+        ("job_completion", 3.5, 1),
+        ("start", 3.5, (2, 0, 0)),
+        ("completion", 7.5, (2, 0, 0)),
+        ("job_completion", 7.5, 2),
+    ]
+    assert len(result.table("copies")) == sum(event == "assignment" for event, _, _ in heard)
+    with pytest.raises(InvalidConfiguration, match="dag has no event 'finish'; there are arrival, assignment, start"):
+        problem.on("finish", print)
+
+
+def label(subject: Any) -> Any:
+    """Return what tells a job, a copy or an executor from others."""
+    if isinstance(subject, Job):
+        return subject.job_id
+    return subject if isinstance(subject, int) else (subject.state.job.job_id, subject.node, subject.executor)
+
+
+def test_numbers_of_events_match_the_records() -> None:
+    counts: Counter[str] = Counter()
+    problem = cluster()
+    for event in EVENTS:
+        problem.on(event, lambda time, subject, event=event: counts.update([event]))
+    result = simulate(problem, AGENTS[0](), seed=1)
+    ended = Counter(result.table("copies")["outcome"])
+    assert counts["assignment"] == len(result.table("copies"))
+    assert counts["withdrawal"] == ended["withdrawn"]
+    assert counts["completion"] == ended["completed"]
+    assert counts["start"] == counts["assignment"] - counts["withdrawal"] - ended["waiting"]
+    assert counts["arrival"] == counts["job_completion"] == len(result.jobs)
+    assert counts["outage"] + counts["repair"] == len(result.table("outages"))
+
+
+def submits(*jobs: tuple[float, Job]) -> Any:
+    def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
+        for time, job in jobs:
+            yield cluster.env.timeout(time - cluster.env.now)
+            cluster.submit(job)
+
+    return process
+
+
+def test_processes_may_submit_jobs() -> None:
+    late = [(3, Job(2, [1], submission_time=3)), (9, Job(3, [1], submission_time=4))]
+    script = [(0, assign((0, 0))), (3, Assign(2, 0, 0)), (9, Assign(3, 0, 0))]
+    result, agent = run([Job(1, [1])], script, processes=[submits(*late)])
+    assert result.jobs.select("job_id", "submission_time", "finish_time").rows() == [(1, 0, 1), (2, 3, 4), (3, 4, 10)]
+    assert [time for time, _ in agent.seen] == [0, 3, 9]
+
+
+def test_jobs_of_the_future_and_jobs_that_are_there_cannot_be_submitted() -> None:
+    with pytest.raises(WorkloadError, match="job 2 cannot be submitted at 3 s: it lies in the future"):
+        run([Job(1, [9])], [], processes=[submits((3, Job(2, [1], submission_time=4)))])
+    with pytest.raises(WorkloadError, match=r"<Job 1: .*> arrives while another job 1 is in the system"):
+        run([Job(1, [9])], [], processes=[submits((3, Job(1, [1])))])
+    with pytest.raises(WorkloadError, match=r"<Job 1: .*> arrives while another job 1 is in the system"):
+        run([Job(1, [9]), Job(1, [9], submission_time=2)], [])
+
+
+def test_a_number_may_serve_again_after_its_job_has_ended() -> None:
+    jobs = [Job(1, [1]), chain(1, submission_time=2)]
+    script = [(0, assign((0, 0))), (2, assign((0, 0))), (3, assign((1, 0)))]
+    result, _ = run(jobs, script)
+    assert result.jobs.select("submission_time", "finish_time").rows() == [(0, 1), (2, 4)]
+
+
+def test_list_schedulers_do_not_take_a_job_for_an_earlier_one_of_its_number() -> None:
+    jobs = [chain(1), chain(1, 1, submission_time=10)]
+    result = simulate(cluster_of(jobs, 2), ListScheduler(RankUp()))
+    assert result.jobs["finish_time"].to_list() == [2, 13]
+
+
+def test_the_example_of_the_paper_on_heft() -> None:
+    """Topcuoglu et al., IEEE TPDS 13(3), 2002, figures 2 and 3: processors are numbered from 0 here."""
+    path = Path(__file__).resolve().parents[2] / "../shared/data/topcuoglu2002.json"
+    if not path.exists():
+        pytest.skip("the example is not among the data here")
+    example = json.loads(path.read_text())
+    costs = example["computation_cost"]
+    edges = [(str(edge["from"]), str(edge["to"]), edge["comm"]) for edge in example["edges"]]
+    job = Job(1, [sum(row) / 3 for row in costs.values()], edges, names=list(costs), run_times=list(costs.values()))
+    result = simulate(DagCluster([job], Executors([1, 1, 1], 1.0), plan_ahead=True), HEFT())
+    columns = ["executor", "starting_time", "finish_time"]
+    ours = {job.names[node]: tuple(row) for node, *row in result.table("copies").select("node", *columns).rows()}
+    expected = {
+        str(row["task"]): (row["processor"] - 1, row["start"], row["finish"])
+        for row in example["expected"]["heft_schedule"]
+    }
+    assert ours == expected
+    assert result.jobs["finish_time"].to_list() == [80]
+
+
+def test_heft_wants_a_cluster_that_plans_ahead() -> None:
+    with pytest.raises(InvalidConfiguration, match="HEFT plans whole jobs"):
+        simulate(cluster_of([chain(1)], 2), HEFT())

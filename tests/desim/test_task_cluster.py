@@ -1,0 +1,649 @@
+"""Nodes that run task by task: the same jobs, cut into smaller pieces."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agents.dag import DEFT, EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, simulate
+from desim.problems.dag import (
+    Assign,
+    AssignTasks,
+    DagCluster,
+    DagObservation,
+    Executors,
+    Job,
+    TaskCluster,
+    TaskCopy,
+    TaskState,
+    TaskTimes,
+)
+from desim.processes import Outage, planned_outages, random_outages
+from workloads import tpch
+
+TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "outages", "executors", "channels")
+RUNS = ("node", "task", "executor", "starting_time", "finish_time")
+
+
+class Script:
+    """Gives answers one after the other, as soon as the cluster asks."""
+
+    name = "script"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def act(self, observation: DagObservation) -> Any:
+        return self.answers.pop(0) if self.answers else None
+
+
+def run(jobs: Job | list[Job], executors: Executors, *answers: Any, seed: int = 0, **options: Any) -> Result:
+    given = [jobs] if isinstance(jobs, Job) else jobs
+    agent = Script(*answers) if answers else ListScheduler(FIFO(), EFT())
+    return simulate(TaskCluster(given, executors, **options), agent, seed=seed)
+
+
+def runs(result: Result) -> list[tuple[Any, ...]]:
+    return result.table("copies").select(RUNS).sort("starting_time", "executor", "node", "task").rows()
+
+
+def agents() -> list[ListScheduler]:
+    orders = [FIFO(), SJF(), HRRN(), RankUp(), CriticalPath(), RandomOrder()]
+    return [ListScheduler(order, EFT()) for order in orders] + [ListScheduler(RankUp(), InsertionEFT())]
+
+
+def random_jobs(seed: int, *, most_tasks: int = 6, times: bool = False) -> tuple[list[Job], Executors]:
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 6))
+    jobs = []
+    for number, time in enumerate(np.cumsum(rng.exponential(20, 3)).tolist()):
+        nodes = int(rng.integers(1, 9))
+        edges = [
+            (int(parent), child, float(rng.exponential(20)))
+            for child in range(1, nodes)
+            for parent in rng.choice(child, size=min(child, int(rng.integers(1, 4))), replace=False)
+        ]
+        jobs.append(
+            Job(
+                number,
+                rng.exponential(20, nodes),
+                edges,
+                submission_time=time,
+                num_tasks=rng.integers(1, most_tasks + 1, nodes),
+                task_times=[random_times(rng) for _ in range(nodes)] if times else None,
+            )
+        )
+    speeds = rng.integers(1, 4, count)
+    return jobs, Executors(speeds, rng.integers(1, 5, (count, count)), float(rng.choice([0.0, 0.5])))
+
+
+def random_times(rng: np.random.Generator) -> TaskTimes:
+    fresh = rng.exponential(4, 3)
+    first = [np.concatenate([fresh, rng.exponential(3, 4)])] * 2
+    return TaskTimes([2, 5], [fresh, fresh], first, [rng.exponential(2, 5), []], reference_speed=2.0)
+
+
+# -- one task a node is a node ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_with_one_task_a_node_everything_is_as_with_whole_nodes(seed: int) -> None:
+    jobs, executors = random_jobs(seed, most_tasks=1)
+    for agent in agents():
+        for transfers in ("when_finished", "when_assigned"):
+            for losing in (None, True, False):
+                options: dict[str, Any] = {
+                    "transfers": transfers,
+                    "outages_lose_data": bool(losing),
+                    "processes": [] if losing is None else [random_outages(100.0, 15.0)],
+                }
+                one, other = (
+                    simulate(kind(jobs, executors, **options), agent, seed=seed, until=2000.0)
+                    for kind in (DagCluster, TaskCluster)
+                )
+                for name in TABLES:  # to the last bit
+                    tables = [result.table(name) for result in (one, other)]
+                    if name in ("copies", "transfers"):
+                        tables = [table.sort(table.columns) for table in tables]
+                    assert tables[0].equals(tables[1]), (agent.name, name)
+
+
+# -- what follows from the model by hand --------------------------------------------------------------
+
+
+def test_tasks_of_a_stage_run_in_parallel_and_the_next_stage_waits_for_all() -> None:
+    job = Job(1, [9.0, 4.0], [(0, 1, 0.0)], num_tasks=[3, 2])
+    result = run(job, Executors([1.0, 1.0]))
+    assert runs(result) == [(0, 0, 0, 0, 3), (0, 1, 1, 0, 3), (0, 2, 0, 3, 6), (1, 0, 0, 6, 8), (1, 1, 1, 6, 8)]
+    assert result.jobs["finish_time"].to_list() == [8]
+
+
+def test_a_task_takes_its_part_of_the_work_at_the_speed_of_its_executor() -> None:
+    result = run(Job(1, [12.0], num_tasks=[3]), Executors([1.0, 2.0]), [AssignTasks(1, 0, 1, 2), Assign(1, 0, 0)])
+    assert runs(result) == [(0, 2, 0, 0, 4), (0, 0, 1, 0, 2), (0, 1, 1, 2, 4)]
+
+
+def test_unrelated_run_times_are_shared_out_in_the_same_way() -> None:
+    job = Job(1, [1.0], run_times=[[8.0, 2.0]], num_tasks=[2])
+    result = run(job, Executors([1.0, 1.0]), [Assign(1, 0, 0), Assign(1, 0, 1)])
+    assert runs(result) == [(0, 0, 0, 0, 4), (0, 1, 1, 0, 1)]
+
+
+@pytest.mark.parametrize("transfers", ["when_finished", "when_assigned"])
+def test_a_task_receives_its_share_from_every_executor_that_ran_the_parent(transfers: str) -> None:
+    # 3 of 4 tasks on executor 0, until 3; one on executor 1, until 1. Each of two children gets half of 16 units:
+    # 6 from executor 0 and 2 from executor 1. The last task is assigned at 3, when the parent has finished.
+    job = Job(1, [4.0, 2.0], [(0, 1, 16.0)], num_tasks=[4, 2])
+    first = [AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)]
+    result = run(job, Executors([1.0, 1.0], 2.0), first, [Assign(1, 1, 0), Assign(1, 1, 1)], transfers=transfers)
+    late = transfers == "when_assigned"
+    columns = ("task", "source", "destination", "starting_time", "arrival_time", "size")
+    assert result.table("transfers").select(columns).sort(columns).rows() == [
+        (0, 0, 0, 3, 3, 6),
+        (0, 1, 0, 3 if late else 1, 4 if late else 2, 2),
+        (1, 0, 1, 3, 6, 6),
+        (1, 1, 1, 1, 1, 2),
+    ]
+    assert [row[3] for row in runs(result)[4:]] == [4 if late else 3, 6]
+
+
+def test_one_executor_takes_the_sum_of_all_tasks() -> None:
+    jobs, _ = random_jobs(5)
+    result = run([job.submitted(0.0) for job in jobs], Executors([2.0], 1.0, 3.0))
+    assert result.jobs["finish_time"].max() == pytest.approx(sum(job.work.sum() for job in jobs) / 2.0)
+    assert (result.table("transfers")["starting_time"] == result.table("transfers")["arrival_time"]).all()
+
+
+def test_an_executor_moves_before_it_runs_a_task_of_another_job() -> None:
+    jobs = [Job(1, [3.0], num_tasks=[3]), Job(2, [1.0]), Job(3, [1.0], submission_time=10.0)]
+    answers = [Assign(1, 0, 0), Assign(1, 0, 0), Assign(2, 0, 0), Assign(1, 0, 0)], Assign(3, 0, 0)
+    result = run(jobs, Executors([1.0]), *answers, moving_delay=2.0)
+    columns = ("job_id", "receiving_time", "starting_time", "finish_time")
+    assert result.table("copies").select(columns).rows() == [
+        (1, 0, 0, 1),
+        (1, 1, 1, 2),
+        (2, 2, 4, 5),
+        (1, 5, 7, 8),
+        (3, 10, 12, 13),
+    ]
+
+
+def test_data_arrive_while_an_executor_moves() -> None:
+    jobs = [Job(1, [1.0, 1.0], [(0, 1, 3.0)]), Job(2, [1.0])]
+    answers = [Assign(1, 0, 0), Assign(2, 0, 1)], Assign(1, 1, 1)
+    for delay, start in ((2.0, 4.0), (5.0, 6.0)):
+        result = run(jobs, Executors([1.0, 1.0], 1.0), *answers, moving_delay=delay)
+        assert result.table("copies").filter(node=1)["starting_time"].to_list() == [start]
+
+
+# -- drawn durations ----------------------------------------------------------------------------------
+
+
+def known_times(*counts: int) -> TaskTimes:
+    """Return times that tell wave and number of executors: fresh 100, first 10, rest 1, times the number."""
+    return TaskTimes(
+        counts,
+        fresh=[[100.0 * count] for count in counts],
+        first=[[100.0 * count, 10.0 * count] for count in counts],
+        rest=[[1.0 * count] for count in counts],
+    )
+
+
+def durations(result: Result) -> dict[tuple[int, int, int], float]:
+    rows = result.table("copies").filter(outcome="completed").rows(named=True)
+    return {(row["job_id"], row["node"], row["task"]): row["finish_time"] - row["starting_time"] for row in rows}
+
+
+def test_the_wave_of_a_task_is_what_its_executor_ran_before() -> None:
+    job = Job(1, [1.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 2], task_times=[known_times(1)] * 2)
+    assert durations(run(job, Executors([1.0]))) == {
+        (1, 0, 0): 100,
+        (1, 0, 1): 1,
+        (1, 0, 2): 1,
+        (1, 1, 0): 10,
+        (1, 1, 1): 1,
+    }
+
+
+def test_an_executor_that_comes_back_to_a_job_is_not_new_to_it() -> None:
+    jobs = [
+        Job(k, [1.0, 1.0], num_tasks=[2, 1], task_times=[known_times(1)] * 2, allow_disconnected=True) for k in (1, 2)
+    ]
+    order = [(1, 0), (2, 0), (1, 0), (1, 0 + 1), (2, 1), (2, 0)]
+    result = run(jobs, Executors([1.0]), [Assign(job, node, 0) for job, node in order])
+    rows = result.table("copies").select("job_id", "node", "starting_time", "finish_time").rows()
+    assert [finish - start for _, _, start, finish in rows] == [100, 100, 10, 10, 10, 10]
+
+
+def test_after_an_outage_it_is() -> None:
+    job = Job(1, [1.0], num_tasks=[2], task_times=[known_times(1)])
+    answers = (Assign(1, 0, 0), None, None, None, Assign(1, 0, 0))  # asked at 0 twice, at 100, 100.5 and 101
+    outages = planned_outages([Outage(100.5, 101.0, 1)])
+    result = run(job, Executors([1.0]), *answers, processes=[outages], outages_lose_data=False)
+    assert durations(result) == {(1, 0, 0): 100, (1, 0, 1): 100}
+
+
+def test_the_executors_of_a_job_are_those_that_ran_a_task_of_it_last() -> None:
+    jobs = [Job(1, [1.0], num_tasks=[4], task_times=[known_times(1, 2, 3)]), Job(2, [1.0], task_times=[known_times(1)])]
+    tasks = [Assign(1, 0, 0), Assign(1, 0, 1), Assign(1, 0, 2), Assign(2, 0, 1), Assign(1, 0, 0)]
+    result = run(jobs, Executors([1.0] * 3), [*tasks[:3]], [tasks[3], tasks[4]])
+    # Executors 0, 1, 2 begin at 0 one after the other; when executor 0 goes on at 100, all three are with job 1.
+    assert durations(result) == {(1, 0, 0): 100, (1, 0, 1): 200, (1, 0, 2): 300, (2, 0, 0): 100, (1, 0, 3): 3}
+    result = run(jobs, Executors([1.0, 1.0, 1.0]), [tasks[0], tasks[3], tasks[4]], [tasks[1], tasks[2]])
+    assert durations(result)[1, 0, 0] == 100
+
+
+def test_an_executor_that_has_left_a_job_no_longer_counts() -> None:
+    jobs = [Job(1, [1.0], num_tasks=[3], task_times=[known_times(1, 2)]), Job(2, [1.0], task_times=[known_times(1)])]
+    queue = [Assign(1, 0, 0), Assign(1, 0, 1), Assign(2, 0, 0), Assign(1, 0, 1)]
+    assert durations(run(jobs, Executors([1.0, 1.0]), queue)) == {
+        (1, 0, 0): 100,
+        (1, 0, 1): 200,
+        (2, 0, 0): 100,  # executor 0 has left job 1 when this begins at 100
+        (1, 0, 2): 1,
+    }
+
+
+def test_durations_are_measured_at_the_reference_speed() -> None:
+    times = TaskTimes([1], [[6.0]], [[6.0]], [[6.0]], reference_speed=2.0)
+    assert durations(run(Job(1, [1.0], task_times=[times]), Executors([3.0]))) == {(1, 0, 0): 4}
+
+
+def test_agents_see_means_and_records_tell_what_was_drawn() -> None:
+    times = TaskTimes([1], [[1.0, 5.0]], [[1.0, 5.0]], [[3.0, 3.0]])
+    simulation = Simulation(TaskCluster([Job(1, [1.0], num_tasks=[40], task_times=[times])], Executors([1.0] * 40)))
+    decision = simulation.advance()
+    assert decision is not None
+    state = decision.observation.jobs[1]
+    assert isinstance(state, TaskState) and state.run_times[0].tolist() == [3.0] * 40
+    decision.answer([Assign(1, 0, executor) for executor in range(40)])
+    assert simulation.advance() is None
+    assert set(durations(simulation.finish()).values()) == {1.0, 5.0}
+
+
+def test_agents_face_the_same_chances() -> None:
+    rng = np.random.default_rng(1)
+    values = rng.exponential(5, 50)
+    times = TaskTimes([1, 9], [values] * 2, [values] * 2, [values] * 2)  # neither wave nor number matter
+    jobs = [
+        Job(k, [1.0, 1.0], [(0, 1, 1.0)], num_tasks=[8, 6], task_times=[times] * 2, submission_time=float(k))
+        for k in range(3)
+    ]
+    cluster = TaskCluster(jobs, Executors([1.0] * 4, 1.0))
+    drawn = [durations(simulate(cluster, agent, seed=3)) for agent in agents()]
+    assert len(set(drawn[0].values())) > 20
+    for other in drawn[1:]:
+        assert other == pytest.approx(drawn[0])
+    assert durations(simulate(cluster, agents()[0], seed=4)) != pytest.approx(drawn[0])
+
+
+def test_tasks_draw_independently() -> None:
+    values = np.arange(1000.0)
+    times = TaskTimes([1], [values], [values], [values])
+    jobs = [Job(k, [1.0] * 2, [(0, 1, 0.0)], num_tasks=[30, 30], task_times=[times] * 2) for k in (0, -1, 2**62)]
+    drawn = list(durations(run(jobs, Executors([1.0] * 5))).values())
+    assert len(drawn) == 180 and len({round(value) for value in drawn}) > 150
+    assert abs(np.mean(drawn) - 499.5) < 4 * 289 / math.sqrt(180)
+    assert abs(np.corrcoef(drawn[:-1], drawn[1:])[0, 1]) < 0.3
+
+
+# -- outages ------------------------------------------------------------------------------------------
+
+
+def outage(start: float, end: float, *executors: int) -> list[Any]:
+    return [planned_outages([Outage(start, end, sum(1 << executor for executor in executors))])]
+
+
+def test_running_and_waiting_tasks_are_assigned_again_and_finished_ones_of_the_last_stage_are_not() -> None:
+    job = Job(1, [8.0], num_tasks=[4])
+    answers = [AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)], AssignTasks(1, 0, 1, 2)
+    result = run(job, Executors([1.0, 1.0]), *answers, processes=outage(3, 9, 0))
+    assert result.table("copies").select("task", "executor", "starting_time", "outcome").sort("task").rows() == [
+        (0, 0, 0, "completed"),
+        (1, 0, 2, "interrupted"),
+        (1, 1, 3, "completed"),
+        (2, 0, None, "withdrawn"),
+        (2, 1, 5, "completed"),
+        (3, 1, 0, "completed"),
+    ]
+
+
+def test_only_the_tasks_whose_results_are_lost_and_needed_run_again() -> None:
+    # Executor 0 ran tasks 0 and 1 of stage 0, executor 1 the others; 0 fails before the results are sent.
+    job = Job(1, [4.0, 2.0], [(0, 1, 8.0)], num_tasks=[4, 2])
+    first = [AssignTasks(1, 0, 0, 2), AssignTasks(1, 0, 1, 2)]
+    answers = first, AssignTasks(1, 1, 1, 2), AssignTasks(1, 0, 1, 2), AssignTasks(1, 1, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(2.5, 99, 0))
+    outcome = ("node", "task", "executor", "starting_time", "outcome")
+    assert result.table("copies").select(outcome).sort("node", "task", "starting_time", nulls_last=False).rows() == [
+        (0, 0, 0, 0, "completed"),
+        (0, 0, 1, 2.5, "completed"),
+        (0, 1, 0, 1, "completed"),
+        (0, 1, 1, 3.5, "completed"),
+        (0, 2, 1, 0, "completed"),
+        (0, 3, 1, 1, "completed"),
+        (1, 0, 1, None, "withdrawn"),
+        (1, 0, 1, 4.5, "completed"),
+        (1, 1, 1, None, "withdrawn"),
+        (1, 1, 1, 5.5, "completed"),
+    ]
+
+
+def test_nothing_runs_again_if_outages_lose_no_data() -> None:
+    job = Job(1, [4.0, 2.0], [(0, 1, 8.0)], num_tasks=[4, 2])
+    answers = [AssignTasks(1, 0, 0, 2), AssignTasks(1, 0, 1, 2)], AssignTasks(1, 1, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(2.5, 99, 0), outages_lose_data=False)
+    assert runs(result)[4:] == [(1, 0, 1, 4, 5), (1, 1, 1, 5, 6)]
+
+
+def test_what_has_arrived_stays_with_the_task_that_waits() -> None:
+    # The shares of executor 0, 2 units each, arrive at 1 + 2 = 3; executor 1 is busy with task 1 of stage 0 until 4.
+    job = Job(1, [1.0, 4.0, 2.0], [(0, 2, 4.0), (1, 2, 0.0)], num_tasks=[1, 1, 2])
+    answers = [Assign(1, 0, 0), Assign(1, 1, 1)], AssignTasks(1, 2, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(4.5, 99, 0))
+    assert runs(result)[2:] == [(2, 0, 1, 4, 5), (2, 1, 1, 5, 6)]
+
+
+def test_results_that_were_not_needed_any_more_may_be_needed_later() -> None:
+    # Stage 1 has its data when executor 0 is lost at 2.5; then executor 1 with task 0 of stage 1 is lost at 3.2, so
+    # that stage 0 has to run again as a whole, while task 1 of stage 1 goes on on executor 2.
+    job = Job(1, [2.0, 8.0], [(0, 1, 1.0)], num_tasks=[2, 2])
+    answers = (
+        [Assign(1, 0, 0), Assign(1, 0, 1)],
+        [Assign(1, 1, 1), Assign(1, 1, 2)],
+        AssignTasks(1, 0, 2, 2),
+        Assign(1, 1, 2),
+    )
+    outages = [planned_outages([Outage(2.5, 99, 1), Outage(3.2, 99, 2)])]
+    result = run(job, Executors([1.0] * 3, 1.0), *answers, processes=outages)
+    assert [row[:4] for row in runs(result)] == [
+        (0, 0, 0, 0),
+        (0, 1, 1, 0),
+        (1, 0, 1, 1.25),
+        (1, 1, 2, 1.25),
+        (0, 0, 2, 5.25),
+        (0, 1, 2, 6.25),
+        (1, 0, 2, 7.25),
+    ]
+
+
+# -- whole runs ---------------------------------------------------------------------------------------
+
+
+def check(result: Result, jobs: list[Job], executors: Executors, *, outages: bool = False) -> None:
+    """Check a run of all jobs, without a moving delay, from its tables."""
+    copies = result.table("copies").rows(named=True)
+    done = [row for row in copies if row["outcome"] == "completed"]
+    tasks = {(row["job_id"], row["node"], row["task"]) for row in done}
+    everything = {
+        (job.job_id, node, task) for job in jobs for node in range(job.num_nodes) for task in range(job.num_tasks[node])
+    }
+    assert tasks == everything and (outages or len(done) == len(tasks))
+    before: dict[int, float] = defaultdict(float)
+    received: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in result.table("transfers").rows(named=True):
+        received[row["job_id"], row["child"], row["task"], row["destination"]].append(row)
+    started = [row for row in copies if row["starting_time"] is not None]
+    for row in sorted(started, key=lambda row: (row["starting_time"], row["finish_time"])):
+        job, node, executor = jobs[row["job_id"]], row["node"], row["executor"]
+        mine = received[row["job_id"], node, row["task"], executor]
+        if not outages:
+            arrival = max((each["arrival_time"] for each in mine), default=0.0)
+            assert row["starting_time"] == max(before[executor], row["assignment_time"], arrival)
+            check_shares(job, node, executor, mine, done, executors)
+        assert row["starting_time"] >= before[executor]
+        before[executor] = row["finish_time"]
+        if job.task_times is None and row["outcome"] == "completed":
+            expected = job.work[node] / job.num_tasks[node] / executors.speeds[executor]
+            assert row["finish_time"] - row["starting_time"] == pytest.approx(expected)
+
+
+def check_shares(job: Job, node: int, executor: int, mine: list[Any], done: list[Any], executors: Executors) -> None:
+    """Check where a task got its inputs from, with the parents' tasks counted once more."""
+    expected = []
+    for parent, size in job.parent_lists[node]:
+        for source in range(executors.num_executors):
+            ends = [
+                row["finish_time"]
+                for row in done
+                if (row["job_id"], row["node"], row["executor"]) == (job.job_id, parent, source)
+            ]
+            if ends:
+                part = len(ends) / job.num_tasks[parent] * size / job.num_tasks[node]
+                expected.append(
+                    (parent, source, max(ends), max(ends) + executors.transfer_seconds(part)[source, executor], part)
+                )
+    found = [(row["parent"], row["source"], row["starting_time"], row["arrival_time"], row["size"]) for row in mine]
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other)
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("times", [False, True])
+def test_every_run_keeps_the_rules(seed: int, times: bool) -> None:
+    jobs, executors = random_jobs(seed + 50, times=times)
+    for agent in agents():
+        check(simulate(TaskCluster(jobs, executors), agent, seed=seed), jobs, executors)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_run_gets_through_outages(seed: int) -> None:
+    jobs, executors = random_jobs(seed + 80, times=seed % 2 == 1)
+    for agent in agents():
+        for losing in (True, False):
+            cluster = TaskCluster(
+                jobs, executors, outages_lose_data=losing, moving_delay=1.0, processes=[random_outages(300.0, 20.0)]
+            )
+            result = simulate(cluster, agent, seed=seed)
+            check(result, jobs, executors, outages=True)
+
+
+def test_what_is_on_an_executor_need_not_be_sent_there() -> None:
+    simulation = Simulation(
+        TaskCluster(
+            [Job(1, [1.0, 1.0], [(0, 1, 4.0)]), Job(2, [1.0], submission_time=9.0)],
+            Executors([1.0, 1.0], 1.0),
+            transfers="when_assigned",
+        )
+    )
+    for answer in (Assign(1, 0, 0), None):
+        decision = simulation.advance()
+        assert decision is not None
+        decision.answer(answer)
+    decision = simulation.advance()
+    assert decision is not None and decision.observation.time == 9
+    state = decision.observation.jobs[1]
+    assert state.arrivals(1).tolist() == [[1, 13]]
+    assert [state.shares(1, executor).arrivals.tolist() for executor in (0, 1)] == [[1], [13]]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("transfers", ["when_finished", "when_assigned"])
+def test_expected_times_follow_from_means_and_what_has_happened(transfers: Any, seed: int) -> None:
+    class Watcher:
+        name = "watcher"
+        asked = 0
+
+        def __init__(self) -> None:
+            self.agent = ListScheduler(RankUp(), EFT())
+
+        def act(self, observation: DagObservation) -> Any:
+            Watcher.asked += 1
+            for executor, table in observation.timetables.items():
+                time = observation.time
+                if table.running is not None:
+                    time = max(time, table.running.finish)
+                for copy in table.waiting:
+                    assert isinstance(copy, TaskCopy)
+                    assert copy.start == max(time, copy.shares.ready)
+                    time = copy.finish
+                assert observation.available_times[executor] == time
+            for state, node in observation.executable.values():
+                assert isinstance(state, TaskState)
+                ready = [state.shares(node, executor).ready for executor in range(len(observation.timetables))]
+                assert ready == state.ready_times(node).tolist()
+            return self.agent.act(observation)
+
+    jobs, executors = random_jobs(33 + seed, times=True)
+    simulate(TaskCluster(jobs, executors, transfers=transfers, moving_delay=8.0), Watcher())
+    assert Watcher.asked > 20
+
+
+def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
+    quick = TaskTimes([1], [[1.0]], [[1.0, 9.0]], [[]])  # 5 in the mean, 1 on an executor that is new to the job
+    jobs = [Job(1, [1.0], task_times=[quick]), Job(2, [3.0]), Job(3, [1.0], submission_time=2.0)]
+    simulation = Simulation(TaskCluster(jobs, Executors([1.0]), moving_delay=10.0))
+    decision = simulation.advance()
+    assert decision is not None
+    decision.answer([Assign(1, 0, 0), Assign(2, 0, 0)])
+    assert decision.observation.available_times.tolist() == [8]
+    decision = simulation.advance()
+    assert decision is not None and decision.observation.time == 2
+    (waiting,) = decision.observation.timetables[0].waiting
+    assert (waiting.start, waiting.finish) == (2, 5)
+    assert decision.observation.available_times.tolist() == [5]
+
+
+def test_several_tasks_at_once_are_the_same_as_one_by_one() -> None:
+    class AtOnce(ListScheduler):
+        def act(self, observation: DagObservation) -> Any:
+            answer = super().act(observation)
+            state = observation.jobs[answer.job_id]
+            assert isinstance(state, TaskState)
+            return AssignTasks(answer.job_id, answer.node, 0, int(state.unassigned_tasks[answer.node]))
+
+    jobs, _ = random_jobs(11, times=True)
+    cluster = TaskCluster(jobs, Executors([2.0], 1.0))
+    one, other = (simulate(cluster, kind(FIFO(), EFT())) for kind in (AtOnce, ListScheduler))
+    for name in TABLES:
+        assert one.table(name).equals(other.table(name))
+
+
+def test_a_run_is_the_same_every_time_and_so_is_a_fork() -> None:
+    jobs, executors = random_jobs(12, times=True)
+    cluster = TaskCluster(jobs, executors, moving_delay=2.0, processes=[random_outages(200.0, 10.0)])
+    simulation = Simulation(cluster, seed=5)
+    agent = ListScheduler(SJF(), EFT())
+    fork = None
+    number = 0
+    while (decision := simulation.advance()) is not None:
+        number += 1
+        if number == 7:
+            fork = simulation.fork()
+        decision.answer(agent.act(decision.observation))
+    assert fork is not None
+    rest = ListScheduler(SJF(), EFT())
+    while (decision := fork.advance()) is not None:
+        decision.answer(rest.act(decision.observation))
+    whole = simulate(cluster, ListScheduler(SJF(), EFT()), seed=5)
+    for name in TABLES:
+        assert simulation.records.tables[name] is not fork.records.tables[name]
+    results = [simulation.finish(), fork.finish()]
+    for result in results:
+        assert result.table("copies").equals(whole.table("copies"))
+        assert result.table("transfers").equals(whole.table("transfers"))
+
+
+def test_jobs_like_those_of_tpc_h_run_under_every_order() -> None:
+    jobs = tpch.generate(3, sizes=(2,), task_times=True, seed=2)
+    executors = Executors([2.0, 2.5, 3.0] * 4, 1.0)
+    total = sum(int(job.num_tasks.sum()) for job in jobs)
+    for agent in agents()[:5]:
+        result = simulate(TaskCluster(jobs, executors, moving_delay=2.0), agent)
+        assert result.jobs["success"].all() and result.table("copies").height == total
+
+
+def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
+    job = Job(1, [30.0, 1.0], [(0, 1, 1.0)], num_tasks=[3, 1])
+    result = simulate(TaskCluster([job], Executors([1.0])), ListScheduler(FIFO(), EFT()), until=15.0)
+    columns = ("task", "starting_time", "finish_time", "outcome")
+    assert result.table("copies").select(columns).rows() == [
+        (0, 0, 10, "completed"),
+        (1, 10, None, "running"),
+        (2, None, None, "waiting"),
+    ]
+    assert result.jobs["status"].to_list() == ["running"]
+
+
+def test_listeners_hear_of_every_task() -> None:
+    heard: dict[str, list[Any]] = defaultdict(list)
+    cluster = TaskCluster([Job(1, [6.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 1])], Executors([1.0, 1.0]))
+    for event in ("assignment", "start", "completion", "job_completion"):
+        cluster.on(event, lambda time, subject, event=event: heard[event].append((time, subject)))
+    simulate(cluster, ListScheduler(FIFO(), EFT()))
+    assert [(time, task.node, task.task) for time, task in heard["completion"]] == [
+        (2, 0, 0),
+        (2, 0, 1),
+        (4, 0, 2),
+        (5, 1, 0),
+    ]
+    assert len(heard["assignment"]) == len(heard["start"]) == 4 and len(heard["job_completion"]) == 1
+
+
+# -- what is refused ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        (
+            Assign(1, 0, 0, (0,)),
+            "time 0: job 1 node 0 cannot be assigned with duplicates of [0]: tasks are not duplicated",
+        ),
+        (Assign(1, 1, 0), "job 1 node 1 cannot be assigned: parent 0 has no copy"),
+        (Assign(1, 5, 0), "job 1 has no node 5, it has 2"),
+        (Assign(1, 0, 2), "to executor 2: there are 2"),
+        (Assign(7, 0, 0), "job 7 is not in the system"),
+        (Assign(1, 0, 0, (), 3), "at position 3: 0 copies wait on executor 0"),
+        (
+            AssignTasks(1, 0, 0, 4),
+            "job 1 node 0 cannot be assigned: 4 tasks of it, want 1 to 3, which are not assigned",
+        ),
+        (AssignTasks(1, 0, 0, 0), "0 tasks of it, want 1 to 3"),
+        (AssignTasks(1, 0, 0, "all"), "'all' tasks of it, want 1 to 3"),
+        (AssignTasks(1, 0, 9, 1), "to executor 9: there are 2"),
+        (AssignTasks("x", 0, 0, 1), "job 'x' is not in the system"),
+        ([AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned: all its 3 tasks are"),
+        ("go", "the action is 'go', want an Assign, an AssignTasks, a list of them, or None"),
+    ],
+)
+def test_actions_that_cannot_be_carried_out(action: Any, message: str) -> None:
+    job = Job(1, [6.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 1])
+    with pytest.raises(InfeasibleAction, match=re.escape(message)):
+        run(job, Executors([1.0, 1.0]), action)
+
+
+def test_whole_nodes_are_not_assigned_by_tasks() -> None:
+    with pytest.raises(InfeasibleAction, match="want an Assign, a list of them, or None"):
+        simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), Script(AssignTasks(1, 0, 0)))
+
+
+def test_an_allocation_that_duplicates_is_told_so() -> None:
+    job = Job(1, [1.0, 1.0, 9.0], [(0, 1, 90.0), (0, 2, 90.0)])
+    with pytest.raises(InfeasibleAction, match=r"tasks are not duplicated"):
+        simulate(TaskCluster([job], Executors([1.0, 1.0], 1.0)), ListScheduler(RankUp(), DEFT()))
+
+
+def test_configurations_that_make_no_sense() -> None:
+    with pytest.raises(InvalidConfiguration, match="plan_ahead is True"):
+        TaskCluster([], Executors([1.0]), plan_ahead=True)
+    with pytest.raises(InvalidConfiguration, match=r"moving_delay is -1\.0, want a finite time of at least 0"):
+        TaskCluster([], Executors([1.0]), moving_delay=-1.0)
+    with pytest.raises(InvalidConfiguration, match="transfers is 'never'"):
+        TaskCluster([], Executors([1.0]), transfers="never")  # type: ignore[arg-type]
+
+
+def test_the_description_tells_tasks_from_nodes() -> None:
+    description = json.loads(
+        json.dumps(TaskCluster([], Executors([1.0]), moving_delay=2.0).describe(), allow_nan=False)
+    )
+    assert (description["granularity"], description["moving_delay"]) == ("task", 2.0)
+    assert DagCluster([], Executors([1.0])).describe()["granularity"] == "node"
