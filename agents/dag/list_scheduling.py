@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.random import Generator
@@ -54,7 +55,7 @@ class ListScheduler:
     def _forget(self) -> None:
         self._read = 0
         self._heap: list[tuple[float, int, int, int]] = []
-        self._keys: dict[int, tuple[JobState, int, list[float]]] = {}
+        self._keys: dict[int, tuple[ReferenceType[JobState], int, list[float]]] = {}
         self._num_jobs = 0
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
@@ -93,10 +94,10 @@ class ListScheduler:
 
     def _keys_of(self, observation: DagObservation, state: JobState) -> tuple[int, list[float]]:
         known = self._keys.get(state.job.job_id)
-        if known is None or known[0] is not state:  # an id may be used again
-            if len(self._keys) > 2 * len(observation.jobs) + 100:
+        if known is None or known[0]() is not state:  # an id may be used again
+            if len(self._keys) > 2 * len(observation.jobs) + 4:
                 self._keys = {job: self._keys[job] for job in observation.jobs if job in self._keys}
-            known = state, self._num_jobs, self.order.keys(observation, state).tolist()
+            known = ref(state), self._num_jobs, self.order.keys(observation, state).tolist()
             self._keys[state.job.job_id] = known
             self._num_jobs += 1
         return known[1:]
