@@ -127,7 +127,18 @@ def draw_executor_gantt(
     labels: Literal["auto"] | bool,
     axes: Axes | Sequence[Axes] | None,
 ) -> Axes | list[Axes]:
-    """Draw what :func:`executor_gantt` describes."""
+    """Draw what :func:`executor_gantt` describes.
+
+    Parameters
+    ----------
+    results, color_by, transfers, critical_chain, speeds, window, labels, axes : object
+        As there.
+
+    Returns
+    -------
+    Axes or list of Axes
+        As there.
+    """
     if color_by not in COPY_COLORS:
         raise InvalidConfiguration(f"color_by is {color_by!r}, want one of {', '.join(map(repr, COPY_COLORS))}")
     for name, value in (("labels", labels), ("transfers", transfers)):

@@ -8,7 +8,7 @@ from desim.problems.dag.copies import Copy
 from desim.processes.executors import ExecutorProcess
 
 if TYPE_CHECKING:
-    from desim.problems.dag.cluster import DagCluster
+    from desim.problems.dag.dynamics import DagDynamics
     from desim.problems.dag.job_state import JobState
 
 __all__ = ["Execution"]
@@ -19,7 +19,7 @@ class Execution:
 
     Parameters
     ----------
-    cluster : DagCluster
+    cluster : DagDynamics
         The bound cluster.
 
     Attributes
@@ -28,7 +28,7 @@ class Execution:
         The executors.
     """
 
-    def __init__(self, cluster: DagCluster) -> None:
+    def __init__(self, cluster: DagDynamics) -> None:
         self._cluster = cluster
         self._plan = cluster._plan
         self._timetables = cluster._plan.timetables

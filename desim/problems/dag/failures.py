@@ -12,7 +12,7 @@ from desim.problems.dag.copies import Copy
 from desim.problems.dag.job_state import JobState
 
 if TYPE_CHECKING:
-    from desim.problems.dag.cluster import DagCluster
+    from desim.problems.dag.dynamics import DagDynamics
 
 __all__ = ["ExecutorFailures"]
 
@@ -22,7 +22,7 @@ class ExecutorFailures:
 
     Parameters
     ----------
-    cluster : DagCluster
+    cluster : DagDynamics
         The bound cluster whose executors they are.
 
     Attributes
@@ -31,7 +31,7 @@ class ExecutorFailures:
         When each executor came back from its last outage, in seconds; None if none has lost data so far.
     """
 
-    def __init__(self, cluster: DagCluster) -> None:
+    def __init__(self, cluster: DagDynamics) -> None:
         self._cluster = cluster
         self._counts = [0] * cluster.executors.num_executors
         self.back_since: NDArray[np.float64] | None = None

@@ -9,18 +9,18 @@ import numpy as np
 from desim.problems.dag.actions import Assign
 
 if TYPE_CHECKING:
-    from desim.problems.dag.cluster import DagCluster
+    from desim.problems.dag.dynamics import DagDynamics
     from desim.problems.dag.job_state import JobState
 
 __all__ = ["explain"]
 
 
-def explain(cluster: DagCluster, action: Any) -> str:
+def explain(cluster: DagDynamics, action: Any) -> str:
     """Say what is wrong with an action.
 
     Parameters
     ----------
-    cluster : DagCluster
+    cluster : DagDynamics
         Where it was to be carried out.
     action : object
         What the agent answered.
@@ -38,7 +38,7 @@ def explain(cluster: DagCluster, action: Any) -> str:
     return _unknown(cluster, state, action) or _not_ready(state, action) or _no_place(cluster, action)
 
 
-def _unknown(cluster: DagCluster, state: JobState, action: Assign) -> str:
+def _unknown(cluster: DagDynamics, state: JobState, action: Assign) -> str:
     """Say which node or executor there is not, or is down; nothing if all are there."""
     for node in (*action.duplicates, action.node):
         if not isinstance(node, int | np.integer) or not 0 <= node < state.job.num_nodes:
@@ -67,7 +67,7 @@ def _not_ready(state: JobState, action: Assign) -> str:
     return ""
 
 
-def _no_place(cluster: DagCluster, action: Assign) -> str:
+def _no_place(cluster: DagDynamics, action: Assign) -> str:
     """Say what is wrong with the position."""
     waiting = len(cluster.observation.timetables[int(action.executor)].waiting)
     position = action.position

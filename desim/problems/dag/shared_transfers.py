@@ -9,7 +9,7 @@ from desim.problems.dag.copies import Copy, Delivery
 from desim.processes.channels import Flow, SharedChannels
 
 if TYPE_CHECKING:
-    from desim.problems.dag.cluster import DagCluster
+    from desim.problems.dag.dynamics import DagDynamics
     from desim.problems.dag.links import SharedLinks
 
 __all__ = ["SharedTransfers"]
@@ -26,13 +26,13 @@ class SharedTransfers:
 
     Parameters
     ----------
-    cluster : DagCluster
+    cluster : DagDynamics
         The bound cluster.
     links : SharedLinks
         Its links.
     """
 
-    def __init__(self, cluster: DagCluster, links: SharedLinks) -> None:
+    def __init__(self, cluster: DagDynamics, links: SharedLinks) -> None:
         self._cluster = cluster
         self._plan = cluster._plan
         self._routes = links.routes
