@@ -57,6 +57,8 @@ class ListScheduler:
         self._heap: list[tuple[float, int, int, int]] = []
         self._keys: dict[int, tuple[ReferenceType[JobState], int, list[float]]] = {}
         self._num_jobs = 0
+        self._time = np.nan
+        self._fresh: set[int] = set()  # jobs whose keys are those of this time, where keys change; only looked up
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
@@ -70,53 +72,53 @@ class ListScheduler:
             available = np.where(available <= observation.time, available, np.inf)
             if available.min() == np.inf:
                 return None
-        if self.order.changes:
-            ticket = self._first_now(observation)
-        else:
-            self._take_new(observation)
-            heap = self._heap
-            while heap[0][3] not in observation.executable:  # withdrawn, or assigned by somebody else
-                heapq.heappop(heap)
-            ticket = heap[0][3]
+        if self.order.changes and observation.time != self._time:
+            self._order_anew(observation)
+        self._take_new(observation)
+        heap = self._heap
+        while heap[0][3] not in observation.executable:  # withdrawn, or assigned by somebody else
+            heapq.heappop(heap)
+        ticket = heap[0][3]
         state, node = observation.executable[ticket]
         return self.allocation.allocate(observation, state, node, available)
 
     def _take_new(self, observation: DagObservation) -> None:
         """Put the nodes that have become executable into the heap."""
         executable = observation.executable
-        for ticket in range(self._read, observation.num_revealed):
-            entry = executable.get(ticket)
-            if entry is not None:
-                state, node = entry
-                number, keys = self._keys_of(observation, state)
-                heapq.heappush(self._heap, (keys[node], number, node, ticket))
-        self._read = observation.num_revealed
+        first, last = self._read, observation.num_revealed
+        if last - first > len(executable):
+            new = [ticket for ticket in executable if ticket >= first]
+        else:
+            new = [ticket for ticket in range(first, last) if ticket in executable]
+        for ticket in new:
+            state, node = executable[ticket]
+            number, keys = self._keys_of(observation, state)
+            heapq.heappush(self._heap, (keys[node], number, node, ticket))
+        self._read = last
+
+    def _order_anew(self, observation: DagObservation) -> None:
+        """Forget the keys of an earlier time."""
+        self._time = observation.time
+        self._fresh.clear()
+        self._heap.clear()
+        self._read = 0
 
     def _keys_of(self, observation: DagObservation, state: JobState) -> tuple[int, list[float]]:
-        known = self._keys.get(state.job.job_id)
+        """Return the number of a job and the keys of its nodes."""
+        job_id = state.job.job_id
+        known = self._keys.get(job_id)
         if known is None or known[0]() is not state:  # an id may be used again
             if len(self._keys) > 2 * len(observation.jobs) + 4:
                 self._keys = {job: self._keys[job] for job in observation.jobs if job in self._keys}
             known = ref(state), self._num_jobs, self.order.keys(observation, state).tolist()
-            self._keys[state.job.job_id] = known
+            self._keys[job_id] = known
             self._num_jobs += 1
+        elif self.order.changes and job_id not in self._fresh:
+            known = known[0], known[1], self.order.keys(observation, state).tolist()
+            self._keys[job_id] = known
+        if self.order.changes:
+            self._fresh.add(job_id)
         return known[1:]
-
-    def _first_now(self, observation: DagObservation) -> int:
-        """Return the node that comes first at this time."""
-        keys = {job_id: self.order.keys(observation, state) for job_id, state in observation.jobs.items()}
-        place = {job_id: number for number, job_id in enumerate(observation.jobs)}
-        return min(
-            observation.executable,
-            key=lambda ticket: _sorting_key(keys, place, *observation.executable[ticket]),
-        )
-
-
-def _sorting_key(
-    keys: Mapping[int, Any], place: Mapping[int, int], state: JobState, node: int
-) -> tuple[float, int, int]:
-    job_id = state.job.job_id
-    return keys[job_id].item(node), place[job_id], node
 
 
 class HEFT(ListScheduler):

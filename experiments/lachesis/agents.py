@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from experiments.lachesis.simulating import Choice
 
-__all__ = ["AGENTS", "IDLE_ROWS", "LEARNED", "PAPER_ROWS", "PLANNED_ROWS", "REFERENCE"]
+__all__ = ["AGENTS", "ARRIVING_ROWS", "IDLE_ROWS", "LEARNED", "PAPER_ROWS", "PLANNED_ROWS", "REFERENCE"]
 
 LEARNED: dict[str, Choice] = {}
 """LACHESIS and Decima-DEFT stand here once they are trained: every experiment then has them."""
@@ -26,6 +26,10 @@ PLANNED_ROWS: dict[str, Choice] = {
     "rank_up-DEFT, planned": Choice("rank_up-deft", plan_ahead=True),
 }
 """More that plan whole jobs; the last one is rank_up-DEFT that need not wait for parents to finish."""
+
+ARRIVING_ROWS: dict[str, Choice] = {row: choice for row, choice in PLANNED_ROWS.items() if row != "CPOP"}
+"""Those among them that are compared when jobs arrive one by one. CPOP is not: it binds the critical path of every job
+to the executor that is best for it, which with related speeds is the same one for all, whatever waits there."""
 
 IDLE_ROWS: dict[str, Choice] = {
     "FIFO-DEFT, idle": Choice("fifo-deft-idle"),

@@ -57,7 +57,7 @@ def figure8(options: Figure8) -> Study:
     metrics = ("makespan", "speedup", "slr")
     print_study(study, (*metrics, "lower_bound", "gap_to_lower_bound"), remarks=FIGURE_8)
     write_study(study)
-    pictures.draw(study, metrics)
+    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study
 
 

@@ -61,7 +61,7 @@ def room(options: Room) -> Study:
     metrics = ("makespan", "turnaround_time_mean")
     print_study(study, (*metrics, "lower_bound", "gap_to_lower_bound"), compared=metrics)
     write_study(study)
-    pictures.draw(study, metrics)
+    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study
 
 
