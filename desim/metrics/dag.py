@@ -47,7 +47,7 @@ __all__ = ["DAG_METRICS", "dag_metrics", "dag_result_metrics"]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-_TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "executors", "outages")
+_TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "executors", "channels", "outages")
 
 DAG_METRICS: Mapping[str, str] = {
     "num_jobs": "jobs submitted",
@@ -117,7 +117,8 @@ def dag_metrics(
     ----------
     tables : mapping of str to polars.DataFrame or polars.LazyFrame
         ``jobs`` in any order; their ``nodes`` and ``edges``, where an id was used again in the order in which its jobs
-        were submitted; ``copies``, ``transfers`` and ``outages`` in the order of recording; ``executors``.
+        were submitted; ``copies``, ``transfers`` and ``outages`` in the order of recording; ``executors``
+        and ``channels``.
     end_time : float
         When the run ended, in seconds.
     by_task : bool

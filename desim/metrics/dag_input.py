@@ -115,8 +115,12 @@ class DagGraph:
         These nodes.
     parent, child : array of int, shape (m,)
         Ends of the edges, sorted by child.
+    size : array of float, shape (m,)
+        Units of data on the edges.
     speeds : array of float, shape (k,)
         Speeds of the executors, work per second.
+    seconds_per_unit, latency : float
+        The least that a unit of data takes between two executors, and the least latency; infinite with one executor.
     """
 
     work: Floats
@@ -124,7 +128,10 @@ class DagGraph:
     own_node: Whole
     parent: Whole
     child: Whole
+    size: Floats
     speeds: Floats
+    seconds_per_unit: float
+    latency: float
 
     @property
     def shortest(self) -> Floats:
@@ -183,7 +190,7 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
     jobs : DagJobs
         The jobs.
     tables : mapping of str to polars.DataFrame or polars.LazyFrame
-        The tables ``nodes``, ``edges`` and ``executors``.
+        The tables ``nodes``, ``edges``, ``executors`` and ``channels``.
 
     Returns
     -------
@@ -196,7 +203,8 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
         If a column is missing, or the rows are not as many as the jobs say.
     """
     nodes = read_columns("nodes", tables["nodes"], ("job_id", "node", "work", "run_times"))
-    edges = read_columns("edges", tables["edges"], ("job_id", "parent", "child"))
+    edges = read_columns("edges", tables["edges"], ("job_id", "parent", "child", "size"))
+    channels = read_columns("channels", tables["channels"], ("transfer_speed", "latency"))
     speeds = numbers(read_columns("executors", tables["executors"], ("speed",))["speed"])
     node = jobs.first_node[_owners("nodes", nodes, jobs, jobs.num_nodes)] + whole(nodes["node"])
     work = np.empty(len(node))
@@ -206,7 +214,17 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
     first = jobs.first_node[_owners("edges", edges, jobs, jobs.num_edges)]
     parent, child = first + whole(edges["parent"]), first + whole(edges["child"])
     order = np.argsort(child, kind="stable")
-    return DagGraph(work, own_times.reshape(-1, len(speeds)), node[has_own], parent[order], child[order], speeds)
+    return DagGraph(
+        work,
+        own_times.reshape(-1, len(speeds)),
+        node[has_own],
+        parent[order],
+        child[order],
+        numbers(edges["size"])[order],
+        speeds,
+        float(np.min(1.0 / numbers(channels["transfer_speed"]), initial=np.inf)),
+        float(np.min(numbers(channels["latency"]), initial=np.inf)),
+    )
 
 
 def _owners(name: str, frame: pl.DataFrame, jobs: DagJobs, counts: Whole) -> Whole:

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler
+from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler, optimal_schedule
 from desim import InvalidConfiguration, Result, simulate
 from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
-from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
+from desim.metrics.dag_bounds import critical_paths, earliest_finishes, lower_bound, serial_time
 from desim.metrics.dag_input import read_graph, read_jobs
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages
@@ -20,18 +20,19 @@ from desim.processes import Outage, planned_outages
 COLUMNS = {
     "jobs": ("job_id", "submission_time", "starting_time", "finish_time", "num_nodes", "num_edges", "status"),
     "nodes": ("job_id", "node", "work", "run_times"),
-    "edges": ("job_id", "parent", "child"),
+    "edges": ("job_id", "parent", "child", "size"),
     "copies": (
         *("job_id", "node", "executor", "duplicate", "assignment_time", "starting_time", "finish_time", "outcome"),
     ),
     "transfers": ("job_id", "parent", "source", "destination", "starting_time", "arrival_time", "size"),
     "executors": ("executor", "speed"),
+    "channels": ("transfer_speed", "latency"),
     "outages": ("time", "executor", "event"),
 }
 ROWS = {
     "jobs": [(1, 1.0, 1.0, 11.0, 3, 2, "completed"), (2, 3.0, 4.0, 11.0, 1, 0, "completed")],
     "nodes": [(1, 0, 4.0, None), (1, 1, 2.0, None), (1, 2, 6.0, None), (2, 0, 9.0, [5.0, 3.0])],
-    "edges": [(1, 0, 1), (1, 0, 2)],
+    "edges": [(1, 0, 1, 6.0), (1, 0, 2, 2.0)],
     "copies": [
         (1, 0, 1, True, 1.0, 1.0, 3.0, "completed"),
         (1, 1, 1, False, 3.0, 3.0, 4.0, "completed"),
@@ -43,6 +44,7 @@ ROWS = {
     ],
     "transfers": [(1, 0, 1, 1, 3.0, 3.0, 6.0), (1, 0, 1, 0, 3.0, 4.0, 2.0)],
     "executors": [(0, 1.0), (1, 2.0)],
+    "channels": [(2.0, 0.0), (2.0, 0.0)],
     "outages": [(6.0, 1, "down"), (8.0, 1, "up")],
 }
 
@@ -52,7 +54,7 @@ def tables(**changes):
     types = {"duplicate": pl.Boolean, "run_times": pl.List(pl.Float64)}
     types |= dict.fromkeys(("status", "outcome", "event"), pl.String)
     types |= {name: pl.Float64 for names in COLUMNS.values() for name in names if name.endswith("time")}
-    types |= dict.fromkeys(("work", "size", "speed"), pl.Float64)
+    types |= dict.fromkeys(("work", "size", "speed", "transfer_speed", "latency"), pl.Float64)
     return {
         name: pl.DataFrame(
             changes.get(name, ROWS[name]), {c: types.get(c, pl.Int64) for c in columns}, orient="row"
@@ -225,10 +227,36 @@ def test_the_bound_of_what_comes_late_counts():
     assert values["lower_bound"] == values["makespan"] == pytest.approx(40.0)
 
 
+def test_transfers_count_in_the_bound():
+    """Node 2 needs both parents: one of them sends its data, or both run on its executor, one after the other."""
+    job = Job(1, [4.0, 4.0, 1.0], [(0, 2, 3.0), (1, 2, 10.0)])
+    executors = [Executors([1.0] * 3, 1.0), Executors([1.0] * 3, 4.0), Executors([1.0] * 3, 1.0, 3.5), Executors([1.0])]
+    runs = [simulate(DagCluster([job], each), ListScheduler(FIFO())).metrics() for each in executors]
+    assert [values["critical_path"] for values in runs] == [5.0] * 4
+    # 4 + 3 + 1 with node 1 beside node 2; 4 + 3 / 4 + 1; 4 + 4 + 1 with both; the only executor runs all.
+    assert [values["lower_bound"] for values in runs] == [8.0, 5.75, 9.0, 9.0]
+    assert all(values["makespan"] >= values["lower_bound"] for values in runs)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_bound_is_at_most_the_optimum_with_duplicates(seed):
+    rng = np.random.default_rng(seed)
+    pairs = [(parent, child) for child in range(1, 6) for parent in range(child) if rng.random() < 0.6]
+    pairs += [(child - 1, child) for child in range(1, 6) if all(pair[1] != child for pair in pairs)]
+    job = Job(1, rng.integers(1, 9, 6), [(*pair, int(rng.integers(0, 20))) for pair in pairs])
+    executors = Executors([1.0] * 3, 1.0, float(rng.integers(3)))
+    optimum = optimal_schedule([job], executors)
+    assert optimum.status == "optimal"
+    result = simulate(DagCluster([job], executors), ListScheduler(FIFO()))
+    finishes, paths = of_result(earliest_finishes, result), of_result(critical_paths, result)
+    assert paths[0] <= finishes[0] <= optimum.makespan * (1 + 1e-9)
+    assert of_result(lower_bound, result) <= optimum.makespan * (1 + 1e-9)
+
+
 def of_result(function, result):
     """Apply one of the bounds to the tables of a result."""
     jobs = read_jobs(result.jobs)
-    graph = read_graph(jobs, {name: result.table(name) for name in ("nodes", "edges", "executors")})
+    graph = read_graph(jobs, {name: result.table(name) for name in ("nodes", "edges", "executors", "channels")})
     return function(graph) if function is serial_time else function(jobs, graph)
 
 
@@ -255,7 +283,7 @@ def test_the_lower_bound_is_at_most_the_linear_program(seed):
         A_eq=np.column_stack([share, np.zeros(count)]),
         b_eq=np.ones(count),
     )
-    paths = of_result(critical_paths, result).max()
+    paths = of_result(earliest_finishes, result).max()
     bound = of_result(lower_bound, result)
     assert bound <= max(solution.fun, paths) * (1 + 1e-9)
     if nodes["run_times"].null_count() == count:  # with related executors the bound on the load is the program's
@@ -317,7 +345,7 @@ def test_errors():
     with pytest.raises(InvalidConfiguration, match="the table nodes has 3 rows, the jobs have 4"):
         dag_metrics(tables(nodes=ROWS["nodes"][1:]), end_time=11.0)
     with pytest.raises(InvalidConfiguration, match="the table edges has 2 rows, the jobs have 2, or other ids"):
-        dag_metrics(tables(edges=[(1, 0, 1), (3, 0, 2)]), end_time=11.0)
+        dag_metrics(tables(edges=[(1, 0, 1, 0.0), (3, 0, 2, 0.0)]), end_time=11.0)
     with pytest.raises(InvalidConfiguration, match=r"job 3 had not been submitted at 1\.0 s"):
         dag_metrics(tables(copies=[(3, *ROWS["copies"][0][1:])]), end_time=11.0)
     broken = tables()

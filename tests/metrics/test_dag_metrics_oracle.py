@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from functools import cache
+from itertools import product
 
 import pytest
 from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
@@ -58,6 +59,29 @@ def path_of(job_id, num_nodes, times, edges):
     return max(map(to_the_end, range(num_nodes)))
 
 
+def finish_of(job_id, num_nodes, times, edges, fastest):
+    """Return the earliest finish of a job, over all divisions of parents into those on the executor and the others."""
+    parents = {node: [(p, size) for j, p, c, size in edges if (j, c) == (job_id, node)] for node in range(num_nodes)}
+    speed, latency = fastest
+
+    @cache
+    def start(node):
+        """Return the earliest start of a node."""
+        best = math.inf
+        for here in product((False, True), repeat=len(parents[node])):
+            own = sorted((start(p), p) for (p, _), local in zip(parents[node], here, strict=True) if local)
+            time = 0.0
+            for begin, p in own:
+                time = max(time, begin) + min(times[job_id, p])
+            for (p, size), local in zip(parents[node], here, strict=True):
+                if not local:
+                    time = max(time, start(p) + min(times[job_id, p]) + (latency + size / speed if speed else math.inf))
+            best = min(best, time)
+        return best
+
+    return max(start(node) + min(times[job_id, node]) for node in range(num_nodes))
+
+
 def schedule(result):
     """Compute makespan and bounds."""
     rows = list(result.jobs.iter_rows(named=True))
@@ -69,7 +93,11 @@ def schedule(result):
     if all(row["status"] == "completed" for row in rows):
         makespan = max(row["finish_time"] for row in rows) - first
     serial = min(sum(each[executor] for each in times.values()) for executor in range(len(speeds)))
-    bounds = [row["submission_time"] + paths[row["job_id"]] for row in rows]
+    channels = result.table("channels")
+    fastest = max(channels["transfer_speed"].to_list(), default=0.0), min(channels["latency"].to_list(), default=0.0)
+    bounds = [
+        row["submission_time"] + finish_of(row["job_id"], row["num_nodes"], times, edges, fastest) for row in rows
+    ]
     for weights in ([speed / sum(speeds) for speed in speeds], [1 / len(speeds)] * len(speeds)):
         for start in {row["submission_time"] for row in rows}:
             late = {row["job_id"] for row in rows if row["submission_time"] >= start}
