@@ -112,7 +112,7 @@ def test_no_module_needs_itself_to_be_imported() -> None:
 
 
 FAKE = "loaded = True\n"
-HEAVY = ("torch", "matplotlib", "polars", "scipy", "torch_geometric", "networkx", "pandas")
+HEAVY = ("torch", "matplotlib", "polars", "scipy", "torch_geometric", "networkx", "pandas", "ortools")
 
 
 def fresh(code: str, tmp_path: Path) -> str:
@@ -142,6 +142,8 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
         "agents.multiserver",
         "workloads.swf",
         "workloads.multiserver",
+        "workloads.tpch",
+        "workloads.wfformat",
     ],
 )
 def test_an_import_is_light(module: str, tmp_path: Path) -> None:
