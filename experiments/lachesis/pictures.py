@@ -93,7 +93,7 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
     ax.set_xticks(places, columns)
     ax.set_xlabel(panel.parameter)
     words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above that of {study.reference}, %"}
-    ax.set_ylabel(words[metric])
+    ax.set_ylabel(words[metric], fontsize=9)
     ax.set_ylim(bottom=0)
 
 
