@@ -15,8 +15,9 @@ outage interrupted, and of those that ran to their end or still run although the
 original can be wasted because its duplicates have served all its children, or because its result was lost. As long as a
 job has not completed, what it has run to the end counts as useful.
 
-Where nodes run task by task, every task is a copy. Bounds, speedup and SLR are then NaN, because the tables do not hold
-what the tasks would have taken elsewhere, and every task that completed counts as useful.
+Where nodes run task by task, every task is a copy, and every one that completed counts as useful. The critical path has
+one task of each node, an equal part of it, as if all ran at once. Bounds, speedup and SLR are NaN if durations were
+drawn from measured ones, because the tables do not hold what those tasks would have taken elsewhere.
 
 Utilization counts from the first submission to the end of the run. The serial time bounds no makespan from above: an
 agent that spreads nodes can wait long for their data.
@@ -138,12 +139,12 @@ def dag_metrics(
     if missing:
         raise InvalidConfiguration(f"there is no table {missing[0]!r}, want {', '.join(_TABLES)}")
     table = read_jobs(tables["jobs"])
-    graph = read_graph(table, tables)
+    graph = read_graph(table, tables, by_task=by_task)
     ran, inputs = read_copies(table, tables["copies"], by_task=by_task), read_transfers(table, tables["transfers"])
     begin = float(np.min(table.submission, initial=end_time))
     up = _time_up(tables["outages"], len(graph.speeds), begin, end_time)
     values = {
-        **_schedule(table, graph, by_task),
+        **_schedule(table, graph),
         **_jobs(table),
         **_work(ran, _wasted(table, graph, ran, None if by_task else inputs), up, end_time),
         **_transfers(inputs),
@@ -151,10 +152,10 @@ def dag_metrics(
     return {name: float(values[name]) for name in DAG_METRICS}
 
 
-def _schedule(table: DagJobs, graph: DagGraph, by_task: bool) -> dict[str, float]:
+def _schedule(table: DagJobs, graph: DagGraph) -> dict[str, float]:
     """Return the makespan and what it is compared with."""
     paths, serial, bound = np.full(len(table.job_id), math.nan), math.nan, math.nan
-    if not by_task:
+    if not graph.measured:
         paths, serial, bound = critical_paths(table, graph), serial_time(graph), lower_bound(table, graph)
     completed = table.status["completed"]
     makespan = math.nan

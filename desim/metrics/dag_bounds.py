@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 def critical_paths(jobs: DagJobs, graph: DagGraph) -> Floats:
     """Return the length of the longest path through each job, each node on the executor that is best for it.
 
-    Transfers take no time on it, as on one executor: the denominator of equation (14) of LACHESIS.
+    Where nodes run in equal parts, all at once, one part of each counts. Transfers take no time on it, as on one
+    executor: the denominator of equation (14) of LACHESIS.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ def earliest_finishes(jobs: DagJobs, graph: DagGraph) -> Floats:
     earliest finish and the transfer. If data that arrive at some time are waited for, nothing is gained by a copy of a
     parent whose data arrive before that; so the best division has the parents whose data arrive last on the executor,
     and it is enough to try how many these are. What else runs there, such as grandparents, is left out, so this is a
-    bound whatever is duplicated: an idea as old as C. H. Papadimitriou and M. Yannakakis, "Towards an
+    bound whatever is duplicated. Where nodes run in several parts, each of which receives but a share, transfers are
+    left out, and these are the critical paths. The idea is that of C. H. Papadimitriou and M. Yannakakis, "Towards an
     architecture-independent analysis of parallel algorithms", SIAM Journal on Computing 19(2), 1990.
 
     Parameters
@@ -68,6 +70,8 @@ def earliest_finishes(jobs: DagJobs, graph: DagGraph) -> Floats:
     """
     if not len(jobs.job_id):
         return np.empty(0)
+    if (graph.num_parts > 1).any():
+        return critical_paths(jobs, graph)
     times = graph.shortest.tolist()
     starts, finishes = [0.0] * len(times), list(times)
     moves = graph.size > 0  # nothing times infinite seconds is nothing

@@ -119,6 +119,10 @@ class DagGraph:
         Units of data on the edges.
     speeds : array of float, shape (k,)
         Speeds of the executors, work per second.
+    num_parts : array of int, shape (n,)
+        Equal parts in which each node runs: its tasks, or 1 where nodes run whole.
+    measured : bool
+        Durations of tasks were drawn from measured ones, so that run times tell nothing about them.
     seconds_per_unit, latency : float
         The least that a unit of data takes between two executors, and the least latency; infinite with one executor.
     """
@@ -130,15 +134,17 @@ class DagGraph:
     child: Whole
     size: Floats
     speeds: Floats
+    num_parts: Whole
+    measured: bool
     seconds_per_unit: float
     latency: float
 
     @property
     def shortest(self) -> Floats:
-        """How long each node runs on the executor that is best for it, in seconds, shape (n,)."""
+        """How long each node, or a part of it, runs on the executor that is best for it, in seconds, shape (n,)."""
         times: Floats = self.work / self.speeds.max(initial=0.0)
         times[self.own_node] = self.own_times.min(axis=1, initial=np.inf)
-        return times
+        return times / self.num_parts
 
     @property
     def has_children(self) -> Mask:
@@ -182,7 +188,7 @@ def read_jobs(table: pl.DataFrame | pl.LazyFrame) -> DagJobs:
     )
 
 
-def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
+def read_graph(jobs: DagJobs, tables: Mapping[str, Any], *, by_task: bool = False) -> DagGraph:
     """Read nodes and edges, which are numbered job by job, and executors.
 
     Parameters
@@ -191,6 +197,8 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
         The jobs.
     tables : mapping of str to polars.DataFrame or polars.LazyFrame
         The tables ``nodes``, ``edges``, ``executors`` and ``channels``.
+    by_task : bool
+        Nodes ran task by task.
 
     Returns
     -------
@@ -202,13 +210,17 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
     InvalidConfiguration
         If a column is missing, or the rows are not as many as the jobs say.
     """
-    nodes = read_columns("nodes", tables["nodes"], ("job_id", "node", "work", "run_times"))
+    more = ("num_tasks", "measured") if by_task else ()
+    nodes = read_columns("nodes", tables["nodes"], ("job_id", "node", "work", "run_times", *more))
     edges = read_columns("edges", tables["edges"], ("job_id", "parent", "child", "size"))
     channels = read_columns("channels", tables["channels"], ("transfer_speed", "latency"))
     speeds = numbers(read_columns("executors", tables["executors"], ("speed",))["speed"])
     node = jobs.first_node[_owners("nodes", nodes, jobs, jobs.num_nodes)] + whole(nodes["node"])
     work = np.empty(len(node))
     work[node] = numbers(nodes["work"])
+    num_parts = np.ones(len(node), dtype=np.int64)
+    if by_task:
+        num_parts[node] = whole(nodes["num_tasks"])
     has_own = nodes["run_times"].is_not_null().to_numpy()
     own_times = numbers(nodes["run_times"].drop_nulls().explode()) if has_own.any() else np.empty(0)
     first = jobs.first_node[_owners("edges", edges, jobs, jobs.num_edges)]
@@ -222,6 +234,8 @@ def read_graph(jobs: DagJobs, tables: Mapping[str, Any]) -> DagGraph:
         child[order],
         numbers(edges["size"])[order],
         speeds,
+        num_parts,
+        by_task and bool(nodes["measured"].any()),
         float(np.min(1.0 / numbers(channels["transfer_speed"]), initial=np.inf)),
         float(np.min(numbers(channels["latency"]), initial=np.inf)),
     )

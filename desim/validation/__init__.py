@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.validation.batch import BATCH_RULES, validate_batch
-from desim.validation.dag import DAG_RULES, validate_dag
+from desim.validation.dag import DAG_RULES, DAG_TASK_RULES, validate_dag
 from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH_RULES",
     "DAG_RULES",
+    "DAG_TASK_RULES",
     "MULTISERVER_RULES",
     "ValidationReport",
     "Violation",

@@ -6,10 +6,14 @@ inputs arrives) and up to four units in the last place of the largest term where
 arrival of data, waiting time and turnaround time. Intervals are half-open: an executor that is freed at t can be used
 at t, and a copy that takes no time overlaps with nothing.
 
-What is not recorded cannot be checked: the order in which an executor's queue was filled, and when copies were
-withdrawn. There are no rules yet for runs whose nodes consist of tasks that run apart. Where transfers share links
-(``links`` in the description), data may arrive later than on their own, and may come from another copy than the one
-that would have been first.
+Where nodes run task by task (``granularity`` in the description is ``task``), every task is a copy, and the rules are
+`DAG_TASK_RULES`. The executors that a task receives data from, and how much from each, follow from where the tasks of
+the parent ran whose results were held when it was assigned.
+
+What is not recorded cannot be checked: the order in which an executor's queue was filled, when copies were withdrawn,
+and how long a task takes whose duration was drawn from measured ones. Where transfers share links (``links`` in the
+description), data may arrive later than on their own, and may come from another copy than the one that would have been
+first.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from desim.problems.dag import Job
     from desim.result import Result
 
-__all__ = ["DAG_RULES", "validate_dag"]
+__all__ = ["DAG_RULES", "DAG_TASK_RULES", "validate_dag"]
 
 DAG_RULES: Mapping[str, str] = {
     "description": "the description of the run is complete and makes sense",
@@ -69,8 +73,28 @@ DAG_RULES: Mapping[str, str] = {
 """The rules, in the order of checking. A broken rule up to ``references`` ends the check."""
 
 
+_LEFT_OUT = ("duplicates", "earliest_source", "links", "conservation")
+
+DAG_TASK_RULES: Mapping[str, str] = {
+    **{rule: text for rule, text in DAG_RULES.items() if rule not in _LEFT_OUT},
+    "all_nodes": "every task of every node of a completed job has finished",
+    "job_times": "a job starts with the first of its tasks and ends when the last of them first finishes",
+    "duration": "a task runs for an equal part of what its node takes, or any time where that was drawn",
+    "withdrawals": "a task is withdrawn only after an outage, of its own executor if outages lose no data",
+    "repetitions": "a task is assigned again only when it was cut, withdrawn, or its result lost; none is a duplicate",
+    "parents": "when a task is assigned, all tasks of all parents have finished, and their results are held",
+    "inputs": "a task that starts has received results of all tasks of all parents, each once, and before",
+    "sources": "data come from where tasks had finished, and are not lost before they have arrived",
+    "shares": "a task receives its equal part of as much of an edge's size as of the parent's tasks ran at the source",
+    "no_waiting": "a task starts as soon as it is assigned, its data are there, and its executor is free, up and moved",
+    "moving_delay": "an executor moves before it runs a task of another job, unless it has been down in between",
+    "conservation": DAG_RULES["conservation"],
+}
+"""The rules where nodes run task by task. A broken rule up to ``references`` ends the check."""
+
+
 def validate_dag(result: Result, workload: Iterable[Job] | None = None, *, stop_after: int = 20) -> ValidationReport:
-    """Check the records of a run of DAG jobs against `DAG_RULES`.
+    """Check the records of a run of DAG jobs against `DAG_RULES` or, task by task, `DAG_TASK_RULES`.
 
     Parameters
     ----------
@@ -89,11 +113,13 @@ def validate_dag(result: Result, workload: Iterable[Job] | None = None, *, stop_
     Raises
     ------
     InvalidConfiguration
-        If ``stop_after`` is below 1, or nodes ran task by task.
+        If ``stop_after`` is below 1, or neither nodes ran whole nor task by task.
     """
     granularity = result.info.get("granularity", "node")
-    if granularity != "node":
-        raise InvalidConfiguration(f"no rules for runs of granularity {granularity!r}; there are rules for 'node'")
+    if granularity not in ("node", "task"):
+        raise InvalidConfiguration(
+            f"no rules for runs of granularity {granularity!r}; there are rules for 'node' and 'task'"
+        )
     findings = Findings(stop_after)
     run = read_dag_run(result, findings)
     if run is None:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.validation.dag_lookup import expand
+from desim.validation.dag_shares import num_held
 from desim.validation.dag_tables import DagRun
 from desim.validation.report import Findings
 
@@ -43,6 +44,10 @@ def check_assignments(run: DagRun, findings: Findings) -> None:
     findings : Findings
         Takes the violations.
     """
+    if run.by_task:
+        _check_repetitions(run, findings)
+        _check_finished(run, findings)
+        return
     groups = copies_by_node(run)
     _check_duplicates(run, groups, findings)
     _check_parents(run, groups, findings)
@@ -107,5 +112,48 @@ def _check_parents(run: DagRun, groups: tuple[Whole, Whole, Whole], findings: Fi
         lambda place: (
             f"{run.copy_text(copy[place])} is assigned at {now[place]} s, before its parent "
             f"{parent[place] - graph.first_node[run.copy_job[copy[place]]]} is {verb}"
+        ),
+    )
+
+
+def _check_repetitions(run: DagRun, findings: Findings) -> None:
+    """Check that a task is only assigned again when it was cut or withdrawn, or its result was lost, before."""
+    assigned, duplicate, part = run.copies["assignment_time"], run.copies["duplicate"], run.copy_part
+    findings.check(
+        "repetitions",
+        len(part),
+        duplicate,
+        lambda row: f"{run.copy_text(row)}, assigned at {assigned[row]} s: tasks are not duplicated",
+    )
+    order = np.lexsort((assigned, part))
+    before, after = order[:-1], order[1:]
+    wrong = (part[before] == part[after]) & (run.gone[before] > assigned[after])
+    findings.check(
+        "repetitions",
+        len(part),
+        np.flatnonzero(wrong),
+        lambda pair: (
+            f"{run.copy_text(after[pair])} is assigned at {assigned[after[pair]]} s, although what was assigned at "
+            f"{assigned[before[pair]]} s to executor {run.copies['executor'][before[pair]]} is neither cut nor lost"
+        ),
+    )
+
+
+def _check_finished(run: DagRun, findings: Findings) -> None:
+    """Check that all tasks of all parents have results when a task is assigned."""
+    graph, assigned = run.graph, run.copies["assignment_time"]
+    num_parents = np.bincount(graph.child, minlength=graph.num_nodes)
+    first_edge = np.cumsum(num_parents) - num_parents
+    copy, edge = expand(first_edge[run.copy_node], num_parents[run.copy_node])
+    parent, now = graph.parent[edge], assigned[copy]
+    held = num_held(run, run.copy_node, parent, now)
+    findings.check(
+        "parents",
+        len(assigned),
+        np.flatnonzero(held < graph.num_tasks[parent]),
+        lambda place: (
+            f"{run.copy_text(copy[place])} is assigned at {now[place]} s, when {held[place]} of "
+            f"{graph.num_tasks[parent[place]]} tasks of its parent "
+            f"{parent[place] - graph.first_node[run.copy_job[copy[place]]]} have results"
         ),
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["OUTCOMES", "STATUSES", "read_tables"]
+__all__ = ["OUTCOMES", "STATUSES", "by_task", "read_tables"]
 
 STATUSES = ("completed", "running", "waiting")
 """What can have become of a job."""
@@ -81,7 +81,25 @@ _DESCRIPTION: Mapping[str, tuple[type, ...]] = {
     "until": (int, float, type(None)),
     "status": (str,),
 }
+_TASK_COLUMNS: Mapping[str, Mapping[str, str]] = {"nodes": {"measured": "boolean"}}
+_TASK_DESCRIPTION: Mapping[str, tuple[type, ...]] = {"moving_delay": (int, float)}
 _CHOICES = {"transfers": ("when_finished", "when_assigned"), "status": ("complete", "interrupted", "failed")}
+
+
+def by_task(info: Mapping[str, Any]) -> bool:
+    """Tell whether the nodes of a run were run task by task.
+
+    Parameters
+    ----------
+    info : mapping
+        The description of the run.
+
+    Returns
+    -------
+    bool
+        False where nodes run whole.
+    """
+    return info.get("granularity") == "task"
 
 
 def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] | None:
@@ -99,6 +117,7 @@ def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] |
     dict of str to polars.DataFrame or None
         The tables; None if nothing more can be checked.
     """
+    tasks = by_task(result.info)
     findings.note("description", len(_DESCRIPTION), _description_faults(result.info))
     if not findings.report().ok:
         return None
@@ -110,7 +129,8 @@ def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] |
         except RecordError as error:
             faults.append(str(error))
         else:
-            faults += table_faults(name, tables[name], columns)
+            more = _TASK_COLUMNS.get(name, {}) if tasks else {}
+            faults += table_faults(name, tables[name], {**columns, **more})
     if "nodes" in tables:
         faults += _run_time_faults(tables["nodes"], result.info["num_executors"])
     if "channels" in tables:
@@ -122,7 +142,7 @@ def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] |
 def _description_faults(info: Mapping[str, Any]) -> list[str]:
     faults = [
         f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in kinds)}"
-        for key, kinds in _DESCRIPTION.items()
+        for key, kinds in {**_DESCRIPTION, **(_TASK_DESCRIPTION if by_task(info) else {})}.items()
         if key not in info or type(info[key]) not in kinds
     ]
     if faults:
@@ -141,6 +161,11 @@ def _description_faults(info: Mapping[str, Any]) -> list[str]:
     ]
     if info.get("links") is not None and info["transfers"] != "when_assigned":
         faults.append(f"transfers is {info['transfers']!r}, want 'when_assigned' where links are shared")
+    if by_task(info):
+        if not 0 <= info["moving_delay"] < math.inf:
+            faults.append(f"moving_delay is {info['moving_delay']!r}, want a finite time of at least 0")
+        if info["plan_ahead"] or info.get("links") is not None:
+            faults.append("nodes are planned ahead or links are shared, which tasks cannot be or do")
     return faults
 
 

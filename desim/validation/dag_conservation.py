@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from desim.problems.dag import Job
 
 __all__ = ["check_conservation"]
-
-Floats = NDArray[np.float64]
 
 
 def check_conservation(run: DagRun, workload: Iterable[Job], findings: Findings) -> None:
@@ -71,6 +69,10 @@ def _differences(run: DagRun, row: int, job: Job) -> Iterator[str]:
         yield f"submitted with {job.num_nodes} nodes, recorded with {count}"
         return
     yield from _changed("work", job.work, graph.work[first : first + count])
+    yield from _changed("number of tasks", job.num_tasks, graph.num_tasks[first : first + count])
+    measured = graph.measured[first : first + count]
+    if run.by_task and (measured != (job.task_times is not None)).any():
+        yield f"submitted with{'' if job.task_times is not None else 'out'} task times, recorded otherwise"
     own = graph.own_row[first : first + count]
     if (job.run_times is not None) != bool((own >= 0).all()):
         yield f"submitted with{'' if job.run_times is not None else 'out'} run times of its own, recorded otherwise"
@@ -91,7 +93,7 @@ def _differences(run: DagRun, row: int, job: Job) -> Iterator[str]:
         )
 
 
-def _changed(what: str, submitted: Floats, recorded: Floats) -> Iterator[str]:
+def _changed(what: str, submitted: NDArray[Any], recorded: NDArray[Any]) -> Iterator[str]:
     wrong = np.flatnonzero((submitted != recorded).reshape(len(submitted), -1).any(axis=1))
     for node in wrong[:1].tolist():
         yield f"the {what} of node {node} was submitted as {submitted[node]}, recorded as {recorded[node]}"

@@ -223,14 +223,21 @@ def _check_cuts(run: DagRun, findings: Findings) -> None:
         lambda row: f"{run.copy_text(row)} is cut at {finish[row]} s, but its executor does not go down then",
     )
     last = float(np.max(run.outages["time"][run.down], initial=-np.inf))
-    unexplained = run.outcome["withdrawn"] & ~run.status["completed"][run.copy_job] & (assigned > last)
+    since = np.full(count, last)
+    if run.by_task and not run.info["outages_lose_data"]:
+        since = np.full(run.graph.num_executors, -np.inf)
+        np.maximum.at(since, run.outages["executor"][run.down], run.outages["time"][run.down])
+        since = since[executor]
+    # A job whose nodes run task by task does not end while any of them waits.
+    ended = run.status["completed"][run.copy_job] & (not run.by_task)
+    unexplained = run.outcome["withdrawn"] & ~ended & (assigned > since)
     findings.check(
         "withdrawals",
         count,
         unexplained,
         lambda row: (
             f"{run.copy_text(row)}, assigned at {assigned[row]} s, is withdrawn, but there is no outage from then on "
-            "and its job has not ended"
+            f"that explains it{'' if run.by_task else ' and its job has not ended'}"
         ),
     )
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.validation.dag_lookup import latest
 from desim.validation.report import Findings
 from desim.validation.tables import Columns, to_arrays
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["channel_tables", "check_executors", "next_down"]
+__all__ = ["channel_tables", "check_executors", "last_repair", "next_down"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -124,3 +125,27 @@ def next_down(outages: Columns, down: Mask, executor: Whole, times: Floats, afte
         left, right = (np.searchsorted(own, times[here], side) for side in ("left", "right"))
         result[here] = own[np.minimum(np.where(after[here], right, left), len(own) - 1)]
     return result
+
+
+def last_repair(outages: Columns, down: Mask, executor: Whole, times: Floats) -> Floats:
+    """Return when executors last came back.
+
+    Parameters
+    ----------
+    outages : mapping of str to array
+        The table of outages.
+    down : array of bool
+        Which of its rows take an executor down.
+    executor : array of int, shape (n,)
+        Executors.
+    times : array of float, shape (n,)
+        Up to when, in seconds.
+
+    Returns
+    -------
+    array of float, shape (n,)
+        In seconds, 0 if they never did.
+    """
+    repairs = outages["time"][~down]
+    found: Floats = np.append(repairs, 0.0)[latest(outages["executor"][~down], repairs, executor, times)]
+    return found

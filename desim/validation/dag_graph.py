@@ -35,6 +35,10 @@ class DagGraph:
         For each row of the job table the number of its first node, and how many nodes there are.
     work : array of float, shape (num_nodes,)
         Computation size of each node.
+    num_tasks : array of int, shape (num_nodes,)
+        Tasks that each node consists of.
+    measured : array of bool, shape (num_nodes,)
+        Whether their durations were drawn from measured ones.
     own_times : array of float, shape (k, num_executors)
         The run times of the nodes that have their own, in seconds.
     own_row : array of int, shape (num_nodes,)
@@ -52,6 +56,8 @@ class DagGraph:
     first_node: Whole
     node_counts: Whole
     work: Floats
+    num_tasks: Whole
+    measured: NDArray[np.bool_]
     own_times: Floats
     own_row: Whole
     parent: Whole
@@ -126,8 +132,10 @@ def read_graph(tables: Mapping[str, pl.DataFrame], findings: Findings) -> DagGra
     if not findings.report().ok:
         return None
     number = first[owners[0]] + nodes["node"]
-    work = np.empty(len(number))
-    work[number] = nodes["work"]
+    work, num_tasks = np.empty(len(number)), np.empty(len(number), dtype=np.int64)
+    work[number], num_tasks[number] = nodes["work"], nodes["num_tasks"]
+    measured = np.zeros(len(number), dtype=np.bool_)
+    measured[number] = nodes.get("measured", False)
     has_own = tables["nodes"]["run_times"].is_not_null().to_numpy()
     own_row = np.full(len(number), -1)
     own_row[number[has_own]] = np.arange(np.count_nonzero(has_own))
@@ -139,6 +147,8 @@ def read_graph(tables: Mapping[str, pl.DataFrame], findings: Findings) -> DagGra
         first,
         counts,
         work,
+        num_tasks,
+        measured,
         own_times.reshape(-1, len(latencies)).astype(np.float64),
         own_row,
         parent[order],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["expand", "latest", "rounding"]
+__all__ = ["count_until", "expand", "latest", "rounding"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -70,4 +70,36 @@ def latest(keys: Whole, times: Floats, wanted_keys: Whole, wanted_times: Floats)
     entry[(entry >= 0) & (both[entry] != both[order])] = -1
     found = np.empty(len(order), dtype=np.int64)
     found[order] = entry
+    return found[count:]
+
+
+def count_until(
+    keys: Whole, times: Floats, wanted_keys: Whole, wanted_times: Floats, *, inclusive: bool = True
+) -> Whole:
+    """Count for each wanted key the entries of that key up to a time.
+
+    Parameters
+    ----------
+    keys, times : array, shape (n,)
+        The entries.
+    wanted_keys, wanted_times : array, shape (m,)
+        What is looked for.
+    inclusive : bool
+        Entries at that very time count.
+
+    Returns
+    -------
+    array of int, shape (m,)
+        How many.
+    """
+    count = len(keys)
+    both = np.concatenate((keys, wanted_keys))
+    is_entry = np.arange(len(both)) < count
+    order = np.lexsort((is_entry != inclusive, np.concatenate((times, wanted_times)), both))
+    counted = np.cumsum(is_entry[order])
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = np.diff(both[order]) != 0
+    before: Whole = (counted - is_entry[order])[new]
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = counted - before[np.cumsum(new) - 1]
     return found[count:]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.validation.dag_columns import OUTCOMES, STATUSES, read_tables
-from desim.validation.dag_executors import check_executors, next_down
+from desim.validation.dag_columns import OUTCOMES, STATUSES, by_task, read_tables
+from desim.validation.dag_executors import check_executors, last_repair, next_down
 from desim.validation.dag_graph import DagGraph, read_graph
 from desim.validation.dag_lookup import latest
+from desim.validation.dag_references import check_references, edges_of
 from desim.validation.report import Findings
 from desim.validation.tables import Columns, to_arrays
 
@@ -48,6 +49,8 @@ class DagRun:
         For each copy the row of its job and the number of its node in the graph.
     transfer_job, transfer_edge : array of int
         For each transfer the row of its job and the number of its edge in the graph.
+    num_parts : array of int, shape (num_nodes,)
+        In how many parts each node runs: its tasks, or 1 where nodes run whole.
     info : mapping
         The description of the run.
     """
@@ -64,6 +67,7 @@ class DagRun:
     copy_node: Whole
     transfer_job: Whole
     transfer_edge: Whole
+    num_parts: Whole
     info: Mapping[str, Any]
 
     @property
@@ -82,6 +86,27 @@ class DagRun:
         """Whether transfers share links, so that they may take longer than on their own."""
         return self.info.get("links") is not None
 
+    @property
+    def by_task(self) -> bool:
+        """Whether nodes run task by task."""
+        return by_task(self.info)
+
+    @cached_property
+    def first_part(self) -> Whole:
+        """The number of the first part of each node if those of all nodes are numbered, shape (num_nodes,)."""
+        numbers: Whole = np.cumsum(self.num_parts) - self.num_parts
+        return numbers
+
+    @cached_property
+    def copy_part(self) -> Whole:
+        """Which part of its node each copy is."""
+        return self.first_part[self.copy_node] + self.copies["task"]
+
+    @cached_property
+    def transfer_part(self) -> Whole:
+        """Which part of its node each transfer is for."""
+        return self.first_part[self.graph.child[self.transfer_edge]] + self.transfers["task"]
+
     @cached_property
     def started(self) -> Mask:
         """Which copies have started."""
@@ -94,29 +119,34 @@ class DagRun:
 
     @cached_property
     def run_times(self) -> Floats:
-        """How long each copy would run on its executor, in seconds."""
-        return self.graph.run_times(self.copy_node, self.copies["executor"])
+        """How long each copy would run on its executor, in seconds; NaN if that is drawn."""
+        times = self.graph.run_times(self.copy_node, self.copies["executor"])
+        if self.by_task:
+            times /= self.num_parts[self.copy_node]
+            times[self.graph.measured[self.copy_node]] = np.nan
+        return times
 
     @cached_property
     def first_finish(self) -> Floats:
         """When each node first finished, infinite if it has not, shape (num_nodes,)."""
-        first = np.full(self.graph.num_nodes, np.inf)
+        first = np.full(int(self.num_parts.sum()), np.inf)
         done = self.outcome["completed"]
-        np.minimum.at(first, self.copy_node[done], self.copies["finish_time"][done])
-        return first
+        np.minimum.at(first, self.copy_part[done], self.copies["finish_time"][done])
+        return np.maximum.reduceat(first, self.first_part) if len(first) else first
 
     @cached_property
     def gone(self) -> Floats:
         """When the result of each copy was lost or the copy was cut: infinite if never, NaN where that is not known.
 
         A result that is complete at the instant of an outage is lost with it; a copy that both starts and ends at
-        that instant may have come after it.
+        that instant may have come after it if the executor came back at once.
         """
         start, finish, executor = (self.copies[name] for name in ("starting_time", "finish_time", "executor"))
         gone = np.full(len(start), np.inf)
         done = self.outcome["completed"]
         if self.info["outages_lose_data"]:
             at_once = start[done] == finish[done]
+            at_once &= last_repair(self.outages, self.down, executor[done], finish[done]) == finish[done]
             gone[done] = next_down(self.outages, self.down, executor[done], finish[done], at_once)
         gone[self.outcome["interrupted"]] = finish[self.outcome["interrupted"]]
         gone[self.outcome["withdrawn"]] = np.nan
@@ -126,14 +156,17 @@ class DagRun:
         """Name a copy."""
         copies = self.copies
         kind = "duplicate of " if copies["duplicate"][row] else ""
-        return f"{kind}job {copies['job_id'][row]} node {copies['node'][row]} on executor {copies['executor'][row]}"
+        task = f" task {copies['task'][row]}" if self.by_task else ""
+        where = f"on executor {copies['executor'][row]}"
+        return f"{kind}job {copies['job_id'][row]} node {copies['node'][row]}{task} {where}"
 
     def transfer_text(self, row: int) -> str:
         """Name a transfer."""
         job_id, parent, child, source, destination = (
             self.transfers[name][row] for name in ("job_id", "parent", "child", "source", "destination")
         )
-        return f"job {job_id}: data of node {parent} for node {child}, from executor {source} to {destination}"
+        task = f" task {self.transfers['task'][row]}" if self.by_task else ""
+        return f"job {job_id}: data of node {parent} for node {child}{task}, from executor {source} to {destination}"
 
 
 def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
@@ -166,10 +199,11 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
     ids, submission = jobs["job_id"], jobs["submission_time"]
     copy_job = latest(ids, submission, copies["job_id"], copies["assignment_time"])
     transfer_job = latest(ids, submission, transfers["job_id"], transfers["starting_time"])
-    _check_references(arrays, copy_job, transfer_job, graph, findings)
+    num_parts = graph.num_tasks if by_task(result.info) else np.ones(graph.num_nodes, dtype=np.int64)
+    check_references(arrays, (copy_job, transfer_job), graph, num_parts, findings)
     if not findings.report().ok:
         return None
-    transfer_edge = _edges_of(transfers, transfer_job, graph)
+    transfer_edge = edges_of(transfers, transfer_job, graph)
     findings.check(
         "references",
         len(transfer_edge),
@@ -191,62 +225,10 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
         copy_node=graph.first_node[copy_job] + copies["node"],
         transfer_job=transfer_job,
         transfer_edge=transfer_edge,
+        num_parts=num_parts,
         info=result.info,
     )
 
 
 def _masks(column: pl.Series, choices: tuple[str, ...]) -> dict[str, Mask]:
     return {choice: (column == choice).to_numpy() for choice in choices}
-
-
-def _check_references(
-    arrays: Mapping[str, Columns], copy_job: Whole, transfer_job: Whole, graph: DagGraph, findings: Findings
-) -> None:
-    """Check that copies, transfers and outages name jobs, nodes and executors that there are."""
-    for name, owner in (("copies", copy_job), ("transfers", transfer_job)):
-        ids = arrays[name]["job_id"]
-        findings.check(
-            "references",
-            len(ids),
-            owner < 0,
-            lambda row, ids=ids, name=name: (  # type: ignore[misc]
-                f"job {ids[row]} in row {row} of table {name} is none that had been submitted by then"
-            ),
-        )
-    for name, owner, column in (
-        ("copies", copy_job, "node"),
-        ("transfers", transfer_job, "parent"),
-        ("transfers", transfer_job, "child"),
-    ):
-        _check_range(arrays, name, column, np.append(graph.node_counts, 0)[owner], findings)
-    for name in ("copies", "transfers"):
-        _check_range(arrays, name, "task", np.ones(len(arrays[name]["task"]), dtype=np.int64), findings)
-    for name, column in (
-        ("copies", "executor"),
-        ("transfers", "source"),
-        ("transfers", "destination"),
-        ("outages", "executor"),
-    ):
-        values = arrays[name][column]
-        _check_range(arrays, name, column, np.full(len(values), graph.num_executors), findings)
-
-
-def _check_range(arrays: Mapping[str, Columns], name: str, column: str, count: Whole, findings: Findings) -> None:
-    table = arrays[name]
-    values = table[column]
-
-    def message(row: int) -> str:
-        whose = f"job {table['job_id'][row]}" if "job_id" in table else f"the outage at {table['time'][row]} s"
-        return f"{whose} in row {row} of table {name}: {column} is {values[row]}, want one below {count[row]}"
-
-    findings.check("references", len(values), (values < 0) | (values >= count), message)
-
-
-def _edges_of(transfers: Columns, transfer_job: Whole, graph: DagGraph) -> Whole:
-    """Return the edge of each transfer, -1 if there is none."""
-    first = graph.first_node[transfer_job]
-    wanted = (first + transfers["child"]) * graph.num_nodes + first + transfers["parent"]
-    keys = graph.child * graph.num_nodes + graph.parent
-    place = np.searchsorted(keys, wanted)
-    found = np.append(keys, -1)[place] == wanted
-    return np.where(found, place, -1)

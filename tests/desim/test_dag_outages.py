@@ -227,8 +227,10 @@ def test_an_executor_that_is_repaired_is_free_from_then_on() -> None:
         def act(self, observation: Any) -> Any:
             table = observation.timetables[0]
             seen.append((observation.time, observation.available_times.tolist(), len(table.waiting), [*table.gaps]))
+            free.append(table.free_since)
             return super().act(observation)
 
+    free: list[float] = []
     jobs = [chain(9), Job(2, [1], submission_time=3), Job(3, [1], submission_time=4.5)]
     agent = Looking([(0, assign((0, 1))), (1, assign((1, 0))), (3, Assign(2, 0, 1)), (5, Assign(3, 0, 0))])
     simulate(cluster_of(jobs, 2, [Outage(4, 5, 0b01)]), agent, until=8)
@@ -240,3 +242,4 @@ def test_an_executor_that_is_repaired_is_free_from_then_on() -> None:
         (4.5, [FOREVER, 4.5], 0, []),
     ]
     assert seen[5:7] == [(5, [5, 5], 0, []), (5, [6, 5], 0, [])]
+    assert free[5] == 5

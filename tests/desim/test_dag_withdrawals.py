@@ -44,6 +44,19 @@ def test_what_is_planned_on_other_data_stays() -> None:
     assert [time for time, _ in agent.seen] == [0]
 
 
+def test_what_waits_in_front_of_the_only_copy_of_its_parent_is_withdrawn() -> None:
+    """Node 1 counted on executor 0; the duplicate of node 0 behind it would wait for it, and it for the duplicate."""
+    job = Job(1, [10, 1], [(0, 1, 0)])
+    script = [(0, assign((0, 0), (1, 1), (0, 1))), (5, assign((1, 1)))]
+    result, _ = run([job], script, [Outage(5, 90, 0b01)], plan_ahead=True)
+    assert outcomes(result, 1) == [
+        (0, 0, 0, 5, "interrupted"),
+        (1, 1, None, None, "withdrawn"),
+        (0, 1, 5, 15, "completed"),
+        (1, 1, 15, 16, "completed"),
+    ]
+
+
 def test_only_the_failed_part_of_a_plan_is_withdrawn() -> None:
     job = Job(1, [2, 2, 2], [(0, 2, 1), (1, 2, 1)])
     script = [(0, assign((0, 0), (1, 1), (2, 1))), (1, assign((0, 1), (2, 1)))]

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler, optimal_schedule
+from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
 from desim import InvalidConfiguration, Result, simulate
 from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
 from desim.metrics.dag_bounds import critical_paths, earliest_finishes, lower_bound, serial_time
 from desim.metrics.dag_input import read_graph, read_jobs
-from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskTimes
 from desim.processes import Outage, planned_outages
 
 COLUMNS = {
@@ -376,4 +376,34 @@ def test_tasks_of_nodes_that_run_apart():
         "num_duplicates": 0,
     }
     assert {name: values[name] for name in expected} == pytest.approx(expected), copies
-    assert all(math.isnan(values[name]) for name in ("serial_time", "speedup", "slr", "lower_bound", "critical_path"))
+    known = {"serial_time": 8.0, "critical_path": 4.0, "lower_bound": 4.0, "gap_to_lower_bound": values["slr"] - 1}
+    assert {name: values[name] for name in known} == pytest.approx(known)
+    assert values["speedup"] == pytest.approx(8.0 / values["makespan"])
+    assert values["job_slr_mean"] == values["slr"] == pytest.approx(values["makespan"] / 4.0)
+
+
+def test_measured_durations_of_tasks_have_no_bounds():
+    times = TaskTimes([1], [[]], [[1.0, 2.0]], [[1.0]])
+    jobs = [Job(1, [6.0], num_tasks=[3], task_times=[times]), Job(2, [1.0])]
+    values = simulate(TaskCluster(jobs, Executors([1.0, 1.0])), ListScheduler(FIFO(), EFT())).metrics()
+    bounds = ("serial_time", "speedup", "slr", "job_slr_mean", "lower_bound", "gap_to_lower_bound", "critical_path")
+    assert all(math.isnan(values[name]) for name in bounds)
+    assert values["makespan"] > 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_run_task_by_task_falls_below_the_lower_bound(seed):
+    rng = np.random.default_rng(seed)
+    jobs = []
+    for number in range(3):
+        nodes = int(rng.integers(1, 6))
+        edges = [(int(rng.integers(child)), child, float(rng.exponential(5.0))) for child in range(1, nodes)]
+        run_times = rng.uniform(1.0, 9.0, (nodes, 3)) if number == seed % 4 else None
+        arguments = {"num_tasks": rng.integers(1, 9, nodes), "run_times": run_times, "submission_time": 2.0 * number}
+        jobs.append(Job(number, rng.exponential(10.0, nodes), edges, **arguments))
+    for order in (FIFO(), RankUp()):
+        cluster = TaskCluster(jobs, Executors(rng.uniform(1.0, 3.0, 3), 1.0))
+        values = simulate(cluster, ListScheduler(order, EFT()), seed=seed).metrics()
+        assert 0 < values["critical_path"] <= values["lower_bound"] * (1 + 1e-12)
+        assert values["gap_to_lower_bound"] >= -1e-12
+        assert values["slr"] >= 1 - 1e-12 and values["speedup"] > 0

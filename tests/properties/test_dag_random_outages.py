@@ -16,7 +16,35 @@ from hypothesis import strategies as st
 
 from agents.dag import DEFT, EFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import Result, simulate
+from desim.problems.dag import Assign
 from desim.processes import Outage, planned_outages, random_outages
+
+
+class Wild:
+    """Assign anything anywhere, with duplicates of anything, wherever its inputs are or will be."""
+
+    def __init__(self) -> None:
+        self.rng = Random(0)
+
+    def act(self, observation: Any) -> Any:
+        up = [executor for executor, time in enumerate(observation.available_times) if time < math.inf]
+        if not up:
+            return None
+        state, node = self.rng.choice(list(observation.executable.values()))
+        executor = self.rng.choice(up)
+        known = [other for other in range(state.job.num_nodes) if self.may_run_again(state, other)]
+        supported = all(state.copies[parent] for parent, _ in state.job.parent_lists[node])
+        before = tuple(self.rng.sample(known, min(len(known), self.rng.randint(0, 2)))) if supported else ()
+        answer = [Assign(state.job.job_id, node, executor, before)]
+        if known and self.rng.random() < 0.4:
+            answer.append(Assign(state.job.job_id, self.rng.choice(known), self.rng.choice(up)))
+        return answer
+
+    @staticmethod
+    def may_run_again(state: Any, node: int) -> bool:
+        parents = state.job.parent_lists[node]
+        return bool(state.copies[node]) and all(state.copies[parent] for parent, _ in parents)
+
 
 AGENTS: dict[str, Callable[[], Any]] = {
     "rank_up-DEFT": lambda: ListScheduler(RankUp(), DEFT()),
@@ -24,6 +52,7 @@ AGENTS: dict[str, Callable[[], Any]] = {
     "HRRN-insertion": lambda: ListScheduler(HRRN(), InsertionEFT()),
     "random-DEFT": lambda: ListScheduler(RandomOrder(), DEFT()),
     "HEFT": HEFT,
+    "anything": Wild,
 }
 Interval = tuple[float, float]
 
@@ -144,7 +173,10 @@ def run(scenario: Scenario, name: str, outages: Any, seed: int, *, lose_data: bo
     return result
 
 
-@pytest.mark.parametrize("name", AGENTS)
+LIST_SCHEDULERS = [name for name in AGENTS if name != "anything"]
+
+
+@pytest.mark.parametrize("name", LIST_SCHEDULERS)
 def test_every_job_ends_and_nothing_runs_without_its_data(name: str) -> None:
     outcomes: dict[str, int] = defaultdict(int)
     for seed in range(120):
@@ -159,8 +191,27 @@ def test_every_job_ends_and_nothing_runs_without_its_data(name: str) -> None:
     assert min(outcomes["interrupted"], outcomes["withdrawn"]) > 20
 
 
+def check_with_outages_that_end(name: str, seeds: range) -> None:
+    for seed in seeds:
+        rng = Random(f"ends {seed}")
+        scenario = random_scenario(rng)
+        starts = sorted(rng.uniform(0, 60) for _ in range(rng.randint(1, 12)))
+        there = (1 << len(scenario.speeds)) - 1
+        planned = [Outage(start, start + rng.expovariate(0.1), rng.randint(1, there)) for start in starts]
+        run(scenario, name, planned_outages(planned), seed, lose_data=rng.random() < 0.7)
+
+
+def test_every_job_ends_after_the_last_outage_whatever_is_assigned_where() -> None:
+    check_with_outages_that_end("anything", range(150))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", AGENTS)
+def test_every_job_ends_after_the_last_outage_in_many_more_scenarios() -> None:
+    check_with_outages_that_end("anything", range(150, 10_000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LIST_SCHEDULERS)
 def test_every_job_ends_in_many_more_scenarios(name: str) -> None:
     for seed in range(1000, 6000):
         rng = Random(f"{name} {seed}")

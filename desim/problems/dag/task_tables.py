@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.problems.dag.job import Job
 from desim.problems.dag.tables import schemas
 from desim.records import Schema
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["task_schemas"]
+
+
+def _nodes(rows: list[Job]) -> pl.DataFrame:
+    """Make the table of nodes, of jobs."""
+    import polars as pl
+
+    counts = [job.num_nodes for job in rows]
+    measured = np.repeat(np.array([job.task_times is not None for job in rows], dtype=np.bool_), counts)
+    return schemas()["nodes"].to_frame(rows).with_columns(measured=pl.Series(measured))
 
 
 def _transfers(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
@@ -50,6 +60,8 @@ def task_schemas() -> dict[str, Schema]:
     -------
     dict of str to Schema
         As of :func:`desim.problems.dag.tables.schemas`. There is one row of ``copies`` for each task that was assigned,
-        and one of ``transfers`` for each task that started, each parent and each executor that held results of it.
+        and one of ``transfers`` for each task that started, each parent and each executor that held results of it. In
+        ``nodes`` a column more, ``measured``, tells whether the durations of a node's tasks were drawn from measured
+        ones, the job's task times.
     """
-    return schemas() | {"transfers": Schema(_transfers, (), 4096)}
+    return schemas() | {"nodes": Schema(_nodes, (), 4096), "transfers": Schema(_transfers, (), 4096)}
