@@ -236,7 +236,7 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
         (
             '<child ref="b"><parent ref="a"/>',
             '<child ref="b"><parent ref="b"/>',
-            "job 0: the graph has the cycle 'b' -> 'b'",
+            "job 0: the graph has the cycle b -> b",
         ),
         (
             '<child ref="d">\n    <parent ref="b"/>\n  </child>\n  <child ref="d"><parent ref="c"/></child>\n',

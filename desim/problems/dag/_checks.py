@@ -23,17 +23,19 @@ def numbers_of(what: str, values: ArrayLike, error: type[DesimError]) -> Floats:
     return array
 
 
-def names_of(what: str, names: Sequence[Any] | None, count: int, error: type[DesimError]) -> tuple[str, ...]:
+def names_of(
+    what: str, names: Sequence[Any] | None, count: int, error: type[DesimError], prefix: str = ""
+) -> tuple[str, ...]:
     """Return names as text, made up if there are none."""
     if names is None:
         return tuple(f"{what}{index}" for index in range(count))
     if len(names) != count:
-        raise error(f"{len(names)} {what} names for {count} {what}s")
+        raise error(f"{prefix}{len(names)} {what} names for {count} {what}s")
     result = tuple(map(str, names))
     if len(set(result)) < count:
         seen: set[str] = set()
         repeated = next(name for name in result if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise error(f"two {what}s are called {repeated!r}")
+        raise error(f"{prefix}two {what}s are called {repeated!r}")
     return result
 
 

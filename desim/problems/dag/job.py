@@ -99,7 +99,7 @@ class Job:
         if work.ndim != 1 or not len(work):
             raise WorkloadError(f"job {job_id}: work has shape {work.shape}, want one number for each node")
         given = tuple(range(len(work))) if names is None else names
-        named = names_of("node", names, len(work), WorkloadError)
+        named = names_of("node", names, len(work), WorkloadError, f"job {job_id}: ")
         ends, sizes = self._edges(edges, given, named)
         order = topological_order(ends, len(work))
         if len(order) < len(work):
