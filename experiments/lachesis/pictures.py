@@ -27,6 +27,8 @@ ABOVE_REFERENCE = "above reference"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 #: Points of different agents stand side by side within this share of the axis.
 SPREAD = 0.02
+#: Inches that an entry of the legend takes.
+LEGEND_WIDTH = 2.3
 
 
 def draw(study: Study, metrics: Sequence[str]) -> Path:
@@ -50,7 +52,7 @@ def draw(study: Study, metrics: Sequence[str]) -> Path:
             _draw_metric(ax, study, panel, metric)
         _draw_decision_times(axes[-1], study, panel)
         axes[0].set_title(panel.name, loc="left", fontsize=10)
-    _legend(figure, study)
+    _legend(figure, study, with_bound="makespan" in metrics)
     return write_figure(figure, study.options.directory / f"{study.options.name}.png")
 
 
@@ -93,7 +95,7 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
     ax.set_xticks(places, columns)
     ax.set_xlabel(panel.parameter)
     words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above that of {study.reference}, %"}
-    ax.set_ylabel(words[metric], fontsize=9)
+    ax.set_ylabel(words[metric], fontsize=8)
     ax.set_ylim(bottom=0)
 
 
@@ -108,7 +110,7 @@ def _draw_decision_times(ax: Axes, study: Study, panel: Panel) -> None:
     ax.set_ylabel("share of decisions")
 
 
-def _legend(figure: Figure, study: Study) -> None:
+def _legend(figure: Figure, study: Study, *, with_bound: bool) -> None:
     from matplotlib.lines import Line2D
 
     styles = _styles(study)
@@ -117,6 +119,9 @@ def _legend(figure: Figure, study: Study) -> None:
         Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes, marker=marker, markersize=4)
         for row, marker in zip(rows, MARKERS * 2, strict=False)
     ]
-    handles.append(Line2D([], [], color="grey", linewidth=0.9, linestyle=(0, (1, 1))))
-    labels = [*rows, "lower bound of the makespan"]
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6), frameon=False, fontsize=9)
+    labels = list(rows)
+    if with_bound:
+        handles.append(Line2D([], [], color="grey", linewidth=0.9, linestyle=(0, (1, 1))))
+        labels.append("lower bound of the makespan")
+    columns = min(len(labels), int(figure.get_figwidth() // LEGEND_WIDTH))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
