@@ -8,7 +8,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from desim.cli.output import progress, remark
-from desim.exceptions import DesimError, RecordError
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from experiments.run import Perform, Run
 from experiments.source import source_digest
 from experiments.store import Store
@@ -34,7 +34,16 @@ def settings_of(perform: Perform, run: Run) -> dict[str, Any]:
     -------
     dict
         Plain values, among them the digest of the code.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the function is one of the program itself: its code could not be told from that of another program.
     """
+    if perform.__module__ == "__main__":
+        raise InvalidConfiguration(
+            f"{perform.__qualname__} performs runs: want it in a module of its own, not __main__"
+        )
     return {
         "name": f"{getattr(run.agent, 'policy', type(run.agent).__name__)}-seed-{run.seed}",
         "function": f"{perform.__module__}.{perform.__qualname__}",

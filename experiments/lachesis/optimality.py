@@ -7,22 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.dag import create
-from agents.dag.optimum import Optimum
 from desim.cli.output import print_table
 from experiments.lachesis import pictures
 from experiments.lachesis.agents import LEARNED, PAPER_ROWS, PLANNED_ROWS
 from experiments.lachesis.options import Options
 from experiments.lachesis.report import print_study, write_study
-from experiments.lachesis.simulating import Choice, Setting, measure
+from experiments.lachesis.simulating import Choice, Setting
+from experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
 from experiments.lachesis.study import Panel, Study, carry_out
 from experiments.options import run_as_program
-from experiments.run import Run
-from workloads import executors, random_dags
 
-__all__ = ["Optimality", "SmallSetting", "optimality", "perform_small"]
+__all__ = ["Optimality", "optimality"]
 
-OPTIMUM = "optimum"
 ROWS: dict[str, Choice] = {
     OPTIMUM: Choice("optimum", plan_ahead=True),
     "optimum without duplicates": Choice("optimum-without-duplicates", plan_ahead=True),
@@ -31,28 +27,6 @@ ROWS: dict[str, Choice] = {
     "critical path-DEFT, planned": Choice("critical-path-deft", plan_ahead=True),
     "random-DEFT, planned": Choice("random-deft", plan_ahead=True),
 }
-#: Seconds for a proof; the best schedule so far and its bound are taken when they are over.
-TIME_LIMIT = 60.0
-
-
-@dataclass(frozen=True)
-class SmallSetting:
-    """One random layered DAG on a few executors of different speeds.
-
-    Attributes
-    ----------
-    num_nodes, num_executors : int
-        How small.
-    ccr : float
-        Ratio of mean transfer time to mean run time.
-    check : bool
-        Check the records with `desim.validation`.
-    """
-
-    num_nodes: int = 12
-    num_executors: int = 3
-    ccr: float = 1.0
-    check: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,31 +52,6 @@ class Optimality(Options):
         fitted: Any = replace(small, num_nodes=min(small.num_nodes, 8), check=True) if self.quick else small
         result: Setting = fitted
         return result
-
-
-def perform_small(run: Run) -> dict[str, Any]:
-    """Simulate a run on a small instance.
-
-    Parameters
-    ----------
-    run : Run
-        Of a :class:`SmallSetting` and a Choice; besides the names of the registry there are ``optimum`` and
-        ``optimum-without-duplicates``.
-
-    Returns
-    -------
-    dict
-        As of `experiments.lachesis.simulating.measure`; with ``proved`` and ``bound`` for the optimum.
-    """
-    setting: SmallSetting = run.setting
-    job = random_dags.generate(setting.num_nodes, mean_work=100.0, ccr=setting.ccr, seed=run.seed)
-    machines = executors.heterogeneous(setting.num_executors, speeds=(1.0, 1.5, 2.0), seed=run.seed)
-    if not run.agent.policy.startswith(OPTIMUM):
-        return measure([job], machines, create(run.agent.policy), run)
-    agent = Optimum(duplication=run.agent.policy == OPTIMUM, time_limit=TIME_LIMIT)
-    outcome = measure([job], machines, agent, run)
-    schedule = agent.schedules[0]
-    return outcome | {"proved": schedule.status == "optimal", "bound": schedule.bound}
 
 
 def optimality(options: Optimality) -> Study:

@@ -18,7 +18,7 @@ from experiment_runs import Factor, Sum, multiply, runs, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim.exceptions import RecordError, WorkloadError
+from desim.exceptions import InvalidConfiguration, RecordError, WorkloadError
 from experiments import source
 from experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
 from experiments.ogasched.simulating import Setting, perform
@@ -291,3 +291,10 @@ def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
     ours.discard(Path(__file__))
     assert ours >= {ROOT / "agents/multiserver/projection.py", ROOT / "desim/core.py"}
     assert ours <= set(modules_behind("experiments.ogasched.simulating").values())
+
+
+def test_a_function_of_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its module would be called __main__, so that no change of its code would be noticed."""
+    monkeypatch.setattr(multiply, "__module__", "__main__")
+    with pytest.raises(InvalidConfiguration, match="multiply performs runs: want it in a module of its own"):
+        settings_of(multiply, runs(tmp_path / "trace", [0])[0])

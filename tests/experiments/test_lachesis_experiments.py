@@ -21,9 +21,10 @@ from experiments.lachesis.agents import AGENTS, IDLE_ROWS, LEARNED, PAPER_ROWS, 
 from experiments.lachesis.figure7 import Figure7, figure7
 from experiments.lachesis.figure8 import Figure8, figure8
 from experiments.lachesis.figure9 import Figure9, figure9
-from experiments.lachesis.optimality import OPTIMUM, ROWS, Optimality, SmallSetting, optimality, perform_small
+from experiments.lachesis.optimality import ROWS, Optimality, optimality
 from experiments.lachesis.room import Room, room
 from experiments.lachesis.simulating import METRICS, Choice, Setting, jobs_of, perform
+from experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
 from experiments.lachesis.study import Study
 from experiments.options import run_as_program
 from experiments.run import Run
