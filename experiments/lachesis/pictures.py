@@ -94,7 +94,7 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
         ax.plot(places, bounds, color="grey", linewidth=0.9, linestyle=(0, (1, 1)))
     ax.set_xticks(places, columns)
     ax.set_xlabel(panel.parameter)
-    words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above that of {study.reference}, %"}
+    words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above\n{study.reference}, %"}
     ax.set_ylabel(words[metric], fontsize=8)
     ax.set_ylim(bottom=0)
 
