@@ -5,13 +5,10 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import LEARNED, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.batches import batches
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_8
-from experiments.lachesis.report import print_study, write_study
-from experiments.lachesis.simulating import Setting
-from experiments.lachesis.study import Panel, Study, carry_out
+from experiments.lachesis.study import Study
 from experiments.options import run_as_program
 
 __all__ = ["Figure8", "figure8"]
@@ -46,19 +43,7 @@ def figure8(options: Figure8) -> Study:
     Study
         What was measured.
     """
-    columns = {str(number): Setting(number, ccr=options.ccr) for number in options.numbers}
-    rows = LEARNED | PAPER_ROWS | PLANNED_ROWS
-    study = carry_out(
-        "Figure 8: batch mode, large numbers of jobs",
-        (Panel("batch", "jobs", columns, rows),),
-        options,
-        reference=REFERENCE,
-    )
-    metrics = ("makespan", "speedup", "slr")
-    print_study(study, (*metrics, "lower_bound", "gap_to_lower_bound"), remarks=FIGURE_8)
-    write_study(study)
-    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
-    return study
+    return batches("Figure 8: batch mode, large numbers of jobs", options, options.numbers, options.ccr, FIGURE_8)
 
 
 if __name__ == "__main__":

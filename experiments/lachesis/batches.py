@@ -1,0 +1,46 @@
+"""Batches of different sizes on 50 executors: what figures 7 and 8 share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from experiments.lachesis import pictures
+from experiments.lachesis.agents import LEARNED, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.options import Options
+from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.simulating import Setting
+from experiments.lachesis.study import Panel, Study, carry_out
+
+__all__ = ["batches"]
+
+METRICS = ("makespan", "speedup", "slr")
+
+
+def batches(title: str, options: Options, numbers: Sequence[int], ccr: float, remarks: Sequence[str]) -> Study:
+    """Run batches; print, write and draw their results.
+
+    Parameters
+    ----------
+    title : str
+        What it is.
+    options : Options
+        Seeds, directories.
+    numbers : sequence of int
+        Numbers of jobs.
+    ccr : float
+        Ratio of mean transfer time to mean run time.
+    remarks : sequence of str
+        What the paper says of its figure.
+
+    Returns
+    -------
+    Study
+        What was measured.
+    """
+    columns = {str(number): Setting(number, ccr=ccr) for number in numbers}
+    panel = Panel("batch", "jobs", columns, LEARNED | PAPER_ROWS | PLANNED_ROWS)
+    study = carry_out(title, (panel,), options, reference=REFERENCE)
+    print_study(study, (*METRICS, "lower_bound", "gap_to_lower_bound"), remarks=remarks)
+    write_study(study)
+    pictures.draw(study, (*METRICS, "gap_to_lower_bound"))
+    return study
