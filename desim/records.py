@@ -58,20 +58,22 @@ class Table:
         self._schema = schema
         self._directory = directory
         self._rows: list[Any] = []
+        self._held = 0
         self._frames: list[pl.DataFrame] = []
         self._parts = 0
         if directory is not None:
             self._flush()  # an empty part, so that a table has its columns even after a crash
 
-    def append(self, row: Any) -> None:
-        """Add a row, in the form that the schema's ``to_frame`` expects."""
+    def append(self, row: Any, size: int = 1) -> None:
+        """Add a row, in the form that the schema's ``to_frame`` expects; ``size`` if it stands for several."""
         self._rows.append(row)
-        if len(self._rows) >= self._schema.chunk_rows:
+        self._held += size
+        if self._held >= self._schema.chunk_rows:
             self._flush()
 
     def _flush(self) -> None:
         frame = self._schema.to_frame(self._rows)
-        self._rows = []
+        self._rows, self._held = [], 0
         if self._directory is None:
             self._frames.append(frame)
         else:

@@ -1,0 +1,99 @@
+"""What an agent sees of a cluster for deferrable jobs at the beginning of a slot."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problems.deferrable.job_set import REQUESTS, JobSet
+
+__all__ = ["TOLERANCE", "DeferrableObservation"]
+
+Floats = NDArray[np.float64]
+
+#: By how much, relative to the capacity, what runs may exceed it: amounts that are not whole add up with errors.
+TOLERANCE = 1e-9
+
+
+class DeferrableObservation:
+    """A live view, valid until the decision is answered; its arrays are not to be changed.
+
+    The three sets of jobs are those of the OSDEC paper, section 4.1.1.
+
+    Parameters
+    ----------
+    resources : tuple of str
+        Names of the resources, cores first.
+    num_slots : int, optional
+        How many slots the run has; None if it ends with its jobs.
+    delay_weight : float
+        What each slot of a job's delay costs, in core-slots.
+    violation_weights : numpy.ndarray of shape (num_resources,)
+        What each unit and slot above the capacity costs, in core-slots.
+
+    Attributes
+    ----------
+    resources, num_slots, delay_weight, violation_weights
+        As above.
+    slot : int
+        The slot that begins, from 0.
+    current : JobSet
+        Jobs that may be started now, in the order in which they became known; evicted jobs that may be started again
+        come last.
+    future : JobSet
+        Jobs that are known and whose window is not yet open, in the same order.
+    running : JobSet
+        Jobs that run on, in the order of their starts.
+    capacity : numpy.ndarray of shape (num_resources,)
+        What on-demand jobs leave in this slot.
+    used : numpy.ndarray of shape (num_resources,)
+        What the running jobs hold.
+    """
+
+    def __init__(
+        self, resources: tuple[str, ...], num_slots: int | None, delay_weight: float, violation_weights: Floats
+    ) -> None:
+        self.resources = resources
+        self.num_slots = num_slots
+        self.delay_weight = delay_weight
+        self.violation_weights = violation_weights
+        empty = np.empty((0, REQUESTS + len(resources)))
+        self.slot = 0
+        self.current = JobSet(empty)
+        self.future = JobSet(empty)
+        self.running = JobSet(empty)
+        self.capacity: Floats = np.zeros(len(resources))
+        self.used: Floats = np.zeros(len(resources))
+        self._history = np.empty((2, 64, len(resources)))
+
+    @property
+    def free(self) -> Floats:
+        """What the running jobs leave of the capacity; below 0 if it has fallen below what they hold."""
+        return self.capacity - self.used
+
+    @property
+    def limit(self) -> Floats:
+        """The capacity with the tolerance up to which it counts as kept: what runs may add up to this."""
+        return self.capacity + TOLERANCE * np.maximum(self.capacity, 1.0)
+
+    @property
+    def capacity_history(self) -> Floats:
+        """Capacities of all slots up to this one, of shape (slot + 1, num_resources)."""
+        return self._history[0, : self.slot + 1]
+
+    @property
+    def used_history(self) -> Floats:
+        """What jobs held in the slots before this one, once jobs had been started: of shape (slot, num_resources)."""
+        return self._history[1, : self.slot]
+
+    def begin_slot(self, slot: int, capacity: Floats) -> None:
+        """Go on to a slot and remember its capacity; for the cluster."""
+        if slot >= self._history.shape[1]:
+            self._history = np.concatenate([self._history, np.empty_like(self._history)], axis=1)
+        self.slot = slot
+        self.capacity = capacity
+        self._history[0, slot] = capacity
+
+    def end_slot(self, used: Floats) -> None:
+        """Remember what is held in the slot, once jobs have been started; for the cluster."""
+        self._history[1, self.slot] = used
