@@ -75,7 +75,7 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
     offsets = np.linspace(-width / 2, width / 2, len(panel.rows))
     for number, (row, offset) in enumerate(zip(panel.rows, offsets, strict=True)):
         if metric == ABOVE_REFERENCE:
-            estimates = [study.behind(panel, column, row, "makespan") for column in columns]
+            estimates = [study.lead(panel, column, row, "makespan") for column in columns]
         else:
             estimates = [study.estimate(panel, column, row, metric) for column in columns]
         ax.errorbar(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from desim.cli.output import plain, print_table, print_text
+from desim.cli.output import print_table, print_text
 from desim.metrics.statistics import Estimate
-from desim.records import write_atomically
 from experiments.compare import short, with_interval
 from experiments.lachesis.simulating import METRICS
 from experiments.lachesis.study import Panel, Study
+from experiments.results import write_results
 
 __all__ = ["METRIC_WORDS", "print_study", "write_study"]
 
@@ -69,7 +66,7 @@ def print_study(
         for metric in compared:
             title = f"{METRIC_WORDS[metric].split(',')[0]} above that of {study.reference}, %, paired"
             rows = [row for row in panel.rows if row != study.reference]
-            _print_table(panel, title, partial(study.behind, panel, metric=metric), rows, digits=2)
+            _print_table(panel, title, partial(study.lead, panel, metric=metric), rows, digits=2)
         _print_decision_times(study, panel)
     for line in remarks:
         print_text(line)
@@ -116,8 +113,6 @@ def write_study(study: Study) -> list[Path]:
     list of Path
         The files.
     """
-    directory = study.options.directory
-    directory.mkdir(parents=True, exist_ok=True)
     rows = list(_rows(study))
     document = {
         "title": study.title,
@@ -128,15 +123,8 @@ def write_study(study: Study) -> list[Path]:
             panel.name: {row: _percentiles(study, panel, row) for row in panel.rows} for panel in study.panels
         },
     }
-    table = io.StringIO()
-    writer = csv.DictWriter(table, [name for name in rows[0] if name != "by_workload"], extrasaction="ignore")
-    writer.writeheader()
-    writer.writerows(rows)
-    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
-    paths = [directory / "results.json", directory / "results.csv"]
-    for path, content in zip(paths, (text, table.getvalue()), strict=True):
-        write_atomically(path, partial(Path.write_text, data=content))
-    return paths
+    flat = [{name: value for name, value in row.items() if name != "by_workload"} for row in rows]
+    return write_results(study.options.directory, document, flat)
 
 
 def _rows(study: Study) -> Iterator[dict[str, Any]]:
@@ -156,7 +144,7 @@ def _rows(study: Study) -> Iterator[dict[str, Any]]:
                         "num_workloads": len(study.options.seed_list),
                         "mean": estimate.mean,
                         "half_width": estimate.half_width,
-                        **_compared("percent_above_reference", study.behind(panel, column, row, metric)),
+                        **_compared("percent_above_reference", study.lead(panel, column, row, metric)),
                         **_compared("above_reference", study.difference(panel, column, row, metric)),
                         "by_workload": study.values(panel, column, row, metric).tolist(),
                     }

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from desim.cli.output import plain, print_table, print_text
+from desim.cli.output import print_table, print_text
 from desim.metrics.statistics import Estimate
-from desim.records import write_atomically
 from experiments.compare import short, with_interval
 from experiments.ogasched.agents import RIVALS
 from experiments.ogasched.study import Cell, Key, Study
+from experiments.results import write_results
 
 __all__ = ["METRIC_WORDS", "print_study", "verdict", "write_study"]
 
@@ -148,24 +145,13 @@ def write_study(study: Study, extra: Mapping[str, Any] | None = None) -> list[Pa
     list of Path
         The files.
     """
-    directory = study.options.directory
-    directory.mkdir(parents=True, exist_ok=True)
     document = {
         "title": study.title,
         "options": asdict(study.options),
         "cells": [_document(key, cell) for key, cell in study.cells.items()],
         **(extra or {}),
     }
-    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
-    table = io.StringIO()
-    rows = [_flat(key, cell) for key, cell in study.cells.items()]
-    writer = csv.DictWriter(table, list(rows[0]))
-    writer.writeheader()
-    writer.writerows(rows)
-    paths = [directory / "results.json", directory / "results.csv"]
-    for path, content in zip(paths, (text, table.getvalue()), strict=True):
-        write_atomically(path, partial(Path.write_text, data=content))
-    return paths
+    return write_results(study.options.directory, document, [_flat(key, cell) for key, cell in study.cells.items()])
 
 
 def _document(key: Key, cell: Cell) -> dict[str, Any]:

@@ -127,7 +127,7 @@ def test_an_experiment_compares_workload_by_workload(carried_out: Any) -> None:
             ours = study.values(panel, column, study.reference, "makespan")
             for row in panel.rows:
                 theirs = study.values(panel, column, row, "makespan")
-                above = study.behind(panel, column, row, "makespan")
+                above = study.lead(panel, column, row, "makespan")
                 assert above.mean == pytest.approx(np.mean(100 * (theirs / ours - 1)))
                 assert study.difference(panel, column, row, "makespan").mean == pytest.approx(np.mean(theirs - ours))
 
@@ -172,7 +172,7 @@ def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.Captu
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = Figure7(out=tmp_path, numbers=(2,), **SIZE)
     first = figure7(options)
-    monkeypatch.setattr("experiments.lachesis.study.perform_all", _refusing)
+    monkeypatch.setattr("experiments.panels.perform_all", _refusing)
     again = figure7(options)
     assert again.outcomes == first.outcomes
 

@@ -92,6 +92,8 @@ def check_job(job: Job, num_resources: int = 1) -> None:
         If it is no job, a number is out of range, or its times are not in the order g <= e <= l; the message names the
         job and the value.
     """
+    if _is_sound(job, num_resources):  # a million jobs are checked this way, and hardly one otherwise
+        return
     check_is_job(job)
     what = f"job {job.job_id!r}"
     if not _is_whole(job.job_id) or abs(job.job_id) > LARGEST_ID:
@@ -113,6 +115,23 @@ def check_job(job: Job, num_resources: int = 1) -> None:
     if not _within(job.cores, 0, inf) or job.cores == 0:
         raise WorkloadError(f"{what}: it requests {job.cores!r} cores, want a number above 0")
     _check_others(job, num_resources)
+
+
+def _is_sound(job: Job, num_resources: int) -> bool:
+    """Tell at once, for jobs of plain numbers that request cores alone."""
+    return (
+        num_resources == 1
+        and type(job) is Job
+        and tuple(map(type, job)) in _PLAIN
+        and 0 <= job.submission_time <= job.earliest_start <= job.latest_start <= LARGEST_ID
+        and 1 <= job.duration <= LARGEST_ID
+        and 0 < job.cores < inf
+        and abs(job.job_id) <= LARGEST_ID
+        and not job.others
+    )
+
+
+_PLAIN = {(int, time, int, int, int, cores, tuple) for time in (int, float) for cores in (int, float)}
 
 
 def _check_others(job: Job, num_resources: int) -> None:

@@ -1,0 +1,215 @@
+"""Priority orders for deferrable jobs: each starts, in its order, what fits.
+
+A priority gives every job whose window is open a score; the smallest comes first, and of equal scores the job that
+became known earlier. Jobs are started in this order while they fit into what is free. What does not fit is passed
+over, or, with ``skip=False``, ends the slot, as the OSDEC paper (Dong et al., section 4.1.2) decodes the scores of its
+agents.
+
+None of them starts what exceeds the capacity of the slot that begins. With a forecast they do not start either what
+would exceed the capacity later, as far as the forecast knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.deferrable.fitting import first_fitting, room_ahead
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableObservation
+
+if TYPE_CHECKING:
+    from agents.deferrable.forecasts import Forecast
+
+__all__ = [
+    "FIFO",
+    "SJF",
+    "EarliestDeadline",
+    "LargestRevenue",
+    "LeastSlack",
+    "Priority",
+    "RandomOrder",
+    "Tetris",
+]
+
+Floats = NDArray[np.float64]
+
+
+class Priority:
+    """An order of the jobs whose window is open, and the agent that follows it.
+
+    Parameters
+    ----------
+    skip : bool
+        Pass over jobs that do not fit; if not, the first of them ends the slot.
+    forecast : Forecast, optional
+        Start only what fits, by this forecast, for as long as it runs.
+    """
+
+    name: ClassVar[str] = "priority"
+
+    def __init__(self, *, skip: bool = True, forecast: Forecast | None = None) -> None:
+        self.skip = skip
+        self.forecast = forecast
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return a score for every job of ``observation.current``; the smallest comes first."""
+        raise NotImplementedError
+
+    def act(self, observation: DeferrableObservation) -> list[int]:
+        """Return the positions of the jobs to be started, in order."""
+        current = observation.current
+        if not len(current):
+            return []
+        order = np.argsort(self.scores(observation), kind="stable")
+        if self.forecast is None:
+            room = (observation.limit - observation.used)[None, :]
+        else:
+            steps = int(current.duration.max()) - 1
+            room = room_ahead(observation, self.forecast.predict(observation, steps))
+        return first_fitting(current, order, room, skip=self.skip)
+
+
+class FIFO(Priority):
+    """First in, first out: by submission time."""
+
+    name: ClassVar[str] = "fifo"
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return the submission times, in slots."""
+        return observation.current.submission_time
+
+
+class SJF(Priority):
+    """Shortest job first.
+
+    Parameters
+    ----------
+    measure : {"duration", "work"}
+        What is short: the slots that a job runs, or these times its cores.
+    skip, forecast
+        As for :class:`Priority`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such measure.
+    """
+
+    name: ClassVar[str] = "sjf"
+
+    def __init__(
+        self,
+        measure: Literal["duration", "work"] = "duration",
+        *,
+        skip: bool = True,
+        forecast: Forecast | None = None,
+    ) -> None:
+        super().__init__(skip=skip, forecast=forecast)
+        if measure not in ("duration", "work"):
+            raise InvalidConfiguration(f"measure is {measure!r}, want 'duration' or 'work'")
+        self.measure = measure
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return durations in slots, or work in core-slots."""
+        current = observation.current
+        return current.duration if self.measure == "duration" else current.revenue
+
+
+class Tetris(Priority):
+    """Packing: by how well a job's request aligns with what is free, and by how long it has been deferred.
+
+    Grandl et al., "Multi-resource packing for cluster schedulers", SIGCOMM 2014, start the task with the largest dot
+    product of its request and of what is free, both as shares of the capacity, and add a weighted second term. Here the
+    product is divided by the sum of the free shares and given in cores, so that of cores alone the largest request
+    comes first, and the second term is the delay.
+
+    Parameters
+    ----------
+    delay_weight : float
+        Cores that a slot of delay counts for.
+    skip, forecast
+        As for :class:`Priority`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the weight is negative or not finite.
+    """
+
+    name: ClassVar[str] = "tetris"
+
+    def __init__(self, delay_weight: float = 0.0, *, skip: bool = True, forecast: Forecast | None = None) -> None:
+        super().__init__(skip=skip, forecast=forecast)
+        if not 0 <= delay_weight < np.inf:
+            raise InvalidConfiguration(f"delay_weight is {delay_weight!r}, want a number of at least 0")
+        self.delay_weight = float(delay_weight)
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return minus (alignment + weighted delay), in cores."""
+        current = observation.current
+        alignment = current.cores
+        if len(observation.resources) > 1:
+            scale = np.maximum(observation.capacity, np.finfo(np.float64).tiny)
+            free = np.maximum(observation.free, 0.0) / scale
+            total = free.sum()
+            shares = (current.requests / scale) @ free
+            alignment = scale[0] * shares / total if total > 0 else current.cores
+        delay = observation.slot - current.earliest_start
+        return -(alignment + self.delay_weight * delay)
+
+
+class EarliestDeadline(Priority):
+    """Earliest deadline first: by the slot at which a job ends if it is started as late as possible."""
+
+    name: ClassVar[str] = "earliest-deadline"
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return latest start + duration, in slots."""
+        return observation.current.latest_start + observation.current.duration
+
+
+class LargestRevenue(Priority):
+    """The job that brings most first."""
+
+    name: ClassVar[str] = "largest-revenue"
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return minus the revenue, in core-slots."""
+        return -observation.current.revenue
+
+
+class LeastSlack(Priority):
+    """By how long a job can still be deferred."""
+
+    name: ClassVar[str] = "least-slack"
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return latest start - now, in slots."""
+        return observation.current.latest_start - observation.slot
+
+
+class RandomOrder(Priority):
+    """A new random order in every slot: what any rule has to beat.
+
+    Parameters
+    ----------
+    skip, forecast
+        As for :class:`Priority`.
+    """
+
+    name: ClassVar[str] = "random"
+
+    def __init__(self, *, skip: bool = True, forecast: Forecast | None = None) -> None:
+        super().__init__(skip=skip, forecast=forecast)
+        self._rng = np.random.default_rng(0)
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Take the agent's random stream of a new run."""
+        self._rng = rng
+
+    def scores(self, observation: DeferrableObservation) -> Floats:
+        """Return random numbers."""
+        return self._rng.random(len(observation.current))

@@ -1,0 +1,58 @@
+"""Agents for deferrable jobs by name, for sweeps and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agents.deferrable.orders import (
+    FIFO,
+    SJF,
+    EarliestDeadline,
+    LargestRevenue,
+    LeastSlack,
+    RandomOrder,
+    Tetris,
+)
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["create", "descriptions"]
+
+_AGENTS: dict[str, tuple[str, Callable[[], Agent]]] = {
+    "fifo": ("By submission time.", FIFO),
+    "sjf": ("Shortest job first, by duration.", SJF),
+    "smallest-work": ("Shortest job first, by cores times duration.", lambda: SJF("work")),
+    "tetris": ("Packing: the largest request first.", Tetris),
+    "earliest-deadline": ("By latest start plus duration.", EarliestDeadline),
+    "largest-revenue": ("By cores times duration, the largest first.", LargestRevenue),
+    "least-slack": ("By the slots for which the start can still be deferred.", LeastSlack),
+    "random": ("A new random order in every slot.", RandomOrder),
+}
+
+
+def create(name: str) -> Agent:
+    """Return a new agent.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`descriptions`.
+
+    Returns
+    -------
+    Agent
+        With its default settings.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is none of that name.
+    """
+    if name not in _AGENTS:
+        raise InvalidConfiguration(f"no agent {name!r} for deferrable jobs; there are {', '.join(_AGENTS)}")
+    return _AGENTS[name][1]()
+
+
+def descriptions() -> dict[str, str]:
+    """Return what each agent does, by name."""
+    return {name: description for name, (description, _) in _AGENTS.items()}
