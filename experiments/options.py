@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -12,7 +13,7 @@ from desim.cli.output import remark
 from desim.exceptions import DesimError, InvalidConfiguration
 from experiments.store import Store
 
-__all__ = ["QUICK_SEEDS", "Options", "run_as_program"]
+__all__ = ["QUICK_SEEDS", "Options", "run_as_program", "run_modules"]
 
 #: Seeds that are left with --quick.
 QUICK_SEEDS = 2
@@ -122,3 +123,29 @@ def run_as_program(kind: type[Kind], experiment: Callable[[Kind], Any], argv: Se
         remark(f"error: {error}")
         return 1
     return int(getattr(study, "num_invalid", 0) > 0)
+
+
+def run_modules(package: str, modules: Sequence[str], argv: Sequence[str] | None = None) -> int:
+    """Run the experiments of a package with the same arguments, each with its own number of seeds unless one is given.
+
+    Parameters
+    ----------
+    package : str
+        Such as ``"experiments.lachesis"``.
+    modules : sequence of str
+        Each has a function of its own name and options whose class is that name with a capital.
+    argv : sequence of str, optional
+        What every experiment takes, without ``--out``: each writes into its own directory.
+
+    Returns
+    -------
+    int
+        The first exit status that is not 0, else 0; what follows a failed experiment is not run.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    for name in modules:
+        module = import_module(f"{package}.{name}")
+        status = run_as_program(getattr(module, name.capitalize()), getattr(module, name), arguments)
+        if status:
+            return status
+    return 0

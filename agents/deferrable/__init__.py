@@ -1,5 +1,7 @@
 """Agents for deferrable jobs under fluctuating capacity."""
 
+from agents.deferrable.forecasts import Forecast, ForecastErrors, LastValue, Oracle, Seasonal, forecast_errors
+from agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from agents.deferrable.orders import (
     FIFO,
     SJF,
@@ -10,14 +12,28 @@ from agents.deferrable.orders import (
     RandomOrder,
     Tetris,
 )
+from agents.deferrable.registry import create, descriptions
+from agents.deferrable.rolling_horizon import RollingHorizon
 
 __all__ = [
     "FIFO",
     "SJF",
     "EarliestDeadline",
+    "Forecast",
+    "ForecastErrors",
     "LargestRevenue",
+    "LastValue",
     "LeastSlack",
+    "Optimum",
+    "Oracle",
+    "Planned",
     "Priority",
     "RandomOrder",
+    "RollingHorizon",
+    "Seasonal",
     "Tetris",
+    "create",
+    "descriptions",
+    "forecast_errors",
+    "offline_optimum",
 ]

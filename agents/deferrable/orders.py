@@ -73,13 +73,39 @@ class Priority:
 
 
 class FIFO(Priority):
-    """First in, first out: by submission time."""
+    """First in, first out.
+
+    Parameters
+    ----------
+    since : {"submission", "window"}
+        What a job has waited since: its submission, or the slot in which its window has opened.
+    skip, forecast
+        As for :class:`Priority`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``since`` is something else.
+    """
 
     name: ClassVar[str] = "fifo"
 
+    def __init__(
+        self,
+        since: Literal["submission", "window"] = "submission",
+        *,
+        skip: bool = True,
+        forecast: Forecast | None = None,
+    ) -> None:
+        super().__init__(skip=skip, forecast=forecast)
+        if since not in ("submission", "window"):
+            raise InvalidConfiguration(f"since is {since!r}, want 'submission' or 'window'")
+        self.since = since
+
     def scores(self, observation: DeferrableObservation) -> Floats:
-        """Return the submission times, in slots."""
-        return observation.current.submission_time
+        """Return submission times or earliest starts, in slots."""
+        current = observation.current
+        return current.submission_time if self.since == "submission" else current.earliest_start
 
 
 class SJF(Priority):

@@ -13,6 +13,7 @@ from agents.deferrable.orders import (
     RandomOrder,
     Tetris,
 )
+from agents.deferrable.rolling_horizon import RollingHorizon
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -26,6 +27,7 @@ _AGENTS: dict[str, tuple[str, Callable[[], Agent]]] = {
     "earliest-deadline": ("By latest start plus duration.", EarliestDeadline),
     "largest-revenue": ("By cores times duration, the largest first.", LargestRevenue),
     "least-slack": ("By the slots for which the start can still be deferred.", LeastSlack),
+    "rolling-horizon": ("Plans the known jobs in every slot, as if the capacity stayed as it is.", RollingHorizon),
     "random": ("A new random order in every slot.", RandomOrder),
 }
 

@@ -2,7 +2,8 @@
 
 `metrics_of` finds the function that fits a result's problem. Names, units and options are documented
 there: `desim.metrics.batch` for the batch cluster, `desim.metrics.dag` for the DAG cluster,
-`desim.metrics.multiserver` for the multi-server cluster.
+`desim.metrics.deferrable` for the cluster for deferrable jobs, `desim.metrics.multiserver` for the
+multi-server cluster.
 `desim.metrics.statistics` puts the metrics of many runs together.
 """
 
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
 from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
+from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
 from desim.metrics.multiserver import (
     MULTISERVER_METRICS,
     multiserver_metrics,
@@ -29,12 +31,14 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH_METRICS",
     "DAG_METRICS",
+    "DEFERRABLE_METRICS",
     "MULTISERVER_METRICS",
     "Estimate",
     "batch_means",
     "batch_metrics",
     "compare",
     "dag_metrics",
+    "deferrable_metrics",
     "mean_interval",
     "metrics_of",
     "multiserver_metrics",
@@ -48,6 +52,7 @@ __all__ = [
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "batch": batch_result_metrics,
     "dag": dag_result_metrics,
+    "deferrable": deferrable_result_metrics,
     "multiserver": multiserver_result_metrics,
 }
 
@@ -61,7 +66,7 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
         The run; only the columns that are needed are read.
     **options
         What the problem's own function takes, see `batch_metrics` and `multiserver_metrics`; there are no
-        options for DAG jobs.
+        options for DAG jobs and for deferrable jobs.
 
     Returns
     -------

@@ -8,12 +8,15 @@ Of batch runs: :func:`gantt`, :func:`utilization`, :func:`queue_length`, :func:`
 runs of DAG jobs: :func:`gantt` and, with more options, :func:`executor_gantt`, :func:`executor_utilization`,
 :func:`utilization`, :func:`jobs_in_system`; :func:`dag_drawing` takes a job. Of runs of a multi-server cluster:
 :func:`allocation_map`, :func:`average_reward`, :func:`cumulative_reward`, :func:`reward_ratio`, :func:`reward_parts`,
-:func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. :func:`compare_metrics` and
-:func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision times.
+:func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. Of runs of deferrable jobs:
+:func:`capacity_use`, :func:`known_work`, and :func:`job_windows`, which is also what :func:`gantt` draws of them.
+:func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision
+times.
 """
 
 from desim.plotting.allocation_maps import allocation_map
 from desim.plotting.bipartite import bipartite_drawing
+from desim.plotting.capacity_use import capacity_use
 from desim.plotting.comparison import compare_metrics
 from desim.plotting.curves import queue_length, utilization
 from desim.plotting.dag_drawing import dag_drawing
@@ -21,7 +24,9 @@ from desim.plotting.decision_times import decision_time_cdf
 from desim.plotting.executor_gantt import executor_gantt
 from desim.plotting.executor_utilization import executor_utilization
 from desim.plotting.gantt import gantt
+from desim.plotting.job_windows import job_windows
 from desim.plotting.jobs_in_system import jobs_in_system
+from desim.plotting.known_work import known_work
 from desim.plotting.metric_lines import metric_lines
 from desim.plotting.report import report
 from desim.plotting.resources import resource_utilization
@@ -32,6 +37,7 @@ __all__ = [
     "allocation_map",
     "average_reward",
     "bipartite_drawing",
+    "capacity_use",
     "compare_metrics",
     "cumulative_reward",
     "dag_drawing",
@@ -39,7 +45,9 @@ __all__ = [
     "executor_gantt",
     "executor_utilization",
     "gantt",
+    "job_windows",
     "jobs_in_system",
+    "known_work",
     "metric_lines",
     "queue_length",
     "report",

@@ -1,7 +1,8 @@
-"""Gantt charts: which job held which cores when, or which executor ran what."""
+"""Gantt charts: which job held which cores when, which executor ran what, or which job ran when in its window."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -12,6 +13,7 @@ from desim.plotting._named_results import problem_of
 from desim.plotting._panels import add_legend, given_or_new_panels
 from desim.plotting._runs import check_window, common_span, load_runs
 from desim.plotting.executor_gantt import draw_executor_gantt
+from desim.plotting.job_windows import draw_job_windows
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def gantt(
     results: Result,
     *,
     by: Literal["core", "job"] | None = ...,
-    color_by: str = ...,
+    color_by: str | None = ...,
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
     axes: Axes | None = ...,
@@ -37,7 +39,7 @@ def gantt(
     results: Mapping[str, Result],
     *,
     by: Literal["core", "job"] | None = ...,
-    color_by: str = ...,
+    color_by: str | None = ...,
     window: tuple[float, float] | None = ...,
     labels: Literal["auto"] | bool = ...,
     axes: Sequence[Axes] | None = ...,
@@ -48,14 +50,15 @@ def gantt(
     results: Result | Mapping[str, Result],
     *,
     by: Literal["core", "job"] | None = None,
-    color_by: str = "job",
+    color_by: str | None = None,
     window: tuple[float, float] | None = None,
     labels: Literal["auto"] | bool = "auto",
     axes: Axes | Sequence[Axes] | None = None,
 ) -> Axes | list[Axes]:
     """Draw which job held which cores when, or, of runs of ``dag``, which executor ran which copies.
 
-    The charts of executors are those of :func:`executor_gantt`, which has more options. In those of cores every
+    The charts of executors are those of :func:`executor_gantt`, which has more options. Of runs of ``deferrable`` the
+    chart shows the first jobs with their windows, as :func:`job_windows` does. In those of cores every
     execution is a rectangle for each range of neighbouring cores that it held. Executions
     that an outage cut are hatched, and so, in grey, are cores that were down. A chart of few jobs
     has edges and job ids; in one of many jobs they would hide the data, and colours alone tell
@@ -68,17 +71,18 @@ def gantt(
         One run, or several by name, which are drawn one above the other over the same time axis.
     by : {"core", "job"}, optional
         What stands on the y axis: core ids, which is the default, or jobs in order of submission, with a thin line
-        from a job's submission to its start. Not for ``dag``.
-    color_by : str
-        ``"job"``: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and
+        from a job's submission to its start. Not for ``dag``; for ``deferrable`` it is ``"job"``.
+    color_by : str, optional
+        ``"job"``, the default: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and
         ``"status"``: the eight with the most core-seconds have a colour each. A number of the job table:
         ``"waiting_time"``, ``"requested_cores"``, ``"requested_time"``, ``"run_time"``, ``"execution_time"``,
         ``"turnaround_time"``, ``"submission_time"``, ``"stretch"`` or ``"attempts"``. For ``dag``: ``"job"``,
-        ``"label"`` or ``"node"``.
+        ``"label"`` or ``"node"``. Not for ``deferrable``.
     window : (float, float), optional
-        Show only this span of time, in seconds.
+        Show only this span of time, in seconds; for ``deferrable`` the slots of which a part lies in it.
     labels : {"auto", True, False}
-        Whether rectangles carry job ids, or names of nodes: where they fit, all visible ones, or none.
+        Whether rectangles carry job ids, names of nodes, or the cores of deferrable jobs: where they fit, all visible
+        ones, or none.
     axes : Axes or sequence of Axes, optional
         Where to draw, one a run; by default on a new figure.
 
@@ -86,12 +90,12 @@ def gantt(
     -------
     Axes or list of Axes
         One for a Result, a list for a mapping. Times are in seconds of simulated time, whatever
-        the unit that the ticks show.
+        the unit that the ticks show; for ``deferrable`` in slots.
 
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range or the results are neither those of ``batch`` nor those of ``dag``.
+        If an argument is out of range or the results are not those of ``batch``, ``dag`` or ``deferrable``.
 
     Examples
     --------
@@ -103,9 +107,13 @@ def gantt(
     >>> axes.get_xlabel(), axes.get_ylabel()
     ('time (s)', 'core id')
     """
-    if problem_of(results, "batch") == "dag":
-        if by is not None:
-            raise InvalidConfiguration(f"by is {by!r}, which is not for results of the problem 'dag'")
+    problem = problem_of(results, "batch")
+    if problem == "deferrable":
+        _refuse(problem, by=by if by != "job" else None, color_by=color_by)
+        return draw_job_windows(results, slots=_slots(window), labels=labels, axes=axes)
+    color_by = "job" if color_by is None else color_by
+    if problem == "dag":
+        _refuse(problem, by=by)
         return draw_executor_gantt(results, color_by=color_by, window=window, labels=labels, axes=axes)
     by = "core" if by is None else by
     _check(by, color_by, labels)
@@ -133,6 +141,19 @@ def gantt(
         )
     _add_keys(panels, charts, coloring, own=own)
     return panels[0] if isinstance(results, Result) else panels
+
+
+def _refuse(problem: str, **options: object) -> None:
+    """Raise if an option is given that charts of a problem do not have."""
+    for name, value in options.items():
+        if value is not None:
+            raise InvalidConfiguration(f"{name} is {value!r}, which is not for results of the problem {problem!r}")
+
+
+def _slots(window: tuple[float, float] | None) -> tuple[int, int] | None:
+    """Return the slots that a window touches."""
+    window = check_window(window)
+    return None if window is None else (max(0, math.floor(window[0])), math.ceil(window[1]))
 
 
 def _check(by: str, color_by: str, labels: object) -> None:

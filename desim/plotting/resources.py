@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._panels import add_legend, given_or_new_panels, new_figure, set_titles
+from desim.plotting._slot_bins import bin_width_of
 from desim.plotting._slot_curves import Curve, draw_slot_curves
-from desim.plotting._slot_runs import SlotRun, bin_edges, check_slots, load_slot_runs, nice_count, slot_span
+from desim.plotting._slot_runs import SlotRun, bin_edges, check_slots, load_slot_runs, slot_span
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def resource_utilization(
         if run.resources != resources:
             raise InvalidConfiguration(f"results[{run.name!r}] has the resources {run.resources}, others {resources}")
     span = slot_span(runs, window)
-    width = _bin_width(bin_width, span)
+    width = bin_width_of(bin_width, span, most_slots=MOST_SLOTS, bins=BINS)
     panels, own = _panels(axes, len(resources), len(runs))
     for index, (panel, resource) in enumerate(zip(panels, resources, strict=True)):
         curves = [_curve(run, f"{of}_{resource}", index, width, span) for run in runs]
@@ -102,18 +103,6 @@ def _panels(axes: Sequence[Axes] | None, count: int, names: int) -> tuple[list[A
     for place in places[max(count - columns, 0) : count]:
         place.tick_params(axis="x", labelbottom=True)  # where the panel below is missing
     return places[:count], True
-
-
-def _bin_width(bin_width: int | str | None, span: tuple[float, float]) -> int:
-    """Return how many slots share a bin."""
-    length = span[1] - span[0]
-    if bin_width is None:
-        return 1
-    if bin_width == "auto":
-        return nice_count(length / BINS) if length > MOST_SLOTS else 1
-    if isinstance(bin_width, str) or bin_width < 1 or not float(bin_width).is_integer():
-        raise InvalidConfiguration(f"bin_width is {bin_width!r}, want a whole number of slots, 'auto' or None")
-    return int(bin_width)
 
 
 def _curve(run: SlotRun, column: str, resource: int, width: int, span: tuple[float, float]) -> Curve:

@@ -2,7 +2,8 @@
 
 Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
 error in the simulator cannot hide itself. `desim.validation.batch` lists the rules of the batch cluster,
-`desim.validation.dag` those of the DAG cluster, `desim.validation.multiserver` those of the multi-server cluster.
+`desim.validation.dag` those of the DAG cluster, `desim.validation.deferrable` those of the cluster for deferrable jobs,
+`desim.validation.multiserver` those of the multi-server cluster.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from desim.exceptions import InvalidConfiguration
 from desim.validation.batch import BATCH_RULES, validate_batch
 from desim.validation.dag import DAG_RULES, DAG_TASK_RULES, validate_dag
+from desim.validation.deferrable import DEFERRABLE_RULES, validate_deferrable
 from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
 
@@ -23,18 +25,21 @@ __all__ = [
     "BATCH_RULES",
     "DAG_RULES",
     "DAG_TASK_RULES",
+    "DEFERRABLE_RULES",
     "MULTISERVER_RULES",
     "ValidationReport",
     "Violation",
     "validate",
     "validate_batch",
     "validate_dag",
+    "validate_deferrable",
     "validate_multiserver",
 ]
 
 _VALIDATORS: dict[str, Callable[..., ValidationReport]] = {
     "batch": validate_batch,
     "dag": validate_dag,
+    "deferrable": validate_deferrable,
     "multiserver": validate_multiserver,
 }
 
@@ -47,9 +52,8 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     result : Result
         The run, whatever its status.
     workload : iterable, optional
-        What was simulated (for the batch and the DAG cluster its jobs, for the multi-server cluster the rows of its
-        arrivals), to check that nothing was lost, invented or changed. It is read once, and no further than
-        the run has come.
+        What was simulated (its jobs, but for the multi-server cluster the rows of its arrivals), to check that nothing
+        was lost, invented or changed. It is read once, and no further than the run has come.
     stop_after : int
         How many violations of each rule are described; all are counted.
 

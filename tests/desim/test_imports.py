@@ -71,6 +71,7 @@ def test_workloads_know_entities_and_errors_only(name: str) -> None:
     entities = {"desim.exceptions", "desim.problems.batch.entities", "desim.problems.batch"}
     entities |= {f"desim.problems.multiserver{name}" for name in ("", ".graph", ".rewards", ".utilities")}
     entities |= {f"desim.problems.dag{name}" for name in ("", ".job", ".executors", ".task_times")}
+    entities |= {f"desim.problems.deferrable{name}" for name in ("", ".job")}
     assert set(foreign) <= entities, f"{name} imports {sorted(set(foreign) - entities)}"
 
 
@@ -136,10 +137,13 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
         "desim.problems.batch",
         "desim.problems.multiserver",
         "desim.problems.dag",
+        "desim.problems.deferrable",
         "desim.processes",
         "agents.batch",
         "agents.dag",
         "agents.multiserver",
+        "workloads.azure",
+        "workloads.deferrable",
         "workloads.swf",
         "workloads.multiserver",
         "workloads.tpch",

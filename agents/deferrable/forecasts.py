@@ -1,0 +1,227 @@
+"""Forecasts of the capacity that on-demand jobs will leave, for agents that plan ahead.
+
+Each is a pure function of the observation, without state. How good one is on a series of capacities,
+:func:`forecast_errors` says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableObservation
+from desim.processes.capacity import checked_series
+
+__all__ = ["Forecast", "ForecastErrors", "LastValue", "Oracle", "Seasonal", "forecast_errors"]
+
+Floats = NDArray[np.float64]
+
+
+class Forecast(Protocol):
+    """Tells what the capacity may be in the slots to come."""
+
+    def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
+        """Return the capacities of the slots that follow the present one, whose own is known.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            At the beginning of slot t.
+        steps : int
+            How many slots to look ahead, at least 0.
+
+        Returns
+        -------
+        numpy.ndarray of shape (steps, num_resources)
+            Row k - 1 is for slot t + k, k = 1 ... steps; whether or not the run lasts as long.
+        """
+
+
+@dataclass(frozen=True)
+class LastValue:
+    """The capacity stays as it is."""
+
+    def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
+        """Return the present capacity for each slot, as :meth:`Forecast.predict` says."""
+        return np.repeat(observation.capacity[None], _checked_steps(steps), axis=0)
+
+
+@dataclass(frozen=True)
+class Seasonal:
+    """The capacity is what it was one period ago, or on average at the same time of the last periods.
+
+    Of each slot to come it takes the latest slots that are known and lie a whole number of periods before it. Where
+    there is none yet, the capacity stays as it is now.
+
+    Parameters
+    ----------
+    period : int
+        Slots after which the capacity repeats, such as those of a day, at least 1.
+    carry : float
+        From 0 to 1: how much of the present deviation from what it would have forecast for the present slot is expected
+        to be left one slot later: the k-th slot is forecast with carry^k of it. That is right for a periodic level with
+        noise of this autoregressive coefficient.
+    num_periods : int, optional
+        It takes the mean over so many periods, as far as there are; all if None.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If one of them is out of range.
+    """
+
+    period: int
+    carry: float = field(default=0.0, kw_only=True)
+    num_periods: int | None = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _whole("period", self.period, 1)
+        if self.num_periods is not None:
+            _whole("num_periods", self.num_periods, 1)
+        is_number = isinstance(self.carry, int | float | np.number) and not isinstance(self.carry, bool)
+        if not is_number or not 0 <= self.carry <= 1:
+            raise InvalidConfiguration(f"carry is {self.carry!r}, want a number from 0 to 1")
+
+    def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
+        """Return the seasonal capacity of each slot, as :meth:`Forecast.predict` says."""
+        lead = np.arange(_checked_steps(steps) + 1)  # from the present slot on, as it would have been forecast
+        slot, present = observation.slot, observation.capacity
+        # The present slot takes what was before it, a later one whatever is known.
+        latest = slot + lead - self.period * np.maximum(1, -(-lead // self.period))
+        count = slot // self.period + 1
+        if self.num_periods is not None:
+            count = min(count, self.num_periods)
+        seasonal = self._means(observation.capacity_history, latest, count)
+        is_known = ~np.isnan(seasonal)
+        deviation = np.where(is_known[0], present - seasonal[0], 0.0)
+        expected = np.maximum(seasonal + self.carry ** lead[:, None] * deviation, 0.0)
+        return np.where(is_known, expected, present)[1:]
+
+    def _means(self, history: Floats, latest: NDArray[np.int64], count: int) -> Floats:
+        """Return means over slots that are whole periods apart; NaN where there is none."""
+        slots = latest[:, None] - self.period * np.arange(count)
+        is_known = (slots >= 0)[:, :, None]
+        total = np.where(is_known, history[np.maximum(slots, 0)], 0.0).sum(axis=1)
+        with np.errstate(invalid="ignore"):  # 0 / 0
+            means: Floats = total / is_known.sum(axis=1)
+        return means
+
+
+class Oracle:
+    """The capacity as it will be, for bounds on what better forecasts could bring.
+
+    Parameters
+    ----------
+    series : array_like of shape (num_slots,) or (num_slots, num_resources)
+        The capacity of each slot, such as that of :func:`~desim.problems.deferrable.foresee`; the last value stays.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the series is empty, or an entry is negative or not finite.
+    """
+
+    def __init__(self, series: ArrayLike) -> None:
+        self.series = checked_series(series)
+
+    def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
+        """Return what the series says, as :meth:`Forecast.predict` says."""
+        if self.series.shape[1] != len(observation.resources):
+            raise InvalidConfiguration(
+                f"the oracle knows {self.series.shape[1]} resources, the platform has {observation.resources}"
+            )
+        slots = observation.slot + 1 + np.arange(_checked_steps(steps))
+        return self.series[np.minimum(slots, len(self.series) - 1)]
+
+
+class ForecastErrors(NamedTuple):
+    """How far forecasts were from the truth; row k - 1 is about forecasts of k slots ahead.
+
+    Attributes
+    ----------
+    mean_absolute : numpy.ndarray of shape (steps, num_resources)
+        Mean absolute error, in units of the resource; NaN where there was no forecast.
+    root_mean_square : numpy.ndarray of shape (steps, num_resources)
+        Root of the mean squared error, in the same units.
+    bias : numpy.ndarray of shape (steps, num_resources)
+        Mean of forecast less truth, in the same units: above 0 if too much was promised.
+    num_forecasts : numpy.ndarray of shape (steps,)
+        Number of forecasts that these are means of.
+    """
+
+    mean_absolute: Floats
+    root_mean_square: Floats
+    bias: Floats
+    num_forecasts: NDArray[np.int64]
+
+
+def forecast_errors(forecast: Forecast, capacity: ArrayLike, steps: int, *, first_slot: int = 0) -> ForecastErrors:
+    """Return how far a forecast is from the truth, over a whole series and by lead time.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        What is asked at every slot; it sees the capacity up to that slot, and no jobs.
+    capacity : array_like of shape (num_slots,) or (num_slots, num_resources)
+        The capacity of each slot.
+    steps : int
+        The longest lead time in slots, at least 1.
+    first_slot : int
+        Forecasts made before this slot do not count, for those that need a period to begin with.
+
+    Returns
+    -------
+    ForecastErrors
+        By lead time; a lead time that goes past the series everywhere has NaN.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or a forecast has another shape than it should.
+
+    Examples
+    --------
+    >>> errors = forecast_errors(LastValue(), [1.0, 2.0, 4.0, 7.0], steps=2)
+    >>> errors.mean_absolute[:, 0].tolist(), errors.num_forecasts.tolist()
+    ([2.0, 4.0], [3, 2])
+    """
+    series = checked_series(capacity)
+    num_slots, num_resources = series.shape
+    longest, first = _whole("steps", steps, 1), _whole("first_slot", first_slot, 0)
+    observation = DeferrableObservation(
+        tuple(f"resource {index}" for index in range(num_resources)), num_slots, 0.0, np.zeros(num_resources)
+    )
+    absolute, square, signed = np.zeros((3, longest, num_resources))
+    number = np.zeros(longest, dtype=np.int64)
+    for slot in range(num_slots):
+        observation.begin_slot(slot, series[slot])
+        if slot >= first:
+            predicted = forecast.predict(observation, longest)
+            if np.shape(predicted) != (longest, num_resources):
+                raise InvalidConfiguration(
+                    f"slot {slot}: the forecast has shape {np.shape(predicted)}, want {(longest, num_resources)}"
+                )
+            truth = series[slot + 1 : slot + 1 + longest]
+            error = predicted[: len(truth)] - truth
+            absolute[: len(truth)] += np.abs(error)
+            square[: len(truth)] += error**2
+            signed[: len(truth)] += error
+            number[: len(truth)] += 1
+    with np.errstate(invalid="ignore"):
+        absolute, square, signed = (total / number[:, None] for total in (absolute, square, signed))
+    return ForecastErrors(absolute, np.sqrt(square), signed, number)
+
+
+def _checked_steps(steps: int) -> int:
+    """Return how many slots to look ahead, or raise InvalidConfiguration."""
+    return _whole("steps", steps, 0)
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
+    return int(value)

@@ -1,0 +1,170 @@
+"""What was to be shown: each a sentence with the figures, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from experiments.osdec.agents import OPTIMUM, PAPER_ROWS
+from experiments.osdec.paper import CASES, TABLE_1, TABLE_4
+from experiments.panels import Panel, Study
+
+__all__ = ["Check", "bound_checks", "case_checks", "comparison_checks", "default_checks"]
+
+#: How far our figures may be from the paper's, relative to these.
+UTILIZATION, DELAY, RATIO = 0.05, 0.25, 0.10
+#: A bound of the solver holds up to a millionth.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that was to be shown.
+
+    Attributes
+    ----------
+    text : str
+        What, with figures.
+    holds : bool
+        Whether it is so.
+    """
+
+    text: str
+    holds: bool
+
+    def __str__(self) -> str:
+        """Return a line for a report."""
+        return f"{'holds' if self.holds else 'FAILS'}: {self.text}"
+
+
+def default_checks(study: Study, panel: Panel, column: str) -> list[Check]:
+    """Compare utilization and delay of the heuristics with table 1.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        Where the heuristics are.
+    column : str
+        The default setting in it.
+
+    Returns
+    -------
+    list of Check
+        Distances from the paper, and the order of the three.
+    """
+    checks = []
+    for number, (metric, most) in enumerate((("utilization", UTILIZATION), ("time_delay", DELAY))):
+        means = {row: study.estimate(panel, column, row, metric).mean for row in PAPER_ROWS}
+        paper = {row: TABLE_1[row][number] for row in PAPER_ROWS}
+        for row, mean in means.items():
+            off = mean / paper[row] - 1
+            text = f"{metric} of {row}: {mean:,.1f}, the paper {paper[row]:,.1f}, {off:+.1%}, want {most:.0%}"
+            checks.append(Check(text, abs(off) <= most))
+        order = sorted(means, key=lambda row: -means[row])
+        wanted = sorted(paper, key=lambda row: -paper[row])
+        checks.append(Check(f"order of {metric}: {' > '.join(order)}, the paper {' > '.join(wanted)}", order == wanted))
+    return checks
+
+
+def comparison_checks(study: Study, panel: Panel, better: str, worse: str, metric: str) -> list[Check]:
+    """Tell for every row whether one column is above another, paired by trajectory.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    better, worse : str
+        The columns.
+    metric : str
+        Of which more is better.
+
+    Returns
+    -------
+    list of Check
+        One a row; it holds if the interval of the difference is above 0.
+    """
+    from desim.metrics.statistics import paired_difference
+
+    checks = []
+    for row in panel.rows:
+        pair = (study.values(panel, column, row, metric) for column in (better, worse))
+        difference = paired_difference(*pair)
+        text = f"{row}: {better} less {worse} is {difference.mean:+,.1f} ± {difference.half_width:,.1f}"
+        checks.append(Check(text, difference.low > 0))
+    return checks
+
+
+def case_checks(study: Study, panel: Panel, metric: str) -> list[Check]:
+    """Compare the ratios between the cases of table 4 with the paper's.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        Its columns are the cases.
+    metric : str
+        What is compared.
+
+    Returns
+    -------
+    list of Check
+        One for each heuristic and pair of core cases or of duration cases.
+    """
+    checks = []
+    for row in PAPER_ROWS:
+        ours = {name: study.estimate(panel, name, row, metric).mean for name in CASES}
+        paper: Mapping[str, float] = dict(zip(CASES, TABLE_4[row], strict=True))
+        for group in (CASES[:3], CASES[3:]):
+            for first, second in combinations(group, 2):
+                mine, theirs = ours[second] / ours[first], paper[second] / paper[first]
+                off = mine / theirs - 1
+                text = f"{metric} of {row}, {second} over {first}: {mine:.3f}, the paper {theirs:.3f}, {off:+.1%}"
+                checks.append(Check(text, abs(off) <= RATIO))
+    return checks
+
+
+def bound_checks(study: Study) -> list[Check]:
+    """Tell whether the bound of the optimum holds for every agent in every trajectory.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+
+    Returns
+    -------
+    list of Check
+        None where there is no optimum.
+    """
+    total = above = optima = proved = 0
+    for panel in study.panels:
+        if OPTIMUM not in panel.rows:
+            continue
+        for column in panel.columns:
+            outcomes = study.outcomes[panel.name, column, OPTIMUM]
+            bounds = np.array([outcome["bound"] for outcome in outcomes])
+            optima += len(outcomes)
+            proved += sum(outcome["proved"] for outcome in outcomes)
+            for row in panel.rows:
+                rewards = study.values(panel, column, row, "total_reward")
+                total += len(rewards)
+                above += int((rewards > bounds + TOLERANCE * np.maximum(np.abs(bounds), 1.0)).sum())
+    if not optima:
+        return []
+    return [
+        Check(f"{above} of {total} runs are above the bound of their trajectory", above == 0),
+        Check(f"{proved} of {optima} optima are proved", proved == optima),
+    ]
+
+
+def failures(checks: Sequence[Check]) -> list[Check]:
+    """Return what does not hold."""
+    return [check for check in checks if not check.holds]

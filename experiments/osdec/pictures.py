@@ -1,0 +1,182 @@
+"""The figures: what is gained and lost by delay, columns of the tables, one trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desim import Result, simulate
+from desim.plotting import capacity_use
+from desim.plotting._style import LineStyle, line_styles
+from desim.problems.deferrable import Foresight, foresee
+from experiments.drawing import new_figure, write_figure
+from experiments.osdec.agents import AGENTS, OPTIMUM
+from experiments.osdec.paper import TABLE_1
+from experiments.osdec.report import METRIC_WORDS
+from experiments.osdec.simulating import Setting, create, scenario_of
+from experiments.panels import Panel, Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["draw_columns", "draw_trade_off", "draw_trajectory"]
+
+#: Markers of agents, by their place in the table.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+#: Trajectory and rows of the picture of one run.
+SHOWN_SEED, SHOWN_ROWS = 0, ("FIFO", "SJF", "Tetris", OPTIMUM)
+
+
+def _styles(rows: Sequence[str]) -> dict[str, LineStyle]:
+    """Return the style of every agent, the same in all figures."""
+    return line_styles(dict.fromkeys([*AGENTS, *rows]))
+
+
+def draw_trade_off(study: Study, panel: Panel, column: str) -> Path:
+    """Draw utilization against the cost of delay, each agent with its 95 % intervals, the paper's beside ours.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    column : str
+        The setting.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    figure, grid = new_figure(1, 1, width=8.2, height=5.2)
+    ax = grid[0, 0]
+    styles = _styles(list(panel.rows))
+    for marker, row in zip(MARKERS * 2, panel.rows, strict=False):
+        use, delay = (study.estimate(panel, column, row, metric) for metric in ("utilization", "time_delay"))
+        color = styles[row].color
+        ax.errorbar(
+            -delay.mean,
+            use.mean,
+            xerr=np.nan_to_num(delay.half_width),
+            yerr=np.nan_to_num(use.half_width),
+            color=color,
+            marker=marker,
+            linestyle="none",
+            label=row,
+            elinewidth=0.8,
+        )
+        if row in TABLE_1 and not study.options.is_reduced:
+            printed = TABLE_1[row]
+            ax.plot(-printed[1], printed[0], marker=marker, linestyle="none", color=color, fillstyle="none")
+            ax.plot((-delay.mean, -printed[1]), (use.mean, printed[0]), color=color, linewidth=0.6, linestyle=":")
+    ax.set_xlim(left=0)
+    _draw_totals(ax)
+    ax.set_xlabel("cost of delay, core-slots")
+    ax.set_ylabel("utilization, core-slots")
+    ax.set_title("hollow: the paper; grey: equal total reward without violations", loc="left", fontsize=9)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return write_figure(figure, study.options.directory / "table1.png")
+
+
+def _draw_totals(ax: Axes) -> None:
+    """Draw lines of equal utilization less delay."""
+    left, right = ax.get_xlim()
+    low, high = ax.get_ylim()
+    step = 10.0 ** np.floor(np.log10(max(high - low, 1.0)))
+    for total in np.arange(np.floor((low - right) / step), np.ceil(high / step) + 1) * step:
+        ax.plot((left, right), (total + left, total + right), color="lightgrey", linewidth=0.7, zorder=0)
+    ax.set_xlim(left, right)
+    ax.set_ylim(low, high)
+
+
+def draw_columns(study: Study, panel: Panel, metric: str, paper: Mapping[str, Sequence[float]], *, name: str) -> Path:
+    """Draw a metric in every column, one point an agent, with 95 % intervals and the paper's figures.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    metric : str
+        What is drawn.
+    paper : mapping of str to sequence of float
+        The paper's figures by row, column after column.
+    name : str
+        Of the file.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    columns = list(panel.columns)
+    figure, grid = new_figure(1, 1, width=max(7.5, 2.0 * len(columns)), height=4.6)
+    ax = grid[0, 0]
+    styles = _styles(list(panel.rows))
+    offsets = np.linspace(-0.35, 0.35, len(panel.rows))
+    for marker, row, offset in zip(MARKERS * 2, panel.rows, offsets, strict=False):
+        places = np.arange(len(columns)) + offset
+        estimates = [study.estimate(panel, column, row, metric) for column in columns]
+        ax.errorbar(
+            places,
+            [estimate.mean for estimate in estimates],
+            yerr=np.nan_to_num([estimate.half_width for estimate in estimates]),
+            color=styles[row].color,
+            marker=marker,
+            markersize=5,
+            linestyle="none",
+            elinewidth=0.8,
+            label=row,
+        )
+        if row in paper and not study.options.is_reduced:
+            ax.plot(places, paper[row], marker=marker, linestyle="none", color=styles[row].color, fillstyle="none")
+    ax.set_xticks(range(len(columns)), columns)
+    ax.set_ylabel(f"{METRIC_WORDS[metric]}, core-slots")
+    ax.set_title("hollow: the paper", loc="left", fontsize=9)
+    ax.grid(axis="y", color="lightgrey", linewidth=0.5)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    return write_figure(figure, study.options.directory / f"{name}.png")
+
+
+def draw_trajectory(study: Study, setting: Setting, *, name: str) -> Path:
+    """Draw cores in use under the capacity for some agents on one trajectory.
+
+    Parameters
+    ----------
+    study : Study
+        Says which agents were compared, and where figures go.
+    setting : Setting
+        The workload.
+    name : str
+        What it is called in the name of the file.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    fitted = study.options.fit(setting)
+    choices = {row: choice for panel in study.panels for row, choice in panel.rows.items() if row in SHOWN_ROWS}
+    results: dict[str, Result] = {}
+    for row, choice in choices.items():
+        cluster = scenario_of(fitted, SHOWN_SEED)
+
+        def foresight(cluster: Any = cluster) -> Foresight:
+            return foresee(cluster, seed=SHOWN_SEED)
+
+        agent, _ = create(choice, fitted, foresight)
+        results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
+    figure, grid = _stacked(len(results))
+    capacity_use(results, axes=list(grid))
+    return write_figure(figure, study.options.directory / f"trajectory_{name}.png")
+
+
+def _stacked(number: int) -> tuple[Figure, Sequence[Axes]]:
+    figure, grid = new_figure(number, 1, width=9.0, height=2.3)
+    return figure, grid[:, 0]

@@ -1,0 +1,185 @@
+"""Tables on the terminal and files of a study, with the paper's figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from desim.cli.output import print_table, print_text
+from desim.metrics.statistics import Estimate, mean_interval
+from experiments.compare import short, with_interval
+from experiments.osdec.agents import OPTIMUM
+from experiments.osdec.checks import Check, failures
+from experiments.osdec.paper import LEARNED_ROWS
+from experiments.osdec.simulating import METRICS
+from experiments.panels import Panel, Study
+from experiments.results import write_results
+
+__all__ = ["METRIC_WORDS", "print_checks", "print_header", "print_metrics", "shortfall", "write_study"]
+
+METRIC_WORDS = {
+    "utilization": "utilization",
+    "time_delay": "time delay",
+    "violation_penalty": "violation",
+    "total_reward": "total reward",
+    "acceptance": "acceptance",
+    "acceptance_by_work": "acceptance by work",
+    "expiry_rate": "expiry rate",
+    "capacity_share_cores": "share of the capacity used",
+    "delay_mean": "mean delay, slots",
+}
+"""What metrics are called in tables and figures; the first four are in core-slots."""
+
+
+def print_header(study: Study) -> None:
+    """Say what was measured, on how many trajectories."""
+    number = len(study.options.seed_list)
+    print_text(f"{study.title} ({number} trajectories, means with 95 % intervals, the paper's figures in brackets)")
+    if study.options.is_reduced:
+        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+
+
+def shortfall(study: Study, panel: Panel, column: str, row: str) -> Estimate | None:
+    """Return by how many percent the total reward is below the optimum's bound, paired by trajectory.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    column, row : str
+        Where in it.
+
+    Returns
+    -------
+    Estimate or None
+        None where there is no optimum.
+    """
+    if OPTIMUM not in panel.rows:
+        return None
+    bounds = np.array([outcome["bound"] for outcome in study.outcomes[panel.name, column, OPTIMUM]])
+    return mean_interval(100.0 * (1.0 - study.values(panel, column, row, "total_reward") / bounds))
+
+
+def print_metrics(
+    study: Study,
+    panel: Panel,
+    column: str,
+    metrics: Sequence[str],
+    paper: Mapping[str, Sequence[float | None]],
+    *,
+    title: str,
+) -> None:
+    """Print a table with one row an agent and one column a metric.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    column : str
+        The setting.
+    metrics : sequence of str
+        Which; the total reward's lead over the reference and distance from the optimum follow.
+    paper : mapping of str to sequence of float or None
+        The paper's figures by row, one for each metric. Agents that are not trained yet have these alone.
+    title : str
+        Of the table.
+    """
+    waiting = [row for row in LEARNED_ROWS if row in paper and row not in panel.rows]
+    table = []
+    for row in [*panel.rows, *waiting]:
+        printed = paper.get(row, [None] * len(metrics))
+        cells = []
+        for metric, figure in zip(metrics, printed, strict=True):
+            ours = with_interval(study.estimate(panel, column, row, metric)) if row in panel.rows else "–"
+            cells.append(ours if figure is None else f"{ours} [{short(figure)}]")
+        table.append([row, *cells, *_compared(study, panel, column, row)])
+    heads = [METRIC_WORDS[metric] for metric in metrics]
+    print_table(["", *heads, f"above {study.reference}, %", "below the optimum, %"], table, title=title)
+
+
+def _compared(study: Study, panel: Panel, column: str, row: str) -> list[str]:
+    if row not in panel.rows:
+        return ["–", "–"]
+    lead = None if row == study.reference else study.lead(panel, column, row, "total_reward")
+    return [with_interval(lead, 2), with_interval(shortfall(study, panel, column, row), 2)]
+
+
+def print_checks(study: Study, checks: Sequence[Check]) -> None:
+    """Print what was to be shown, and whether it holds.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    checks : sequence of Check
+        What was to be shown; a trial in a smaller size need not.
+    """
+    for check in checks:
+        print_text(str(check))
+    print_text(f"{len(checks) - len(failures(checks))} of {len(checks)} checks hold.")
+    if study.num_invalid:
+        print_text(f"The check of the records has found violations in {study.num_invalid} runs.")
+
+
+def write_study(
+    study: Study, checks: Sequence[Check], paper: Mapping[tuple[str, str, str], float | None]
+) -> list[Path]:
+    """Write ``results.json`` and ``results.csv`` into the directory of the options.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    checks : sequence of Check
+        What was to be shown.
+    paper : mapping of (column, row, metric) to float
+        The paper's figures.
+
+    Returns
+    -------
+    list of Path
+        The files.
+    """
+    rows = list(_rows(study, paper))
+    document = {
+        "title": study.title,
+        "options": asdict(study.options),
+        "reference": study.reference,
+        "checks": [asdict(check) for check in checks],
+        "cells": rows,
+    }
+    flat = [{name: value for name, value in row.items() if name != "by_trajectory"} for row in rows]
+    return write_results(study.options.directory, document, flat)
+
+
+def _rows(study: Study, paper: Mapping[tuple[str, str, str], float | None]) -> Iterator[dict[str, Any]]:
+    for panel in study.panels:
+        for column, setting in panel.columns.items():
+            for row, choice in panel.rows.items():
+                for metric in METRICS:
+                    estimate = study.estimate(panel, column, row, metric)
+                    difference = study.difference(panel, column, row, metric)
+                    yield {
+                        "panel": panel.name,
+                        "column": column,
+                        "agent": row,
+                        "policy": choice.policy,
+                        "parameters": dict(choice.parameters),
+                        **asdict(study.options.fit(setting)),
+                        "metric": metric,
+                        "num_trajectories": len(study.options.seed_list),
+                        "mean": estimate.mean,
+                        "half_width": estimate.half_width,
+                        "paper": paper.get((column, row, metric)),
+                        "above_reference": difference.mean,
+                        "above_reference_half_width": difference.half_width,
+                        "by_trajectory": study.values(panel, column, row, metric).tolist(),
+                    }

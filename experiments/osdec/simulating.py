@@ -1,0 +1,211 @@
+"""One run of the experiments: a trajectory of jobs and capacity, and an agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.deferrable import (
+    FIFO,
+    SJF,
+    EarliestDeadline,
+    LargestRevenue,
+    LastValue,
+    LeastSlack,
+    Oracle,
+    Planned,
+    RandomOrder,
+    RollingHorizon,
+    Seasonal,
+    Tetris,
+    offline_optimum,
+)
+from desim import Result, simulate
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
+from experiments.run import Run
+from workloads.deferrable import DEFAULT, FLUCTUATING, Settings, case, generate
+
+__all__ = ["METRICS", "Choice", "Setting", "create", "perform", "scenario_of"]
+
+METRICS = (
+    "utilization",
+    "time_delay",
+    "violation_penalty",
+    "total_reward",
+    "acceptance",
+    "acceptance_by_work",
+    "expiry_rate",
+    "capacity_share_cores",
+    "delay_mean",
+)
+"""What is kept of a run, see :mod:`desim.metrics.deferrable`."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A workload and an objective; the defaults are those of table 1.
+
+    Attributes
+    ----------
+    case : str
+        ``"default"``, ``"fluctuating"``, or a case of table 4: ``"core-1"`` ... ``"duration-3"``.
+    real_time : bool
+        Whether jobs are shown at their earliest start only and must be started then.
+    delay_weight : float
+        w1.
+    violation_weight : float
+        w2.
+    num_slots : int or None
+        Length of a trajectory; that of the workload if None.
+    check : bool
+        Check the records with `desim.validation`.
+    """
+
+    case: str = "default"
+    real_time: bool = False
+    delay_weight: float = 2.0
+    violation_weight: float = 10.0
+    num_slots: int | None = None
+    check: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An agent with all its parameters, in plain values.
+
+    Attributes
+    ----------
+    policy : str
+        One of those of :func:`create`.
+    parameters : tuple of (str, value)
+        What it is called with.
+    """
+
+    policy: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+
+def settings_of(setting: Setting) -> Settings:
+    """Return the workload of a setting."""
+    named = {"default": DEFAULT, "fluctuating": FLUCTUATING}
+    settings = named[setting.case] if setting.case in named else case(setting.case)
+    return settings if setting.num_slots is None else replace(settings, num_slots=setting.num_slots)
+
+
+def scenario_of(setting: Setting, seed: int) -> DeferrableCluster:
+    """Return the cluster of a trajectory.
+
+    Parameters
+    ----------
+    setting : Setting
+        Workload and objective.
+    seed : int
+        Which trajectory.
+
+    Returns
+    -------
+    DeferrableCluster
+        The same jobs and capacities for all agents; cases differ in the cores or durations of their jobs alone.
+    """
+    scenario = generate(settings_of(setting), seed=seed)
+    return DeferrableCluster(
+        scenario.jobs,
+        scenario.capacity,
+        num_slots=scenario.num_slots,
+        delay_weight=setting.delay_weight,
+        violation_weight=setting.violation_weight,
+        real_time=setting.real_time,
+    )
+
+
+def _rolling_horizon(forecast: str, foresight: Callable[[], Foresight], setting: Setting, **options: Any) -> Agent:
+    period = round(settings_of(setting).day_slots)
+    if forecast == "oracle":
+        return RollingHorizon(Oracle(foresight().capacity), **options)
+    return RollingHorizon(LastValue() if forecast == "last value" else Seasonal(period), **options)
+
+
+_HEURISTICS: dict[str, Callable[..., Agent]] = {
+    "fifo": FIFO,
+    "sjf": SJF,
+    "tetris": Tetris,
+    "earliest-deadline": EarliestDeadline,
+    "largest-revenue": LargestRevenue,
+    "least-slack": LeastSlack,
+    "random": RandomOrder,
+}
+
+
+def create(choice: Choice, setting: Setting, foresight: Callable[[], Foresight]) -> tuple[Agent, dict[str, Any]]:
+    """Return a new agent, and what is known of it before the run.
+
+    Parameters
+    ----------
+    choice : Choice
+        Which one: a heuristic, ``"rolling-horizon"`` with a ``forecast``, or ``"optimum"``.
+    setting : Setting
+        For agents that know the objective.
+    foresight : callable
+        Returns all that will come; oracles and the optimum ask for it, nobody else.
+
+    Returns
+    -------
+    tuple
+        The agent, and ``bound`` and ``proved`` of the optimum, None for all others.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such policy.
+    """
+    options = dict(choice.parameters)
+    unknown: dict[str, Any] = {"bound": None, "proved": None}
+    if choice.policy in _HEURISTICS:
+        return _HEURISTICS[choice.policy](**options), unknown
+    if choice.policy == "rolling-horizon":
+        return _rolling_horizon(foresight=foresight, setting=setting, **options), unknown
+    if choice.policy == "optimum":
+        weights = {"delay_weight": setting.delay_weight, "violation_weight": setting.violation_weight}
+        optimum = offline_optimum(foresight(), **weights, **options)
+        return Planned(optimum.jobs, optimum.starts), {"bound": optimum.bound, "proved": optimum.proved}
+    known = ", ".join([*_HEURISTICS, "rolling-horizon", "optimum"])
+    raise InvalidConfiguration(f"no policy {choice.policy!r}; there are {known}")
+
+
+def perform(run: Run) -> dict[str, Any]:
+    """Simulate a run. All agents of one setting and seed face the same jobs and capacities.
+
+    Parameters
+    ----------
+    run : Run
+        Of a :class:`Setting` and a :class:`Choice`.
+
+    Returns
+    -------
+    dict
+        :data:`METRICS`, ``bound`` and ``proved`` of the optimum, ``seconds`` of wall time, planning included, and
+        ``valid``, None if unchecked.
+    """
+    setting: Setting = run.setting
+    cluster = scenario_of(setting, run.seed)
+    started = time.perf_counter()
+    agent, known = create(run.agent, setting, lambda: foresee(cluster, seed=run.seed))
+    result = simulate(cluster, agent, seed=run.seed)
+    seconds = time.perf_counter() - started
+    metrics = result.metrics()
+    return {
+        **{name: metrics[name] for name in METRICS},
+        **known,
+        "seconds": seconds,
+        "valid": _is_valid(result, cluster) if setting.check else None,
+    }
+
+
+def _is_valid(result: Result, cluster: DeferrableCluster) -> bool:
+    from desim.validation import validate
+
+    return validate(result, cluster.jobs).ok

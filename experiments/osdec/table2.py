@@ -1,0 +1,79 @@
+"""Table 2: utilization with windows against the same jobs in real time."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from desim.cli.output import print_table
+from experiments.compare import lead_percent, short, with_interval
+from experiments.options import run_as_program
+from experiments.osdec import pictures
+from experiments.osdec.agents import rows_of
+from experiments.osdec.checks import bound_checks, comparison_checks
+from experiments.osdec.options import Options
+from experiments.osdec.paper import LEARNED_ROWS, TABLE_2
+from experiments.osdec.report import print_checks, print_header, write_study
+from experiments.osdec.simulating import Setting, perform
+from experiments.panels import Panel, Study, outcomes_of
+
+__all__ = ["Table2", "table2"]
+
+DEFERRABLE, REAL_TIME = "deferrable", "real-time"
+COLUMNS = {DEFERRABLE: Setting(delay_weight=0.0), REAL_TIME: Setting(delay_weight=0.0, real_time=True)}
+"""Utilization is the only objective, as in the paper; violations still cost."""
+
+
+@dataclass(frozen=True)
+class Table2(Options):
+    """What start windows are worth."""
+
+
+def table2(options: Table2) -> Study:
+    """Run the experiment; print, write and draw its results.
+
+    Parameters
+    ----------
+    options : Table2
+        Trajectories, directories.
+
+    Returns
+    -------
+    Study
+        What was measured.
+    """
+    panel = Panel("Table 2", "setting", COLUMNS, rows_of(options))
+    study = Study("Table 2", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
+    print_header(study)
+    _print(study, panel)
+    checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + bound_checks(study)
+    print_checks(study, checks)
+    figures = {
+        (column, row, "utilization"): figure
+        for row, printed in TABLE_2.items()
+        for column, figure in zip(COLUMNS, printed, strict=True)
+    }
+    write_study(study, checks, figures)
+    pictures.draw_columns(study, panel, "utilization", TABLE_2, name="table2")
+    return study
+
+
+def _print(study: Study, panel: Panel) -> None:
+    table = []
+    for row in [*panel.rows, *(row for row in LEARNED_ROWS if row not in panel.rows)]:
+        paper = TABLE_2.get(row)
+        brackets = ["", "", ""] if paper is None else [f" [{short(figure)}]" for figure in paper]
+        if paper is not None:
+            brackets.append(f" [{100 * (paper[0] / paper[1] - 1):+.2f}]")
+        if row in panel.rows:
+            ours = [with_interval(study.estimate(panel, column, row, "utilization")) for column in COLUMNS]
+            pair = (study.values(panel, column, row, "utilization") for column in COLUMNS)
+            ours.append(with_interval(lead_percent(*pair), 2))
+        else:
+            ours = ["–"] * 3
+        table.append([row, *(cell + bracket for cell, bracket in zip(ours, brackets, strict=True))])
+    print_table(["", DEFERRABLE, REAL_TIME, "gain of windows, %"], table, title="Table 2: utilization, core-slots")
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_program(Table2, table2))
