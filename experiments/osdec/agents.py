@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from experiments.osdec.options import Options
 from experiments.osdec.simulating import Choice
 
@@ -41,13 +43,15 @@ AGENTS = [*PAPER_ROWS, *MORE_ROWS, *PLANNING_ROWS, OPTIMUM]
 """All names but those of learned agents, in the order that gives them their colours."""
 
 
-def rows_of(options: Options) -> dict[str, Choice]:
+def rows_of(options: Options, *, planning: Sequence[str] = tuple(PLANNING_ROWS)) -> dict[str, Choice]:
     """Return the rows of a table.
 
     Parameters
     ----------
     options : Options
-        Whether agents that plan are wanted.
+        Whether agents that plan are wanted, and how long the optimum may be searched for.
+    planning : sequence of str
+        Which of those that plan.
 
     Returns
     -------
@@ -56,5 +60,6 @@ def rows_of(options: Options) -> dict[str, Choice]:
     """
     rows = PAPER_ROWS | LEARNED | MORE_ROWS
     if not options.heuristics_only:
-        rows = rows | PLANNING_ROWS | {OPTIMUM: Choice("optimum", (("time_limit", 60.0),))}
+        rows = rows | {row: PLANNING_ROWS[row] for row in planning}
+        rows[OPTIMUM] = Choice("optimum", (("time_limit", options.time_limit),))
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from desim.exceptions import InvalidConfiguration
 from experiments import options
 from experiments.osdec.simulating import Setting
 
@@ -24,6 +25,8 @@ class Options(options.Options):
         Check the records of every run with `desim.validation`.
     heuristics_only : bool
         Leave out the agents that plan and the optimum, which take most of the time.
+    time_limit : float
+        Seconds for each optimum; if they are over, its bound still holds.
     """
 
     family: ClassVar[str] = "osdec"
@@ -31,6 +34,13 @@ class Options(options.Options):
     seeds: int = 100
     check: bool = False
     heuristics_only: bool = False
+    time_limit: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        self.require_positive("seeds", "jobs")
+        if not self.time_limit > 0:
+            raise InvalidConfiguration(f"time_limit is {self.time_limit!r}, want a number of seconds above 0")
 
     def fit(self, setting: Setting) -> Setting:
         """Return a setting in the size that is asked for; it is checked if that is a trial."""

@@ -27,8 +27,8 @@ __all__ = ["draw_columns", "draw_trade_off", "draw_trajectory"]
 
 #: Markers of agents, by their place in the table.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
-#: Trajectory and rows of the picture of one run.
-SHOWN_SEED, SHOWN_ROWS = 0, ("FIFO", "SJF", "Tetris", OPTIMUM)
+#: Trajectory, first slots and rows of the picture of one run.
+SHOWN_SEED, SHOWN_SLOTS, SHOWN_ROWS = 0, 120, ("FIFO", "SJF", "Tetris", OPTIMUM)
 
 
 def _styles(rows: Sequence[str]) -> dict[str, LineStyle]:
@@ -173,7 +173,8 @@ def draw_trajectory(study: Study, setting: Setting, *, name: str) -> Path:
         agent, _ = create(choice, fitted, foresight)
         results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
     figure, grid = _stacked(len(results))
-    capacity_use(results, axes=list(grid))
+    length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
+    capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid))
     return write_figure(figure, study.options.directory / f"trajectory_{name}.png")
 
 

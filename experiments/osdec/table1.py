@@ -47,7 +47,9 @@ def table1(options: Table1) -> Study:
     print_header(study)
     print_metrics(study, panel, COLUMN, METRICS, paper, title="Table 1, core-slots")
     print_metrics(study, panel, SECOND, METRICS, {}, title="The workload with a fluctuating capacity, core-slots")
-    checks = default_checks(study, panel, COLUMN) + bound_checks(study)
+    checks = bound_checks(study)
+    if not options.is_reduced:
+        checks = default_checks(study, panel, COLUMN) + checks
     print_checks(study, checks)
     figures = {
         (COLUMN, row, metric): figure

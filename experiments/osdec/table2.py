@@ -46,7 +46,9 @@ def table2(options: Table2) -> Study:
     study = Study("Table 2", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
     print_header(study)
     _print(study, panel)
-    checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + bound_checks(study)
+    checks = bound_checks(study)
+    if not options.is_reduced:
+        checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + checks
     print_checks(study, checks)
     figures = {
         (column, row, "utilization"): figure
