@@ -26,6 +26,18 @@ for name in sys.argv[3:]:
     simulate(cluster, create(name), seed=int(sys.argv[2]), out=os.path.join(sys.argv[1], name))
     simulate(cluster, create(name), seed=int(sys.argv[2])).save(os.path.join(sys.argv[1], "saved-" + name))
 """
+DEFERRABLE = """
+import os, sys
+sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
+from random import Random
+from deferrable_agents import Showing, random_choice
+from deferrable_scenarios import random_scenario
+from desim import simulate
+for number in range(6):
+    scenario = random_scenario(Random(number), overcommit=True)
+    agent = Showing(random_choice(number, must_fit=False))
+    simulate(scenario.cluster(), agent, out=os.path.join(sys.argv[1], str(number)))
+"""
 NAMES = ("fcfs", "backfilling-f2", "easy-sjf", "easy-specific-wfp3", "conservative", "conservative-specific-lcfs")
 
 
@@ -41,6 +53,15 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
     assert len(one) >= 2 * len(NAMES) * 4
     assert one.keys() == two.keys()
     assert [name for name in one if one[name] != two[name]] == []
+
+
+def test_two_processes_write_the_same_bytes_of_deferrable_jobs(tmp_path: Path) -> None:
+    for directory, hash_seed in (("one", "0"), ("two", "424242")):
+        done = python(DEFERRABLE, str(tmp_path / directory), PYTHONHASHSEED=hash_seed)
+        assert done.returncode == 0, done.stderr
+    one, two = files_of(tmp_path / "one"), files_of(tmp_path / "two")
+    assert len(one) >= 6 * 4
+    assert one == two
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,0 +1,158 @@
+"""Deferrable jobs that make no sense: the message names the job and the value."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+import pytest
+import simpy
+from deferrable_agents import FirstFit
+from deferrable_scenarios import caught, in_numpy, submitting
+
+from desim import simulate
+from desim.exceptions import WorkloadError
+from desim.problems.deferrable import DeferrableCluster, Job, real_time
+from desim.problems.deferrable.job import check_job
+
+GOOD = Job(7, 1, 3, 5, 2, 4)
+NAN, INF = math.nan, math.inf
+
+
+def slots(name: str, value: Any, least: int) -> tuple[dict[str, Any], str]:
+    return {name: value}, f"{name} is {value!r}, want a whole number of slots, at least {least}"
+
+
+IDENTIFIER = "its identifier is not a whole number of at most 2**53"
+JOBS: list[tuple[dict[str, Any], str]] = [
+    *(({"job_id": value}, IDENTIFIER) for value in ("seven", 7.0, None, True, 2**53 + 1, -(2**53) - 1, np.float64(3))),
+    *(
+        ({"submission_time": value}, f"its submission time is {value!r}, want a number from 0 on")
+        for value in (-0.5, -1, NAN, INF, True)
+    ),
+    *(slots("earliest_start", value, 0) for value in (3.0, -1, NAN, None, "3", True, np.float64(3), 2**54)),
+    *(slots("latest_start", value, 0) for value in (5.0, -1, NAN, None, "5", True, INF, 2**54)),
+    *(slots("duration", value, 1) for value in (0, -1, 1.5, 2.0, NAN, INF, None, "2", True, 2**54)),
+    ({"earliest_start": 0}, "its earliest start 0 is before its submission at 1"),
+    ({"submission_time": 3.25}, "its earliest start 3 is before its submission at 3.25"),
+    ({"latest_start": 2}, "its latest start 2 is before its earliest start 3"),
+    *(
+        ({"cores": value}, f"it requests {value!r} cores, want a number above 0")
+        for value in (0, 0.0, -1, -0.5, NAN, INF, -INF, None, "4", True)
+    ),
+    *(
+        ({"others": value}, f"others is {value!r}, want 0 amounts, one for each resource")
+        for value in ((1,), (0.0, 0.0), [], None, 0, "")
+    ),
+]
+
+
+def test_what_a_job_says_of_itself() -> None:
+    assert (GOOD.revenue, GOOD.slack, GOOD.notice) == (8, 2, 2)
+    assert Job(1, 0.25, 1, 1, 3, 2.5, (9,)).revenue == 7.5
+    assert Job(1, 0.25, 1, 1, 3, 2.5, (9,)).notice == 0.75
+
+
+class TestJobs:
+    """Whatever is wrong with a job, its error names the job and the value."""
+
+    @pytest.mark.parametrize(("change", "message"), JOBS, ids=repr)
+    def test_a_field_out_of_range(self, change: dict[str, Any], message: str) -> None:
+        bad = GOOD._replace(**change)
+        what = f"^job {re.escape(repr(bad.job_id))}: {re.escape(message)}"
+        caught(WorkloadError, what, lambda: check_job(bad))
+        if "others" not in change:
+            caught(WorkloadError, what, lambda: list(real_time([bad])))
+        cluster = DeferrableCluster([Job(1, 0, 0, 0, 9, 1), bad], [9], num_slots=8)
+        # a time that cannot come is found by the stream of arrivals
+        what += rf"|^Job\(job_id=7, .* arrives at {bad.submission_time!r}: want a time from 0 on"
+        error = caught(WorkloadError, what, lambda: simulate(cluster, FirstFit()))
+        assert error.result.jobs["job_id"].to_list() == [1]
+
+    @pytest.mark.parametrize("change", [change for change, _ in JOBS], ids=repr)
+    def test_a_field_out_of_range_among_numbers_of_numpy(self, change: dict[str, Any]) -> None:
+        bad = in_numpy(GOOD)._replace(**change)
+        what = rf"^job {re.escape(repr(bad.job_id))}: (its|it requests|others|duration|earliest|latest).*"
+        (value,) = change.values()
+        caught(WorkloadError, what + ("" if "job_id" in change else re.escape(repr(value))), lambda: check_job(bad))
+
+    @pytest.mark.parametrize("change", [{}, {"others": (1, 2, 3)}, {"others": (1,)}, {"others": [1, 2]}], ids=repr)
+    def test_another_number_of_resources(self, change: dict[str, Any]) -> None:
+        caught(
+            WorkloadError,
+            f"^job 7: others is {re.escape(repr(change.get('others', ())))}, want 2 amounts",
+            lambda: check_job(GOOD._replace(**change), 3),
+        )
+
+    @pytest.mark.parametrize("amount", [-1, NAN, INF, None, "1", True])
+    def test_an_amount_of_another_resource(self, amount: Any) -> None:
+        job = GOOD._replace(others=(1, amount))
+        message = f"^job 7: it requests {re.escape(repr(amount))} of a resource, want a number from 0 on$"
+        caught(WorkloadError, message, lambda: check_job(job, 3))
+        cluster = DeferrableCluster([job], [(9, 9, 9)], resources=("cores", "memory", "disk"))
+        caught(WorkloadError, message, lambda: simulate(cluster, FirstFit()))
+
+    def test_jobs_that_are_just_within_the_range(self) -> None:
+        for job in (
+            GOOD,
+            Job(2**53, 0, 0, 0, 1, 1e-9),
+            Job(-(2**53), 0, 0, 2**53, 2**53, 1e9),
+            Job(0, 3.0, 3, 3, 1, 1),
+        ):
+            check_job(job)
+            check_job(in_numpy(job))
+        check_job(GOOD._replace(others=(0, np.float32(2.5))), 3)
+
+    @pytest.mark.parametrize("thing", [3, None, "job", (1, 0, 0, 0, 1, 1, ()), {"job_id": 1}], ids=repr)
+    def test_no_job_at_all(self, thing: Any) -> None:
+        message = f"^the workload has {re.escape(repr(thing))}, want a desim.problems.deferrable.Job$"
+        caught(WorkloadError, message, lambda: check_job(thing))
+        for at_once in (False, True):
+            cluster = DeferrableCluster([thing], [9], real_time=at_once)
+            caught(WorkloadError, message, lambda cluster=cluster: simulate(cluster, FirstFit()))
+        cluster = DeferrableCluster([], [9], processes=[lambda cluster: (cluster.submit(thing), (yield simpy.Event))])
+        caught(WorkloadError, message, lambda: simulate(cluster, FirstFit()))
+
+    def test_jobs_out_of_order(self) -> None:
+        jobs = [Job(1, 5, 5, 5, 1, 1), Job(2, 4.5, 5, 5, 1, 1)]
+        message = r"job_id=2.* arrives at 4\.5: before 5, where the one before it has arrived: sort"
+        caught(WorkloadError, message, lambda: simulate(DeferrableCluster(jobs, [9]), FirstFit()))
+
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            (Job(1, 0, 5, 5, 1, 1), Job(1, 0, 0, 0, 1, 1)),  # together
+            (Job(1, 0, 5, 5, 1, 1), Job(1, 2, 2, 2, 1, 1)),  # the first is not yet open
+            (Job(1, 0, 0, 2, 1, 9), Job(1, 2, 2, 2, 1, 1)),  # the first may still be started
+            (Job(1, 0, 0, 0, 3, 1), Job(1, 2.5, 3, 3, 1, 1)),  # the first runs
+        ],
+    )
+    def test_an_id_that_is_in_the_system(self, first: Job, second: Job) -> None:
+        cluster = DeferrableCluster([first, second], [5])
+        message = rf"^job 1: submitted twice, the second time at {second.submission_time!r}$"
+        error = caught(WorkloadError, message, lambda: simulate(cluster, FirstFit()))
+        assert error.result.jobs["earliest_start"].to_list() == [first.earliest_start]
+
+    def test_an_id_stays_in_use_when_others_leave(self) -> None:
+        jobs = [Job(1, 0, 0, 0, 9, 1), Job(2, 0, 0, 0, 1, 1), Job(3, 0, 0, 0, 1, 9), Job(1, 2, 2, 2, 1, 1)]
+        cluster = DeferrableCluster(jobs, [5])
+        caught(WorkloadError, "^job 1: submitted twice, the second time at 2$", lambda: simulate(cluster, FirstFit()))
+
+    @pytest.mark.parametrize("time", [0.5, 3, 2.5])
+    def test_a_job_that_is_submitted_at_another_time(self, time: float) -> None:
+        def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
+            yield cluster.env.timeout(2)
+            cluster.submit(Job(7, time, 4, 4, 1, 1))
+
+        cluster = DeferrableCluster([], [9], processes=[process])
+        caught(WorkloadError, f"^job 7: submitted at 2, not at {time!r}$", lambda: simulate(cluster, FirstFit()))
+
+    def test_what_a_process_submits_is_looked_at(self) -> None:
+        own = submitting([GOOD._replace(cores=-4)])
+        cluster = DeferrableCluster([], [9], processes=[own])
+        error = caught(WorkloadError, "^job 7: it requests -4 cores", lambda: simulate(cluster, FirstFit()))
+        assert error.result.info["status"] == "failed"
+        assert any("time 1" in note for note in error.__notes__)

@@ -1,0 +1,534 @@
+"""Validation of deferrable runs: valid ones pass, errors in the simulator are noticed, the report reads well."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import signal
+
+import numpy as np
+import polars as pl
+import pytest
+from deferrable_runs import RESOURCES, AtRandom, Run, random_jobs, random_run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim import InvalidConfiguration, Phase, Result, SimulationInterrupted, WorkloadError, at, simulate
+from desim.problems.deferrable import DeferrableCluster, Job, cluster, outcomes
+from desim.problems.deferrable.job_set import EVICTIONS, START, JobSet
+from desim.validation import DEFERRABLE_RULES, validate, validate_deferrable
+
+OF_OPTIONS = {"real_time", "overcommit", "eviction_order"}
+
+options = {
+    "seed": st.integers(0, 10_000),
+    "resources": st.integers(1, 3),
+    "whole": st.booleans(),
+    "reused": st.booleans(),
+    "until": st.sampled_from([math.inf, math.inf, 12.0, 7.5]),
+    "num_slots": st.sampled_from([None, 12, 20]),
+    "eviction": st.sampled_from(["never", "lost", "restarted"]),
+    "overcommit": st.booleans(),
+    "real_time": st.booleans(),
+    "level": st.sampled_from([3.0, 9.0, 20.0]),
+    "delay_weight": st.sampled_from([0, 2.0]),
+    "violation_weight": st.sampled_from([0, 10.0]),
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(**options)
+def test_random_runs_are_valid(seed, **chosen):
+    run = random_run(seed, **chosen)
+    report = validate(run.result, run.jobs)
+    assert report.ok, str(report)
+
+
+@settings(max_examples=100, deadline=None)
+@given(table=st.sampled_from(["jobs", "slots", "slots", "evictions"]), data=st.data(), **options)
+def test_any_value_that_is_changed_is_noticed(table, data, seed, **chosen):
+    run = random_run(seed, count=20, **chosen)
+    frame = run.result.table(table)
+    columns = [name for name in frame.columns if not name.startswith("capacity_")]
+    if frame.is_empty():
+        return
+    column, row = data.draw(st.sampled_from(columns)), data.draw(st.integers(0, len(frame) - 1))
+    old = frame[column][row]
+    if column == "status":
+        new = data.draw(st.sampled_from(["completed", "expired", "evicted", "running", "pending"]))
+    elif column == "success":
+        new = not old
+    else:
+        new = (old or 0) + data.draw(st.sampled_from([-1000, -2, -1, 1, 3]))
+    report = validate(run.edited(table, row, **{column: new}), run.jobs)
+    assert report.ok == (new == old), (column, row, old, new)
+
+
+@pytest.mark.parametrize("eviction", ["never", "lost", "restarted"])
+@pytest.mark.parametrize("real_time", [False, True])
+def test_all_rules_are_checked(eviction, real_time):
+    run = random_run(3, eviction=eviction, real_time=real_time, overcommit=False, resources=2)
+    report = validate(run.result, run.jobs)
+    left_out = {name for name in ("eviction_order",) if eviction == "never"}
+    left_out |= {name for name in ("real_time",) if not real_time}
+    assert set(report.checks) == set(DEFERRABLE_RULES) - left_out
+    assert report.checks["starts"] == report.checks["conservation"] == len(run.jobs)
+    assert report.checks["used"] == report.checks["slot_counts"] == len(run.result.table("slots"))
+    assert report.checks["evictions"] == len(run.result.table("evictions"))
+    assert (report.checks["evictions"] > 0) == (eviction != "never")
+    left_out = {*OF_OPTIONS, "conservation"}
+    assert set(validate(random_run(3).result).checks) == set(DEFERRABLE_RULES) - left_out
+
+
+@pytest.mark.parametrize("chosen", [{}, {"num_slots": 1}, {"num_slots": 4}, {"real_time": True, "eviction": "lost"}])
+def test_runs_in_which_nothing_happens_are_valid(chosen):
+    result = simulate(DeferrableCluster([], [3.0], **chosen), AtRandom(0))
+    report = validate(result, [])
+    assert report.ok, str(report)
+    assert len(result.table("slots")) == chosen.get("num_slots", 0)
+
+
+@pytest.mark.parametrize("eviction", ["never", "restarted"])
+def test_stored_and_streamed_runs_are_valid(eviction, tmp_path):
+    run = random_run(5, eviction=eviction)
+    stored = Result.load(run.result.save(tmp_path / "stored"))
+    assert str(validate(stored, run.jobs)) == str(validate(run.result, run.jobs))
+    capacity = np.random.default_rng(5).integers(0, 12, 20)
+    simulate(
+        DeferrableCluster(run.jobs, capacity, eviction=eviction), AtRandom(5), until=20.0, out=tmp_path / "streamed"
+    )
+    report = validate(Result.load(tmp_path / "streamed"), run.jobs)
+    assert report.ok, str(report)
+
+
+class Tired(AtRandom):
+    """Start jobs at random, and give up in some slot: with an error, a wrong answer, or Ctrl-C."""
+
+    def __init__(self, seed, last, how):
+        super().__init__(seed)
+        self.last, self.how = last, how
+
+    def act(self, observation):
+        if observation.slot == self.last:
+            if self.how == "error":
+                raise ValueError("enough")
+            if self.how == "answer":
+                return [10_000]
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().act(observation)
+
+
+@pytest.mark.parametrize("how", ["error", "answer", "interruption"])
+@pytest.mark.parametrize("eviction", ["never", "lost", "restarted"])
+@pytest.mark.parametrize("last", [0, 4, 11])
+def test_a_run_that_breaks_off_is_valid_as_far_as_it_went(how, eviction, last):
+    seen = 0
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        jobs = random_jobs(rng, 40, 2, whole=True)
+        problem = DeferrableCluster(jobs, rng.integers(0, 15, (30, 2)), resources=RESOURCES[:2], eviction=eviction)
+        with pytest.raises((ValueError, SimulationInterrupted, Exception)) as caught:
+            simulate(problem, Tired(seed, last, how))
+        result = caught.value.result
+        assert result.info["status"] == ("interrupted" if how == "interruption" else "failed")
+        assert len(result.table("slots")) == last + (how == "interruption")
+        seen += result.table("evictions").filter(pl.col("eviction_time") == last).height
+        report = validate(result, jobs)
+        assert report.ok, str(report)
+    if last == 4:  # evictions in the slot that has no row, unless the run was interrupted after its answer
+        assert (seen > 0) == (eviction != "never")
+
+
+@pytest.mark.parametrize("event", ["submission", "completion", "expiry", "eviction", "slot"])
+def test_a_run_that_a_listener_ends_is_valid_as_far_as_it_went(event):
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        jobs = random_jobs(rng, 40, 1, whole=True)
+        problem = DeferrableCluster(jobs, rng.integers(0, 15, 30), eviction="restarted")
+        heard = itertools.count()
+
+        def listen(time, subject, heard=heard):
+            if next(heard) == 2:
+                raise ValueError("enough")
+
+        problem.on(event, listen)
+        with pytest.raises(ValueError, match="enough") as caught:
+            simulate(problem, AtRandom(seed))
+        report = validate(caught.value.result, jobs)
+        assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("time", [0, 0.5, 5, 7.25])
+@pytest.mark.parametrize("phase", [Phase.COMPLETION, Phase.CAPACITY, Phase.ARRIVAL, Phase.SLOT])
+def test_a_run_that_a_process_ends_is_valid_as_far_as_it_went(time, phase):
+    def fails(problem):
+        yield at(problem.env, time, phase)
+        raise ValueError("enough")
+
+    rng = np.random.default_rng(1)
+    jobs = random_jobs(rng, 40, 1, whole=True)
+    problem = DeferrableCluster(jobs, rng.integers(0, 15, 30), eviction="lost", processes=[fails])
+    with pytest.raises(ValueError, match="enough") as caught:
+        simulate(problem, AtRandom(1))
+    report = validate(caught.value.result, jobs)
+    assert report.ok, str(report)
+
+
+def resubmission(same_name):
+    """Return a process that submits jobs anew when they expire, which is when their slot has begun."""
+
+    def process(problem):
+        gone, waiting = [], [problem.env.event()]
+
+        def listen(time, job):
+            gone.append(job)
+            if not waiting[0].triggered:
+                waiting[0].succeed()
+
+        problem.on("expiry", listen)
+        for number in range(10):
+            yield waiting[0]
+            waiting[0] = problem.env.event()
+            while gone:
+                job, slot = gone.pop(), int(problem.env.now)
+                name = job.job_id if same_name else 1_000 + 100 * number + len(gone)
+                problem.submit(Job(name, slot, slot + number % 2, slot + 1 + number % 3, job.duration, job.cores))
+
+    process.background = True
+    return process
+
+
+@pytest.mark.parametrize("same_name", [False, True])
+@pytest.mark.parametrize("num_slots", [None, 14])
+def test_jobs_that_come_when_their_slot_has_begun_count_for_the_next(same_name, num_slots):
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        jobs = random_jobs(rng, 40, 1, whole=True)
+        problem = DeferrableCluster(
+            jobs, rng.integers(0, 15, 30), num_slots=num_slots, processes=[resubmission(same_name)]
+        )
+        result = simulate(problem, AtRandom(seed, 0.4))
+        assert len(result.jobs) > sum(job.submission_time < result.info["end_time"] for job in jobs)
+        report = validate(result)
+        assert report.ok, str(report)
+        # with the workload they are none of it, and all jobs are to be known at once
+        assert {"conservation", "slot_counts"} <= set(validate(result, jobs).counts)
+
+
+def test_rounding_is_no_violation_and_one_part_in_ten_million_is():
+    jobs = [Job(number, 0, 0, 0, 3, 0.1) for number in range(3)]
+    run = Run(simulate(DeferrableCluster(jobs, [0.3, 0.2], num_slots=4), All()), jobs)
+    used = run.result.table("slots")["used_cores"].to_list()
+    assert used[0] > 0.3
+    assert validate(run.result, jobs).ok
+    assert validate(run.described(overcommit=False), jobs).ok  # as much as fits is started
+    for change, rules in ((1e-10, set()), (1e-7, {"used", "violation", "slot_rewards"})):
+        edited = run.edited("slots", 0, used_cores=used[0] + change)
+        assert set(validate(edited, jobs).counts) == rules
+    for change, rules in ((1e-10, set()), (1e-7, {"violation", "slot_rewards", "overcommit"})):
+        edited = Run(run.edited("slots", 0, capacity_cores=0.3 - change), jobs).described(overcommit=False)
+        assert set(validate(edited, jobs).counts) == rules
+
+
+@pytest.mark.parametrize("status", ["interrupted", "failed"])
+def test_a_run_that_breaks_off_may_have_served_the_slot_in_which_it_does(status):
+    problem = DeferrableCluster([], [1.0], num_slots=5)
+    run = Run(simulate(problem, AtRandom(0), until=3.0), [])
+    for end, right in ((2.0, True), (2.75, True), (3.0, True), (1.75, False), (3.25, False), (4.0, False)):
+        report = validate(run.described(status=status, end_time=end, until=None))
+        assert report.counts == ({} if right else {"slots": 1}), end
+    for end, right in ((3.0, True), (2.5, True), (2.0, False), (3.5, False)):
+        report = validate(run.described(end_time=end, until=end))
+        assert report.counts == ({} if right else {"slots": 1}), end
+
+
+class All:
+    """Start all that can be started."""
+
+    def act(self, observation):
+        return range(len(observation.current))
+
+
+@pytest.fixture
+def tiny():
+    """Return a run of two slots: job 1 is evicted in slot 1, in which job 3 starts; job 2 expires."""
+
+    class First:
+        def act(self, observation):
+            return [0]
+
+    jobs = [Job(1, 0, 0, 1, 2, 3.0), Job(2, 0, 0, 0, 2, 2.0), Job(3, 0.5, 1, 2, 1, 1.0)]
+    return Run(simulate(DeferrableCluster(jobs, [5, 1], num_slots=2, eviction="lost"), First()), jobs)
+
+
+def test_violations_name_job_slot_resource_and_values(tiny):
+    assert tiny.result.jobs["status"].to_list() == ["evicted", "expired", "completed"]
+
+    def told(result):
+        return [str(violation) for violation in validate(result, tiny.jobs).violations]
+
+    assert told(tiny.edited("slots", 0, used_cores=6.0)) == [
+        "used: slot 0: used_cores is 6.0, by the other tables 3.0",
+        "violation: slot 0: violation_cores is 0.0, 6.0 is used of 5.0",
+        "slot_rewards: slot 0: reward is 6.0, by the other tables -4.0",
+    ]
+    assert told(tiny.edited("jobs", 2, latest_start=0)) == [
+        "windows: job 3: submission 0.5, earliest start 1 and latest start 0 are not in this order",
+        "starts: job 3 starts at 1.0, want a slot from 1 to 0; the last one of the run is 1",
+        "conservation: job 3, submitted with submission_time 0.5, earliest_start 1.0, latest_start 2.0, "
+        "requested_time 1.0, requested_cores 1.0, is recorded with submission_time 0.5, earliest_start 1.0, "
+        "latest_start 0.0, requested_time 1.0, requested_cores 1.0",
+    ]
+    assert told(tiny.edited("jobs", 2, turnaround_time=3.0)) == [
+        "derived_times: job 3: turnaround_time is 3.0, its times give 1.5"
+    ]
+    assert told(tiny.edited("slots", 1, capacity_cores=4.0)) == [
+        "eviction_order: slot 1: job 1, started at 0, is evicted, and without it and those started later there is "
+        "enough of all that it holds"
+    ]
+    assert told(tiny.described(eviction="restarted"))[-1] == (
+        "eviction_outcomes: job 1, evicted at 1 and to be started up to slot 1, was lost, and evicted jobs are "
+        "restarted"
+    )
+    missing, invented = Job(9, 1, 1, 1, 1, 1), tiny.jobs[1]
+    report = validate(tiny.result, [tiny.jobs[0], tiny.jobs[2], missing])
+    assert [violation.message for violation in report.violations] == [
+        "job 9, submitted with submission_time 1.0, earliest_start 1.0, latest_start 1.0, requested_time 1.0, "
+        "requested_cores 1.0, is not recorded",
+        "job 2, which was never submitted, is recorded with submission_time 0.0, earliest_start 0.0, latest_start 0.0, "
+        "requested_time 2.0, requested_cores 2.0",
+    ]
+    assert validate(tiny.result, [*tiny.jobs, invented]).counts == {"conservation": 1}
+
+
+def test_an_eviction_that_is_due_and_does_not_happen_is_told(tiny):
+    jobs = [Job(1, 0, 0, 0, 2, 3.0), Job(2, 0, 0, 0, 2, 2.0)]
+    run = Run(simulate(DeferrableCluster(jobs, [5, 1], num_slots=2), All()), jobs)
+    report = validate(run.described(eviction="lost"), jobs)
+    assert [str(violation) for violation in report.violations] == [
+        "eviction_order: slot 1: job 1, started at 0, stays, and cores is short"
+    ]
+
+
+@pytest.mark.parametrize(("duration", "time"), [(8, 0), (2, 2), (8, 4), (8, -1)])
+def test_an_eviction_ends_a_run_in_a_slot_between_its_start_and_its_end(duration, time):
+    class Once:
+        def act(self, observation):
+            return [0] if observation.slot == 0 else None
+
+    jobs = [Job(1, 0, 0, 9, duration, 2.0)]
+    cluster = DeferrableCluster(jobs, [2, 1], num_slots=4, eviction="restarted")
+    run = Run(simulate(cluster, Once()), jobs)
+    assert run.row("evictions", 0) == {"job_id": 1, "starting_time": 0, "eviction_time": 1}
+    assert run.row("jobs", 0)["status"] == "pending"
+    report = validate(run.edited("evictions", 0, eviction_time=time), jobs)
+    told = [violation.message for violation in report.violations if violation.rule == "evictions"]
+    assert told == [
+        f"job 1 is evicted at {time}, started at 0 for {duration} slots; the last slot of the run is 3",
+    ]
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_an_evicted_job_was_started_in_its_window(start):
+    jobs = [Job(1, 0, 1, 2, 8, 2.0)]
+    cluster = DeferrableCluster(jobs, [2, 2, 2, 2, 1], num_slots=6, eviction="lost")
+    run = Run(simulate(cluster, All()), jobs)
+    assert run.row("evictions", 0) == {"job_id": 1, "starting_time": 1, "eviction_time": 4}
+    report = validate(run.edited("evictions", 0, starting_time=start), jobs)
+    told = [violation.message for violation in report.violations if violation.rule == "evictions"]
+    assert told[0] == f"job 1, evicted at 4, was started at {start}, want a slot from 1 to 2"
+    assert report.counts["evictions"] == 2  # and that of the job's row is another
+
+
+@pytest.mark.parametrize("finish", [0.0, 0.5, 2.0, 3.0])
+def test_an_evicted_job_ran_for_some_slots_and_not_for_all(tiny, finish):
+    times = {"finish_time": finish, "execution_time": finish, "turnaround_time": finish}
+    report = validate(tiny.edited("jobs", 0, **times), tiny.jobs)
+    told = [violation.message for violation in report.violations if violation.rule == "finish_time"]
+    assert told == [f"job 1 is evicted at {finish}, want a slot between its start at 0.0 and its end at 2.0"]
+
+
+def test_of_two_runs_of_a_job_the_first_must_have_ended():
+    jobs = [Job(1, 0, 0, 9, 4, 2.0)]
+    cluster = DeferrableCluster(jobs, [2, 1, 2], num_slots=8, eviction="restarted")
+    run = Run(simulate(cluster, All()), jobs)
+    assert run.result.jobs["starting_time"].to_list() == [1.0]
+    report = validate(run.edited("evictions", 0, eviction_time=3), jobs)
+    told = [violation.message for violation in report.violations if violation.rule == "evictions"]
+    assert told == ["job 1 starts at 1, and its run from 0 on goes up to 3"]
+
+
+def test_only_who_holds_what_is_short_is_told():
+    jobs = [Job(1, 0, 0, 0, 3, 1.0, (0.0,)), Job(2, 0, 0, 0, 3, 1.0, (2.0,)), Job(3, 0, 0, 0, 3, 1.0, (0.0,))]
+    cluster = DeferrableCluster(jobs, [[9, 9], [9, 1]], num_slots=3, resources=RESOURCES[:2])
+    run = Run(simulate(cluster, All()), jobs)
+    assert [violation.message for violation in validate(run.described(eviction="lost")).violations] == [
+        f"slot {slot}: job 2, started at 0, stays, and memory is short" for slot in (1, 2)
+    ]
+
+
+def test_all_violations_are_counted_and_some_described(tiny):
+    jobs = tiny.result.jobs.with_columns(revenue=pl.col("revenue") + 1)
+    report = validate(tiny.with_table("jobs", jobs), stop_after=2)
+    assert report.counts["revenue"] == 3
+    told = [violation.message for violation in report.violations if violation.rule == "revenue"]
+    assert told == [
+        "job 1: revenue is 7.0, cores times duration is 6.0",
+        "job 2: revenue is 5.0, cores times duration is 4.0",
+    ]
+
+
+def test_a_valid_report_reads_as_one_line(tiny):
+    assert str(validate(tiny.result, tiny.jobs)) == "valid: 23 rules hold (3 rows in the largest table)"
+
+
+@pytest.mark.parametrize("real_time", [False, True])
+def test_the_workload_is_read_once_and_no_further_than_the_run_has_come(real_time):
+    stopped = random_run(3, until=6.5, real_time=real_time)
+    read = []
+
+    def endless():
+        for job in stopped.jobs:
+            read.append(job)
+            yield job
+        raise AssertionError("read too far")
+
+    report = validate(stopped.result, endless())
+    assert report.ok, str(report)
+    assert len(read) == 1 + sum(job.submission_time <= 6.5 for job in stopped.jobs) < len(stopped.jobs)
+
+
+def test_of_a_run_that_has_drained_the_whole_workload_is_wanted():
+    run = random_run(3)
+    late = run.jobs[-1]._replace(job_id=99, submission_time=1e6, earliest_start=10**6, latest_start=10**6)
+    assert validate(run.result, [*run.jobs, late]).counts == {"conservation": 1}
+    cut = random_run(3, num_slots=30)
+    assert validate(cut.result, [*cut.jobs, late]).ok
+
+
+def test_a_job_is_wanted_if_it_is_submitted_before_the_end_and_may_be_there_if_at_the_end():
+    run = random_run(3, num_slots=12)
+    for submission, wanted in ((11, True), (11.75, True), (12, False), (13, False)):
+        job = Job(99, submission, 15, 16, 1, 1.0)
+        jobs = sorted([*run.jobs, job], key=lambda each: each.submission_time)
+        assert validate(run.result, jobs).counts == ({"conservation": 1} if wanted else {})
+
+
+@pytest.mark.parametrize("job", [3, ("a", 1), Job(5, 0, 0, 0, 1, 1.0, (2.0,))])
+def test_a_workload_that_is_none_is_refused(tiny, job):
+    with pytest.raises(WorkloadError, match=r"the workload has .*, want a job with 0 others"):
+        validate(tiny.result, [tiny.jobs[0], job])
+
+
+def test_a_missing_table_is_a_violation(tiny):
+    tables = {name: tiny.result.scan(name) for name in tiny.result.table_names if name != "evictions"}
+    report = validate(Result(tables, tiny.result.info))
+    assert report.counts == {"columns": 1}
+    assert "no table 'evictions'" in str(report)
+
+
+def test_an_option_out_of_range_is_refused(tiny):
+    with pytest.raises(InvalidConfiguration, match="stop_after is 0"):
+        validate_deferrable(tiny.result, stop_after=0)
+
+
+def mistaken(**chosen):
+    """Return the rules that a run of whatever the simulator now is breaks."""
+    broken = set()
+    for seed in range(5):
+        run = random_run(seed, **chosen)
+        broken |= set(validate(run.result, run.jobs).counts)
+    return broken
+
+
+def wrong_evictions(change):
+    """Return a wrong choice of the jobs to be evicted, made of the right one and the running jobs."""
+    right = cluster.newest_to_evict
+
+    def choose(running, limit):
+        return np.sort(change(right(running, limit), running)).astype(np.int64)
+
+    return choose
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda chosen, running: np.arange(len(chosen)),  # the oldest
+        lambda chosen, running: chosen[:0],  # none
+        lambda chosen, running: chosen[1:],  # one too few
+        lambda chosen, running: (
+            np.arange(max(chosen[0] - 1, 0), len(running)) if len(chosen) > 0 else chosen
+        ),  # too many
+        lambda chosen, running: np.arange(len(running))[-1:] if len(running) > 4 else chosen,  # without need
+    ],
+)
+@pytest.mark.parametrize("eviction", ["lost", "restarted"])
+def test_a_simulator_that_evicts_others_is_noticed(monkeypatch, change, eviction):
+    monkeypatch.setattr(cluster, "newest_to_evict", wrong_evictions(change))
+    assert mistaken(eviction=eviction) == {"eviction_order"}
+
+
+def test_a_simulator_that_takes_nothing_back_is_noticed(monkeypatch):
+    right = outcomes.outcome_of
+
+    def forgetful(observation, started, expired, evicted):
+        return right(observation, started, expired, evicted[:0])
+
+    monkeypatch.setattr(cluster, "outcome_of", forgetful)
+    assert mistaken(eviction="lost") == {"slot_rewards", "slot_counts"}
+
+
+def test_a_simulator_that_lets_start_what_does_not_fit_is_noticed(monkeypatch):
+    right = cluster.positions_of
+    monkeypatch.setattr(
+        cluster, "positions_of", lambda action, seen, *, overcommit: right(action, seen, overcommit=True)
+    )
+    monkeypatch.setattr(AtRandom, "act", All.act)
+    assert mistaken(overcommit=False) == {"overcommit"}
+
+
+def test_a_simulator_in_which_jobs_run_too_long_is_noticed(monkeypatch):
+    late = property(lambda self: self.rows[:, START] + self.duration + 1)
+    monkeypatch.setattr(JobSet, "finish_time", late)
+    assert (
+        {"finish_time", "used", "slot_counts"}
+        <= mistaken()
+        <= {"finish_time", "used", "slot_counts", "violation", "slot_rewards"}
+    )
+
+
+def test_a_simulator_in_which_windows_close_too_early_is_noticed(monkeypatch):
+    serve = DeferrableCluster._serve
+
+    def early(self, slot, action):
+        monkeypatch.setattr(JobSet, "latest_start", property(lambda jobs: jobs.rows[:, 3] - 1))
+        serve(self, slot, action)
+        monkeypatch.undo()
+        monkeypatch.setattr(DeferrableCluster, "_serve", early)
+
+    monkeypatch.setattr(DeferrableCluster, "_serve", early)
+    assert {"slot_counts", "slot_work"} <= mistaken()
+
+
+def test_a_simulator_in_which_jobs_are_known_too_late_is_noticed(monkeypatch):
+    def late(env, jobs, time_of, deliver):
+        for job in jobs:
+            if job.submission_time > env.now or env.now == 0:
+                yield at(env, job.submission_time, Phase.SLOT + 1)
+            deliver(job)
+
+    monkeypatch.setattr(cluster, "arrivals", late)
+    assert {"slot_counts"} <= mistaken()
+
+
+def test_a_simulator_that_forgets_evictions_is_noticed(monkeypatch):
+    evict = DeferrableCluster._evict
+
+    def forgetful(self, slot):
+        evict(self, slot)
+        self._waiting[:, EVICTIONS] = 0
+
+    monkeypatch.setattr(DeferrableCluster, "_evict", forgetful)
+    assert mistaken(eviction="restarted") == {"evictions"}
