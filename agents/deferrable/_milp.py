@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from agents.deferrable._instance import Instance, value_of
 from agents.deferrable._options import Kinds, Options, Room
-from agents.deferrable._solver_output import solver_output_to_stderr
+from agents.deferrable._solver_output import no_solver_output
 
 __all__ = ["Solution", "solve"]
 
@@ -84,7 +84,7 @@ def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool =
     constant = value_of(instance, np.full(instance.num_jobs, -1, dtype=np.int64))
     if not model.options.number:
         return Solution(np.full(instance.num_jobs, -1, dtype=np.int64), constant)
-    with solver_output_to_stderr():
+    with no_solver_output():
         answer: Any = milp(
             -model.gain,
             integrality=model.integrality if integral else None,

@@ -1,4 +1,4 @@
-"""Keeping what a solver prints out of the standard output, which belongs to results."""
+"""Keeping what a solver prints for its own debugging off the terminal and out of results."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["solver_output_to_stderr"]
+__all__ = ["no_solver_output"]
 
-STDOUT, STDERR = 1, 2
+STDOUT = 1
 
 
 class _Redirection:
@@ -29,7 +29,9 @@ class _Redirection:
                 with suppress(OSError):  # there may be no standard output
                     _flush()
                     self._saved = os.dup(STDOUT)
-                    os.dup2(STDERR, STDOUT)
+                    nowhere = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(nowhere, STDOUT)
+                    os.close(nowhere)
 
     def end(self) -> None:
         """Put things back, if nobody else is within."""
@@ -52,8 +54,8 @@ def _flush() -> None:
 
 
 @contextmanager
-def solver_output_to_stderr() -> Iterator[None]:
-    """Let C code within print to the standard error.
+def no_solver_output() -> Iterator[None]:
+    """Let C code within print to nowhere.
 
     HiGHS 1.12, as in scipy 1.17, leaves a line for debugging on the standard output now and then, whatever its options
     are.
