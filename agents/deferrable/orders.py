@@ -188,7 +188,13 @@ class Tetris(Priority):
 
 
 class EarliestDeadline(Priority):
-    """Earliest deadline first: by the slot at which a job ends if it is started as late as possible."""
+    """Earliest deadline first: by the slot at which a job ends if it is started as late as possible.
+
+    Parameters
+    ----------
+    skip, forecast
+        As for :class:`Priority`.
+    """
 
     name: ClassVar[str] = "earliest-deadline"
 
@@ -198,7 +204,13 @@ class EarliestDeadline(Priority):
 
 
 class LargestRevenue(Priority):
-    """The job that brings most first."""
+    """The job that brings most first.
+
+    Parameters
+    ----------
+    skip, forecast
+        As for :class:`Priority`.
+    """
 
     name: ClassVar[str] = "largest-revenue"
 
@@ -208,7 +220,13 @@ class LargestRevenue(Priority):
 
 
 class LeastSlack(Priority):
-    """By how long a job can still be deferred."""
+    """By how long a job can still be deferred.
+
+    Parameters
+    ----------
+    skip, forecast
+        As for :class:`Priority`.
+    """
 
     name: ClassVar[str] = "least-slack"
 

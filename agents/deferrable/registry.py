@@ -56,5 +56,11 @@ def create(name: str) -> Agent:
 
 
 def descriptions() -> dict[str, str]:
-    """Return what each agent does, by name."""
+    """Return every name with a line on what the agent does.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
     return {name: description for name, (description, _) in _AGENTS.items()}

@@ -53,6 +53,9 @@ def random_case(
     longest = int(rng.choice([2, 4, longest]))
     jobs = []
     for number in range(int(rng.integers(1, max_jobs + 1))):
+        if jobs and rng.random() < 0.2:  # equal jobs
+            jobs.append(jobs[-1]._replace(job_id=number))
+            continue
         submission = float(rng.integers(0, 2 * num_slots)) / 2
         earliest = int(np.ceil(submission)) + int(rng.integers(0, notice + 1))
         latest = earliest + int(rng.integers(0, slack + 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,10 +90,12 @@ class TestByHand:
         assert offline_optimum(Foresight(jobs, capacity), violation_weight=[10, 1]).starts == (0, 1, 1)
 
     def test_equal_jobs_where_the_capacity_has_fallen(self) -> None:
-        jobs = tuple(job(number, 0, 1, 1, 1, 3) for number in range(3))
-        best = offline_optimum(Foresight(jobs, np.array([[9.0], [6.0]])), overcommit=False)
-        assert sorted(start is not None for start in best.starts) == [False, True, True]
-        assert best.value == best.bound == 6
+        jobs = (job(9, 0, 0, 0, 2, 1), *(job(number, 0, 1, 1, 1, 3) for number in range(3)))
+        best = offline_optimum(Foresight(jobs, np.array([[9.0], [7.0]])), overcommit=False)
+        assert sorted(start is not None for start in best.starts[1:]) == [False, True, True]
+        assert best.value == best.bound == 2 + 6
+        instance = instance_of(Case(jobs, np.array([[9.0], [7.0]]), 2.0, (10.0,)), overcommit=False)
+        assert solve(instance, time_limit=60, gap=0).bound == 2 + 6
 
     def test_violations_after_the_last_slot_do_not_count(self) -> None:
         foresight = Foresight((job(1, 0, 1, 1, 50, 2),), np.array([[5.0], [2.0]]))
@@ -273,6 +276,17 @@ class TestBounds:
         case = Case(foresight.jobs, foresight.capacity, 2.0, (10.0, 10.0))
         assert optimum.value == pytest.approx(value_of(case, optimum.starts))
         assert optimum.value == pytest.approx(reward_of(case.cluster(), Planned(optimum.jobs, optimum.starts)))
+
+    @pytest.mark.parametrize("is_found", [False, True])
+    def test_a_bound_without_the_solver(self, is_found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        def no_time(cost: Any, **_: Any) -> SimpleNamespace:
+            return SimpleNamespace(x=np.zeros(len(cost)) if is_found else None, fun=0.0, mip_dual_bound=-np.inf)
+
+        monkeypatch.setattr("scipy.optimize.milp", no_time)
+        jobs = (job(1, 0, 0, 2, 2, 2), job(2, 0, 1, 1, 2, 3), job(3, 0, 1, 1, 2, 3))
+        for capacity, value in ((9.0, 16), (6.0, 12), (4.0, 6)):
+            best = offline_optimum(Foresight(jobs, np.full((4, 1), capacity)))
+            assert (best.value, best.bound) == (value, 16)  # of each job what it brings alone
 
     def test_what_is_found_without_the_solver_if_that_is_better(self, monkeypatch: pytest.MonkeyPatch) -> None:
         foresight = Foresight((job(1, 0, 0, 0, 2, 2), job(2, 0, 0, 0, 2, 3)), np.full((4, 1), 3.0))

@@ -151,14 +151,13 @@ def random_scenario(rng: Random, **fixed: Any) -> Scenario:
     real_time = fixed.get("real_time", rng.random() < 0.2)
     count, own = rng.choice((0, 3, 8, 15, 30)), rng.choice((0, 0, 0, 2, 5))
     ids = rng.sample(range(-5, 50), count + own) if rng.random() < 0.8 else [2**53 - n for n in range(count + own)]
-    by_process = random_jobs(rng, ids[count:], last, len(resources), at_once=real_time)
+    own_jobs = random_jobs(rng, ids[count:], last, len(resources), at_once=real_time)
     kind = fixed.get("capacity_kind", rng.choice(("series", "repeated", "steps", "own")))
     same = rng.random() < 0.5
     weights = tuple(rng.choice((0.0, 10.0, 2.25)) for _ in resources)
     scenario = Scenario(
         jobs=random_jobs(rng, ids[:count], last, len(resources)),
-        # what a process submits after a timeout that ends as the run does is not asked for here
-        own=[job for job in by_process if job.submission_time != num_slots],
+        own=own_jobs,
         idle_until=rng.choice((0.0, 0.0, 0.0, rng.randint(0, 8 * last) / 8)),
         capacity_kind=kind,
         capacity=random_capacity(rng, kind, last, len(resources)),

@@ -192,9 +192,12 @@ ARGUMENTS: list[tuple[dict[str, Any], str]] = [
     ),
     *(
         ({"delay_weight": value}, f"delay_weight is {value!r}, want finite numbers of at least 0")
-        for value in (-1, NAN, INF, None)
+        for value in (-1, NAN, INF)
     ),
-    *(({"delay_weight": value}, f"delay_weight is {value!r}, want one number or 1") for value in ([1, 2], "w1", {})),
+    *(
+        ({"delay_weight": value}, f"delay_weight is {value!r}, want one number or 1")
+        for value in ([1, 2], "w1", {}, None)
+    ),
     *(
         ({"violation_weight": value}, f"violation_weight is {value!r}, want finite numbers of at least 0")
         for value in (-0.5, NAN, INF, [1, -1])

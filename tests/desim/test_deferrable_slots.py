@@ -11,7 +11,7 @@ from deferrable_scenarios import idling, setting, submitting
 
 from desim import Result, simulate
 from desim.problems.deferrable import DeferrableCluster, Job
-from desim.processes import stepped_capacity
+from desim.processes import replayed_capacity, stepped_capacity
 
 
 def run(jobs: list[Job], capacity: Any, *answers: Any, **options: Any) -> Result:
@@ -179,6 +179,8 @@ class TestEnd:
         forever.background = True  # type: ignore[attr-defined]
         assert run([Job(1, 0, 0, 0, 1, 1)], [9], [0], processes=[forever]).info["end_time"] == 1
         assert run([Job(1, 0, 0, 0, 1, 1)], [9.0] * 50, [0]).info["end_time"] == 1
+        for process in (replayed_capacity([9.0] * 50), stepped_capacity([(0, 9), (50, 8)])):
+            assert run([Job(1, 0, 0, 0, 1, 1)], [9.0], [0], processes=[process]).info["end_time"] == 1
 
     def test_a_process_submits_jobs(self) -> None:
         own = submitting([Job(2, 0.5, 1, 1, 1, 1), Job(3, 2, 2, 2, 1, 1)])

@@ -15,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim._clock import at, schedule_at
 from desim.core import Decision, Phase
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import InvalidConfiguration
 from desim.problems.base import Problem, Process
 from desim.problems.deferrable._arguments import check_choice, check_num_slots, names_of, weights_of
-from desim.problems.deferrable.job import Job, check_job, real_time, submission_time_of
+from desim.problems.deferrable.job import Job, check_job, check_submission, real_time, submission_time_of
 from desim.problems.deferrable.job_set import EVICTIONS, START, JobSet, job_of, rows_of
 from desim.problems.deferrable.observation import DeferrableObservation
 from desim.problems.deferrable.outcomes import outcome_of
@@ -136,12 +136,11 @@ class DeferrableCluster(Problem):
             self.resources, self.num_slots, self.delay_weight, self.violation_weights
         )
         self._record = self.simulation.records.tables
-        self._waiting: Floats = self.observation.current.rows
-        self._running: Floats = self._waiting
+        self._waiting = self._running = self._evicted = self.observation.current.rows
         self._capacity: Floats | None = None
+        self._next_slot = 0
         self._new: list[Job] = []
         self._known: set[int] = set()
-        self._evicted: Floats = self._waiting
         self.env.process(self.capacity_process(self))
         jobs = real_time(self.jobs) if self.real_time else iter(self.jobs)
         self.foreground.append(self.env.process(arrivals(self.env, jobs, submission_time_of, self.submit)))
@@ -163,7 +162,7 @@ class DeferrableCluster(Problem):
         self._capacity = amounts_of(amounts, self.resources, self.env.now)
 
     def submit(self, job: Job) -> None:
-        """Let a job become known now; it may be started from the next slot on, or this one if it begins now.
+        """Let a job become known now; it may be started from the next slot on, or in this one if that has yet to begin.
 
         Parameters
         ----------
@@ -173,13 +172,12 @@ class DeferrableCluster(Problem):
         Raises
         ------
         WorkloadError
-            If it makes no sense, or a job with its identifier is in the system.
+            If it makes no sense, its window has passed with this slot, or a job with its identifier is in the system.
         """
         check_job(job, len(self.resources))
-        if job.submission_time != self.env.now:
-            raise WorkloadError(f"job {job.job_id}: submitted at {self.env.now}, not at {job.submission_time!r}")
-        if job.job_id in self._known:
-            raise WorkloadError(f"job {job.job_id}: submitted twice, the second time at {job.submission_time!r}")
+        if self.env.now == self.num_slots:  # as in a workload, what comes at the end is not part of the run
+            return
+        check_submission(job, self.env.now, self._next_slot, self._known)
         self._known.add(job.job_id)
         self._new.append(job)
         if self.listening:
@@ -214,6 +212,7 @@ class DeferrableCluster(Problem):
         """Take what has changed since the slot before, and show it."""
         if self._capacity is None:
             raise InvalidConfiguration(f"time {slot}: no process has set the capacity")
+        self._next_slot = slot + 1
         observation = self.observation
         observation.begin_slot(slot, self._capacity)
         self._submitted = len(self._new)
@@ -259,6 +258,7 @@ class DeferrableCluster(Problem):
         self._waiting = self._waiting[stays & ~passed]
         self._start(started)
         self._leave(expired, np.nan, EXPIRED)
+        self._emit_jobs("start", started)
         self._emit_jobs("expiry", expired)
         outcome = outcome_of(observation, started, expired, self._evicted)
         observation.end_slot(outcome.used)
@@ -272,7 +272,6 @@ class DeferrableCluster(Problem):
             self._running = np.concatenate([self._running, rows])
             for end in np.unique(JobSet(rows).finish_time).tolist():
                 at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
-            self._emit_jobs("start", rows)
 
     def _complete(self, event: simpy.Event) -> None:
         """Let the jobs go that end now; none is left if they have been evicted."""

@@ -47,6 +47,11 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     Foresight
         The same for every agent. Without ``num_slots`` it covers the slots until the last window has passed.
 
+    Raises
+    ------
+    InvalidConfiguration
+        If the jobs are an iterator: a run would find nothing left.
+
     Examples
     --------
     >>> from desim.problems.deferrable import Job
@@ -54,6 +59,7 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     >>> foresee(DeferrableCluster([job], [4, 3])).capacity[:, 0].tolist()
     [4.0, 3.0, 3.0]
     """
+    cluster.check_replayable()
     simulation = Simulation(cluster, seed=seed, until=until, log_actions=False)
     jobs: list[Job] = []
     simulation.problem.on("submission", lambda _, job: jobs.append(job))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import count
 from math import inf
-from typing import NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,11 +69,10 @@ class Job(NamedTuple):
         return self.earliest_start - self.submission_time
 
 
-def check_is_job(job: object) -> TypeGuard[Job]:
+def check_is_job(job: Any) -> None:
     """Raise WorkloadError if something else has taken the place of a job."""
     if not isinstance(job, Job):
         raise WorkloadError(f"the workload has {job!r}, want a desim.problems.deferrable.Job")
-    return True
 
 
 def check_job(job: Job, num_resources: int = 1) -> None:
@@ -98,8 +97,7 @@ def check_job(job: Job, num_resources: int = 1) -> None:
     what = f"job {job.job_id!r}"
     if not _is_whole(job.job_id) or abs(job.job_id) > LARGEST_ID:
         raise WorkloadError(f"{what}: its identifier is not a whole number of at most 2**53")
-    if not _within(job.submission_time, 0, inf):
-        raise WorkloadError(f"{what}: its submission time is {job.submission_time!r}, want a number from 0 on")
+    submission_time_of(job)
     for name in ("earliest_start", "latest_start", "duration"):
         value, least = getattr(job, name), int(name == "duration")
         if not _is_whole(value) or not least <= value <= LARGEST_ID:
@@ -115,6 +113,33 @@ def check_job(job: Job, num_resources: int = 1) -> None:
     if not _within(job.cores, 0, inf) or job.cores == 0:
         raise WorkloadError(f"{what}: it requests {job.cores!r} cores, want a number above 0")
     _check_others(job, num_resources)
+
+
+def check_submission(job: Job, time: float, next_slot: int, known: Container[int]) -> None:
+    """Raise unless a job can be submitted now.
+
+    Parameters
+    ----------
+    job : Job
+        One that makes sense.
+    time : float
+        The time now.
+    next_slot : int
+        The first slot that has not begun.
+    known : container of int
+        Identifiers of the jobs that are in the system.
+
+    Raises
+    ------
+    WorkloadError
+        If it is another time, the slot of its latest start has begun, or its identifier is in use.
+    """
+    if job.submission_time != time:
+        raise WorkloadError(f"job {job.job_id}: submitted at {time}, not at {job.submission_time!r}")
+    if job.latest_start < next_slot:
+        raise WorkloadError(f"job {job.job_id}: submitted at {time}, when the slot of its latest start has begun")
+    if job.job_id in known:
+        raise WorkloadError(f"job {job.job_id}: submitted twice, the second time at {time}")
 
 
 def _is_sound(job: Job, num_resources: int) -> bool:
@@ -149,8 +174,9 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _within(value: object, low: float, high: float) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(low <= value < high)
+def _within(value: Any, low: float, high: float) -> bool:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return number and low <= value < high
 
 
 def real_time(jobs: Iterable[Job]) -> Iterator[Job]:
@@ -172,12 +198,16 @@ def real_time(jobs: Iterable[Job]) -> Iterator[Job]:
     Raises
     ------
     WorkloadError
-        If a job makes no sense.
+        If a job makes no sense, or comes before the one before it.
     """
     held: list[tuple[int, int, Job]] = []
+    last = 0.0
     for number, job in zip(count(), jobs):  # endless beside a stream
         check_is_job(job)
-        check_job(job, 1 + len(job.others))
+        check_job(job, 1 + len(job.others) if isinstance(job.others, tuple) else 1)
+        if job.submission_time < last:
+            raise WorkloadError(f"{job!r} comes after one that is submitted at {last!r}: sort the workload")
+        last = job.submission_time
         while held and held[0][0] <= job.submission_time:
             yield _at_once(heapq.heappop(held)[2])
         heapq.heappush(held, (job.earliest_start, number, job))
@@ -189,6 +219,11 @@ def _at_once(job: Job) -> Job:
     return job._replace(submission_time=job.earliest_start, latest_start=job.earliest_start)
 
 
-def submission_time_of(job: object) -> float:
-    """Return when a job becomes known, or raise WorkloadError if it is no job."""
-    return job.submission_time if check_is_job(job) else inf
+def submission_time_of(job: Job) -> float:
+    """Return when a job becomes known, or raise WorkloadError if it is no job or that is no time."""
+    check_is_job(job)
+    if not _within(job.submission_time, 0, inf):
+        raise WorkloadError(
+            f"job {job.job_id!r}: its submission time is {job.submission_time!r}, want a number from 0 on"
+        )
+    return job.submission_time

@@ -94,7 +94,22 @@ class SlotRow(NamedTuple):
 
 
 def slot_row(outcome: SlotOutcome, observation: DeferrableObservation, submitted: int, running: int) -> SlotRow:
-    """Return the row of a slot; jobs that were evicted and can be started anew count as current or future."""
+    """Return the row of a slot.
+
+    Parameters
+    ----------
+    outcome : SlotOutcome
+        What it has brought.
+    observation : DeferrableObservation
+        What the agent has seen; jobs that were evicted and can be started anew count as current.
+    submitted, running : int
+        Jobs that became known for it, and that run once jobs have been started.
+
+    Returns
+    -------
+    SlotRow
+        To be recorded.
+    """
     current, future = observation.current, observation.future
     counts = len(outcome.started), len(outcome.expired), len(outcome.evicted), running
     work = float(current.revenue.sum()), float(future.revenue.sum())
