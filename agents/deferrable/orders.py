@@ -177,12 +177,12 @@ class Tetris(Priority):
         """Return minus (alignment + weighted delay), in cores."""
         current = observation.current
         alignment = current.cores
-        if len(observation.resources) > 1:
-            scale = np.maximum(observation.capacity, np.finfo(np.float64).tiny)
-            free = np.maximum(observation.free, 0.0) / scale
-            total = free.sum()
-            shares = (current.requests / scale) @ free
-            alignment = scale[0] * shares / total if total > 0 else current.cores
+        there = observation.capacity > 0  # where there is nothing, no request for it fits anyhow
+        if len(observation.resources) > 1 and there[0]:
+            scale = observation.capacity[there]
+            free = np.maximum(observation.free[there], 0.0) / scale
+            if free.any():
+                alignment = scale[0] * (current.requests[:, there] / scale) @ free / free.sum()
         delay = observation.slot - current.earliest_start
         return -(alignment + self.delay_weight * delay)
 
