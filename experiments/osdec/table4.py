@@ -36,7 +36,7 @@ class Table4(Options):
     """
 
     metric: str = "utilization"
-    time_limit: float = 5.0
+    time_limit: float = 2.0
 
 
 def table4(options: Table4) -> Study:
