@@ -129,7 +129,10 @@ def stepped_capacity(steps: Iterable[tuple[float, Amounts]]) -> CapacityProcess:
     InvalidConfiguration
         If there is no step at time 0, or the times are out of order.
     """
-    changes = tuple(steps)
+    try:
+        changes = tuple((float(time), amounts) for time, amounts in steps)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"the steps of the capacity are {steps!r}, want pairs (time, amounts)") from error
     if not changes or changes[0][0] != 0:
         raise InvalidConfiguration(f"the steps of the capacity are {changes!r}, want the first at time 0")
     for (before, _), (after, _) in pairwise(changes):

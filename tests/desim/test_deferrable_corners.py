@@ -14,6 +14,7 @@ from deferrable_scenarios import submitting
 from desim import simulate
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, Job, foresee, real_time
+from desim.processes import stepped_capacity
 
 
 class TestLateSubmissions:
@@ -103,6 +104,20 @@ class TestTypes:
     def test_a_resource_called_time(self) -> None:
         with pytest.raises(InvalidConfiguration, match="time"):
             DeferrableCluster([], [(1, 1)], resources=("cores", "time"))
+
+
+class TestArguments:
+    """What is none of the choices, or has no parts."""
+
+    @pytest.mark.parametrize("arguments", [{"overcommit": "no"}, {"real_time": None}, {"resources": None}])
+    def test_arguments_of_another_kind(self, arguments: dict[str, Any]) -> None:
+        with pytest.raises(InvalidConfiguration, match=f"{next(iter(arguments))} (is|are)"):
+            DeferrableCluster([], [1], **arguments)
+
+    @pytest.mark.parametrize("steps", [None, [(0, 1), (1,)], [(0, 5), ("later", 4)], 7])
+    def test_steps_that_are_no_pairs(self, steps: Any) -> None:
+        with pytest.raises(InvalidConfiguration, match="want pairs"):
+            stepped_capacity(steps)
 
 
 class TestIterators:

@@ -32,7 +32,9 @@ class Noting(DeferrableCluster):
             self.notes.append("capacity")
 
 
-@pytest.mark.parametrize("capacity", [[9, 8, 7, 6], stepped_capacity([(0, 9), (2, 7)])], ids=["series", "steps"])
+@pytest.mark.parametrize(
+    "capacity", [[9, 8, 7, 6], stepped_capacity([(0, 9), (1.5, 8), (2, 7)])], ids=["series", "steps"]
+)
 def test_completions_then_capacity_then_submissions_then_the_decision(capacity: Any) -> None:
     def submit(cluster: Any) -> Generator[simpy.Event, Any, None]:
         yield at(cluster.env, 2, Phase.ARRIVAL)

@@ -55,7 +55,7 @@ STEPS: list[tuple[list[tuple[float, Any]], str]] = [
     ([(0.5, 1)], r"the steps of the capacity are \(\(0\.5, 1\),\), want the first at time 0"),
     ([(NAN, 1)], "want the first at time 0"),
     ([(-1, 1), (0, 1)], "want the first at time 0"),
-    ([(0, 1), (3, 1), (2.5, 1)], r"the capacity changes at time 2\.5 after time 3: sort the steps"),
+    ([(0, 1), (3, 1), (2.5, 1)], r"the capacity changes at time 2\.5 after time 3\.0: sort the steps"),
     ([(0, 1), (NAN, 1)], "the capacity changes at time nan after time 0"),
     ([(0, 1), (INF, 1)], "the capacity changes at time inf after time 0"),
 ]

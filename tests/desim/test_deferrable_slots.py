@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from deferrable_agents import Scripted, Showing, all_of, never
@@ -81,6 +82,8 @@ class TestObjective:
     def test_weights(self) -> None:
         slots = self.result(delay_weight=0.5, violation_weight=3).table("slots")
         assert slots["reward"].to_list() == [6, 8 - 3, 4 - 1 - 15, 2 - 0.5 - 6]
+        unsigned = self.result(delay_weight=np.uint8(2), violation_weight=np.array([10], dtype=np.uint8))
+        assert unsigned.table("slots").equals(self.result().table("slots"))
 
     def test_types_of_the_columns(self) -> None:
         whole = ["slot", "submitted", "current", "future", "started", "expired", "evicted", "running"]

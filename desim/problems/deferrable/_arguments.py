@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
 
-Choice = TypeVar("Choice", bound=str)
+Choice = TypeVar("Choice", bound=str | bool)
 
 #: The column requested_time and the metrics violation_slots and violation_penalty are not those of a resource.
 TAKEN = ("time", "slots", "penalty")
@@ -18,7 +18,7 @@ TAKEN = ("time", "slots", "penalty")
 
 def names_of(resources: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the resources."""
-    names = (resources,) if isinstance(resources, str) else tuple(resources)
+    names = (resources,) if isinstance(resources, str) else tuple(resources or ())
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise InvalidConfiguration(f"the resources are {resources!r}, want names that differ, and at least one")
     for name in names:

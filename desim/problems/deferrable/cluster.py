@@ -68,7 +68,7 @@ class DeferrableCluster(Problem):
         What becomes of jobs, the last started first, when the capacity has fallen below what is used: they run on; they
         are lost; or they may be started anew while their window is open. Their revenue and delay are then taken back.
     real_time : bool
-        Show each job at its earliest start only, to be started then or never (Table 2).
+        Show each of ``jobs`` at its earliest start only, to be started then or never (Table 2).
     processes : iterable of callables
         Extra SimPy processes, which are called with the bound cluster and may :meth:`submit` jobs.
 
@@ -102,9 +102,9 @@ class DeferrableCluster(Problem):
         self.num_slots = check_num_slots(num_slots)
         self.delay_weight = float(weights_of("delay_weight", delay_weight, 1)[0])
         self.violation_weights = weights_of("violation_weight", violation_weight, len(self.resources))
-        self.overcommit = bool(overcommit)
+        self.overcommit = check_choice("overcommit", overcommit, (True, False))
         self.eviction = check_choice("eviction", eviction, ("never", "lost", "restarted"))
-        self.real_time = bool(real_time)
+        self.real_time = check_choice("real_time", real_time, (True, False))
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without jobs and capacity, as plain values."""

@@ -38,8 +38,8 @@ class DeferrableObservation:
     slot : int
         The slot that begins, from 0.
     current : JobSet
-        Jobs that may be started now, in the order in which they became known; evicted jobs that may be started again
-        come last.
+        Jobs that may be started now, in the order in which they became known; an evicted job that may be started again
+        stands behind those that were known when it was evicted.
     future : JobSet
         Jobs that are known and whose window is not yet open, in the same order.
     running : JobSet

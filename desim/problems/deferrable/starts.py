@@ -80,7 +80,7 @@ def _check_fit(positions: Indices, observation: DeferrableObservation) -> None:
 
 
 def _listed(amounts: Floats, observation: DeferrableObservation) -> str:
-    return ", ".join(f"{a:g} {name}" for a, name in zip(amounts.tolist(), observation.resources, strict=True))
+    return ", ".join(f"{a:.12g} {name}" for a, name in zip(amounts.tolist(), observation.resources, strict=True))
 
 
 def newest_to_evict(running: Floats, limit: Floats) -> Indices:
