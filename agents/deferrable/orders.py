@@ -79,7 +79,9 @@ class FIFO(Priority):
     ----------
     since : {"submission", "window"}
         What a job has waited since: its submission, or the slot in which its window has opened.
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
 
     Raises
@@ -115,7 +117,9 @@ class SJF(Priority):
     ----------
     measure : {"duration", "work"}
         What is short: the slots that a job runs, or these times its cores.
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
 
     Raises
@@ -156,7 +160,9 @@ class Tetris(Priority):
     ----------
     delay_weight : float
         Cores that a slot of delay counts for.
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
 
     Raises
@@ -192,7 +198,9 @@ class EarliestDeadline(Priority):
 
     Parameters
     ----------
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
     """
 
@@ -208,7 +216,9 @@ class LargestRevenue(Priority):
 
     Parameters
     ----------
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
     """
 
@@ -224,7 +234,9 @@ class LeastSlack(Priority):
 
     Parameters
     ----------
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
     """
 
@@ -240,7 +252,9 @@ class RandomOrder(Priority):
 
     Parameters
     ----------
-    skip, forecast
+    skip : bool
+        As for :class:`Priority`.
+    forecast : Forecast, optional
         As for :class:`Priority`.
     """
 
