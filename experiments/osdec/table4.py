@@ -33,9 +33,12 @@ class Table4(Options):
     metric : str
         What is compared with the paper, which does not say of what its table 4 is: ``utilization`` or
         ``total_reward``.
+    planning : bool
+        Run the rolling horizon, too, which takes some ten seconds a trajectory where jobs are large or long.
     """
 
     metric: str = "utilization"
+    planning: bool = False
     time_limit: float = 2.0
 
 
@@ -52,7 +55,8 @@ def table4(options: Table4) -> Study:
     Study
         What was measured.
     """
-    panel = Panel("Table 4", "case", COLUMNS, rows_of(options, planning=["rolling horizon, last value"]))
+    planning = ["rolling horizon, last value"] if options.planning else []
+    panel = Panel("Table 4", "case", COLUMNS, rows_of(options, planning=planning))
     study = Study("Table 4", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
     print_header(study)
     for metric in ("utilization", "total_reward"):
