@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Literal
 
 from desim.cli.output import print_table
 from experiments.compare import short, with_interval
@@ -37,7 +38,7 @@ class Table4(Options):
         Run the rolling horizon, too, which takes some ten seconds a trajectory where jobs are large or long.
     """
 
-    metric: str = "utilization"
+    metric: Literal["utilization", "total_reward"] = "utilization"
     planning: bool = False
     time_limit: float = 2.0
 
