@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from workloads._ledger import Ledger
+
 __all__ = ["Reason", "RepairReport"]
 
 Action = Literal["dropped", "changed", "noted"]
@@ -50,7 +52,7 @@ class Reason(Enum):
 
 
 @dataclass
-class RepairReport:
+class RepairReport(Ledger[Reason, int]):
     """Counts of the rows that a reader dropped, changed or remarked on.
 
     ``rows == jobs + dropped`` holds for every finished report. A streaming reader fills its
@@ -87,27 +89,7 @@ class RepairReport:
         places : iterable of int
             The places of the rows, in the order of the file.
         """
-        found = [int(place) for place in places]
-        if not found:
-            return
-        self.counts[reason] = self.counts.get(reason, 0) + len(found)
-        known = self.places.setdefault(reason, [])
-        known.extend(found[: EXAMPLES - len(known)])
-
-    def count(self, reason: Reason) -> int:
-        """Return how many rows were counted for a reason.
-
-        Parameters
-        ----------
-        reason : Reason
-            Any of them.
-
-        Returns
-        -------
-        int
-            0 if it never occurred.
-        """
-        return self.counts.get(reason, 0)
+        self.enter(reason, map(int, places), EXAMPLES)
 
     def locate(self, place: int) -> str:
         """Return a place in words.
@@ -124,11 +106,6 @@ class RepairReport:
         """
         return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
 
-    @property
-    def dropped(self) -> int:
-        """Rows that became no job."""
-        return sum(count for reason, count in self.counts.items() if reason.action == "dropped")
-
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON.
 
@@ -138,39 +115,14 @@ class RepairReport:
             ``rows``, ``jobs``, ``dropped``, ``unit`` and ``reasons``: for each reason that occurred,
             by its name in lower case, ``action``, ``count``, ``places`` and ``meaning``.
         """
-        reasons = {
-            reason.name.lower(): {
-                "action": reason.action,
-                "count": self.counts[reason],
-                "places": list(self.places[reason]),
-                "meaning": reason.meaning,
-            }
-            for reason in Reason
-            if reason in self.counts
+        return {
+            "rows": self.rows,
+            "jobs": self.jobs,
+            "dropped": self.dropped,
+            "unit": self.unit,
+            "reasons": self.reasons(),
         }
-        return {"rows": self.rows, "jobs": self.jobs, "dropped": self.dropped, "unit": self.unit, "reasons": reasons}
-
-    def summary(self) -> str:
-        """Return the reasons why rows were dropped in one line.
-
-        Returns
-        -------
-        str
-            Such as ``3 cancelled, 1 filtered``; empty if none was dropped.
-        """
-        found = [reason for reason in Reason if reason.action == "dropped" and reason in self.counts]
-        return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in found)
 
     def __str__(self) -> str:
         """Return a table: one line for each reason that occurred."""
-        lines = [f"{self.rows:,} rows: {self.jobs:,} jobs, {self.dropped:,} dropped"]
-        found = [reason for reason in Reason if reason in self.counts]
-        if not found:
-            return lines[0]
-        wide = max(len(reason.meaning) for reason in found)
-        lines.append(f"{'action':<8}{'count':>11}  {'reason':<{wide}}  {self.unit}s")
-        for reason in found:
-            places = ", ".join(map(str, self.places[reason]))
-            more = ", ..." if self.counts[reason] > len(self.places[reason]) else ""
-            lines.append(f"{reason.action:<8}{self.counts[reason]:>11,}  {reason.meaning:<{wide}}  {places}{more}")
-        return "\n".join(lines)
+        return self.table(f"{self.rows:,} rows: {self.jobs:,} jobs, {self.dropped:,} dropped", f"{self.unit}s")

@@ -55,8 +55,19 @@ class Priority:
         self.forecast = forecast
 
     def scores(self, observation: DeferrableObservation) -> Floats:
-        """Return a score for every job of ``observation.current``; the smallest comes first."""
-        raise NotImplementedError
+        """Return a score for every job of ``observation.current``; the smallest comes first.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            What is seen now.
+
+        Returns
+        -------
+        numpy.ndarray of shape (num_current,)
+            Here the order in which the jobs became known; the rules have others.
+        """
+        return np.arange(len(observation.current), dtype=np.float64)
 
     def act(self, observation: DeferrableObservation) -> list[int]:
         """Return the positions of the jobs to be started, in order."""

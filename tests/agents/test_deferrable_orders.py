@@ -17,6 +17,7 @@ from agents.deferrable import (
     LargestRevenue,
     LeastSlack,
     Oracle,
+    Priority,
     RandomOrder,
     Tetris,
     create,
@@ -52,6 +53,7 @@ def seen(jobs: list[Job], capacity: Any, *, slot: int = 4, used: Any = 0.0) -> D
 @pytest.mark.parametrize(
     ("agent", "order"),
     [
+        (Priority(), [1, 2, 3, 4, 5]),
         (FIFO(), [1, 2, 3, 4, 5]),
         (FIFO("window"), [2, 3, 4, 1, 5]),
         (SJF(), [2, 4, 5, 1, 3]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from workloads._ledger import Ledger
 from workloads.report import EXAMPLES
 
 __all__ = ["DagReason", "DagReport"]
@@ -47,7 +48,7 @@ class DagReason(Enum):
 
 
 @dataclass
-class DagReport:
+class DagReport(Ledger[DagReason, str]):
     """Counts of the tasks that were dropped, changed or remarked on.
 
     ``rows == tasks + dropped`` holds for every finished report.
@@ -87,32 +88,7 @@ class DagReport:
         tasks : iterable of str
             Names of the tasks.
         """
-        found = [f"{job} {task}" for task in tasks]
-        if not found:
-            return
-        self.counts[reason] = self.counts.get(reason, 0) + len(found)
-        known = self.places.setdefault(reason, [])
-        known.extend(found[: EXAMPLES - len(known)])
-
-    def count(self, reason: DagReason) -> int:
-        """Return how many tasks were counted for a reason.
-
-        Parameters
-        ----------
-        reason : DagReason
-            Any of them.
-
-        Returns
-        -------
-        int
-            0 if it never occurred.
-        """
-        return self.counts.get(reason, 0)
-
-    @property
-    def dropped(self) -> int:
-        """Tasks that became no node."""
-        return sum(count for reason, count in self.counts.items() if reason.action == "dropped")
+        self.enter(reason, (f"{job} {task}" for task in tasks), EXAMPLES)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON.
@@ -123,43 +99,13 @@ class DagReport:
             ``rows``, ``tasks``, ``jobs``, ``dropped``, ``disconnected`` and ``reasons``: for each reason that
             occurred, by its name in lower case, ``action``, ``count``, ``places`` and ``meaning``.
         """
-        reasons = {
-            reason.name.lower(): {
-                "action": reason.action,
-                "count": self.counts[reason],
-                "places": list(self.places[reason]),
-                "meaning": reason.meaning,
-            }
-            for reason in DagReason
-            if reason in self.counts
-        }
         totals = {"rows": self.rows, "tasks": self.tasks, "jobs": self.jobs}
-        return totals | {"dropped": self.dropped, "disconnected": self.disconnected, "reasons": reasons}
-
-    def summary(self) -> str:
-        """Return the reasons why tasks were dropped in one line.
-
-        Returns
-        -------
-        str
-            Such as ``3 other_status, 1 repeated``; empty if none was dropped.
-        """
-        found = [reason for reason in DagReason if reason.action == "dropped" and reason in self.counts]
-        return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in found)
+        return totals | {"dropped": self.dropped, "disconnected": self.disconnected, "reasons": self.reasons()}
 
     def __str__(self) -> str:
         """Return a table: one line for each reason that occurred."""
-        lines = [
+        first = (
             f"{self.rows:,} rows: {self.tasks:,} tasks in {self.jobs:,} jobs, {self.disconnected:,} of them "
             f"disconnected; {self.dropped:,} dropped"
-        ]
-        found = [reason for reason in DagReason if reason in self.counts]
-        if not found:
-            return lines[0]
-        wide = max(len(reason.meaning) for reason in found)
-        lines.append(f"{'action':<8}{'count':>11}  {'reason':<{wide}}  tasks")
-        for reason in found:
-            places = ", ".join(self.places[reason])
-            more = ", ..." if self.counts[reason] > len(self.places[reason]) else ""
-            lines.append(f"{reason.action:<8}{self.counts[reason]:>11,}  {reason.meaning:<{wide}}  {places}{more}")
-        return "\n".join(lines)
+        )
+        return self.table(first, "tasks")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
+from workloads._ledger import Ledger
 from workloads.report import EXAMPLES
 
 __all__ = ["VmReason", "VmReport"]
@@ -49,7 +50,7 @@ class VmReason(Enum):
 
 
 @dataclass
-class VmReport:
+class VmReport(Ledger[VmReason, int]):
     """Counts of the virtual machines that were dropped, changed or remarked on.
 
     ``rows == vms + dropped`` holds for every finished report.
@@ -87,31 +88,7 @@ class VmReport:
         places : iterable of int
             Identifiers or line numbers, in the order in which they were found.
         """
-        for place in places:
-            self.counts[reason] = self.counts.get(reason, 0) + 1
-            known = self.places.setdefault(reason, [])
-            if len(known) < EXAMPLES:
-                known.append(place)
-
-    def count(self, reason: VmReason) -> int:
-        """Return how many were counted for a reason.
-
-        Parameters
-        ----------
-        reason : VmReason
-            Any of them.
-
-        Returns
-        -------
-        int
-            0 if it never occurred.
-        """
-        return self.counts.get(reason, 0)
-
-    @property
-    def dropped(self) -> int:
-        """Virtual machines that were not kept."""
-        return sum(count for reason, count in self.counts.items() if reason.action == "dropped")
+        self.enter(reason, places, EXAMPLES)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON.
@@ -122,41 +99,11 @@ class VmReport:
             ``rows``, ``vms``, ``batches``, ``dropped``, ``unit`` and ``reasons``: for each reason that occurred, by its
             name in lower case, ``action``, ``count``, ``places`` and ``meaning``.
         """
-        reasons = {
-            reason.name.lower(): {
-                "action": reason.action,
-                "count": self.counts[reason],
-                "places": list(self.places[reason]),
-                "meaning": reason.meaning,
-            }
-            for reason in VmReason
-            if reason in self.counts
-        }
         totals = {"rows": self.rows, "vms": self.vms, "batches": self.batches, "dropped": self.dropped}
-        return {**totals, "unit": self.unit, "reasons": reasons}
-
-    def summary(self) -> str:
-        """Return the reasons why virtual machines were dropped in one line.
-
-        Returns
-        -------
-        str
-            Such as ``3 unknown_start, 1 unknown_type``; empty if none was dropped.
-        """
-        found = [reason for reason in VmReason if reason.action == "dropped" and reason in self.counts]
-        return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in found)
+        return {**totals, "unit": self.unit, "reasons": self.reasons()}
 
     def __str__(self) -> str:
         """Return a table: one line for each reason that occurred."""
         batches = f" in {self.batches:,} batches" if self.batches else ""
-        lines = [f"{self.rows:,} rows{batches}: {self.vms:,} virtual machines, {self.dropped:,} dropped"]
-        found = [reason for reason in VmReason if reason in self.counts]
-        if not found:
-            return lines[0]
-        wide = max(len(reason.meaning) for reason in found)
-        lines.append(f"{'action':<8}{'count':>11}  {'reason':<{wide}}  {self.unit}s")
-        for reason in found:
-            places = ", ".join(map(str, self.places[reason]))
-            more = ", ..." if self.counts[reason] > len(self.places[reason]) else ""
-            lines.append(f"{reason.action:<8}{self.counts[reason]:>11,}  {reason.meaning:<{wide}}  {places}{more}")
-        return "\n".join(lines)
+        first = f"{self.rows:,} rows{batches}: {self.vms:,} virtual machines, {self.dropped:,} dropped"
+        return self.table(first, f"{self.unit}s")
