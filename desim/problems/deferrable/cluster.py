@@ -102,9 +102,9 @@ class DeferrableCluster(Problem):
         self.num_slots = check_num_slots(num_slots)
         self.delay_weight = float(weights_of("delay_weight", delay_weight, 1)[0])
         self.violation_weights = weights_of("violation_weight", violation_weight, len(self.resources))
-        self.overcommit = check_choice("overcommit", overcommit, (True, False))
+        self.overcommit = bool(check_choice("overcommit", overcommit, (True, False)))
         self.eviction = check_choice("eviction", eviction, ("never", "lost", "restarted"))
-        self.real_time = check_choice("real_time", real_time, (True, False))
+        self.real_time = bool(check_choice("real_time", real_time, (True, False)))
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without jobs and capacity, as plain values."""
