@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from desim._clock import Phase, at
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.processes._background import in_background
 
 __all__ = ["CapacityProcess", "FluctuatingCluster", "replayed_capacity", "stepped_capacity"]
 
@@ -37,12 +38,6 @@ class FluctuatingCluster(Protocol):
 
 CapacityProcess = Callable[[FluctuatingCluster], Generator[simpy.Event, None, None]]
 """Makes a SimPy process that sets the capacity; it must not look at the jobs, so that all agents face the same one."""
-
-
-def in_background(process: CapacityProcess) -> CapacityProcess:
-    """Mark a process that goes on for as long as there are jobs, and no longer."""
-    process.background = True  # type: ignore[attr-defined]
-    return process
 
 
 def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityProcess:

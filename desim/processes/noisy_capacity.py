@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim._clock import Phase, at
 from desim.exceptions import InvalidConfiguration
-from desim.processes.capacity import CapacityProcess, FluctuatingCluster, in_background
+from desim.processes._background import in_background
+from desim.processes.capacity import CapacityProcess, FluctuatingCluster
 from desim.processes.patterns import TimeVarying, checked_number, pattern_of
 
 __all__ = ["mean_reverting_capacity"]

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 
 from desim._clock import Phase, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.processes.capacity import CapacityProcess, FluctuatingCluster, in_background
+from desim.processes._background import in_background
+from desim.processes.capacity import CapacityProcess, FluctuatingCluster
 
 __all__ = ["OnDemand", "OnDemandVM", "replayed_vms"]
 

@@ -15,6 +15,7 @@ import simpy
 from desim._clock import Phase, at
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.processes._background import in_background
 
 __all__ = ["Outage", "planned_outages", "random_outages"]
 
@@ -85,7 +86,7 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
             if outage.end < np.inf:
                 env.process(_repair(cluster, outage.end, outage.units))
 
-    return _in_background(run)
+    return in_background(run)
 
 
 def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, units_per_failure: int = 1) -> Process:
@@ -130,13 +131,7 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
             cluster.env.process(_fail_and_repair(cluster, block, child, mean_time_to_failure, mean_time_to_repair))
         yield from ()  # a process is a generator
 
-    return _in_background(run)
-
-
-def _in_background(process: Process) -> Process:
-    """Mark a process that goes on for as long as there are jobs, and no longer."""
-    process.background = True  # type: ignore[attr-defined]
-    return process
+    return in_background(run)
 
 
 def _repair(cluster: FailingCluster, time: float, units: int) -> Generator[simpy.Event, None, None]:

@@ -11,6 +11,7 @@ from agents.deferrable import (
     FIFO,
     SJF,
     EarliestDeadline,
+    Forecast,
     LargestRevenue,
     LastValue,
     LeastSlack,
@@ -123,10 +124,14 @@ def scenario_of(setting: Setting, seed: int) -> DeferrableCluster:
 
 
 def _rolling_horizon(forecast: str, foresight: Callable[[], Foresight], setting: Setting, **options: Any) -> Agent:
-    period = round(settings_of(setting).day_slots)
-    if forecast == "oracle":
-        return RollingHorizon(Oracle(foresight().capacity), **options)
-    return RollingHorizon(LastValue() if forecast == "last value" else Seasonal(period), **options)
+    forecasts: dict[str, Callable[[], Forecast]] = {
+        "last value": LastValue,
+        "seasonal": lambda: Seasonal(round(settings_of(setting).day_slots)),
+        "oracle": lambda: Oracle(foresight().capacity),
+    }
+    if forecast not in forecasts:
+        raise InvalidConfiguration(f"no forecast {forecast!r}; there are {', '.join(forecasts)}")
+    return RollingHorizon(forecasts[forecast](), **options)
 
 
 _HEURISTICS: dict[str, Callable[..., Agent]] = {

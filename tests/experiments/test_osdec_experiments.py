@@ -80,6 +80,8 @@ def test_cases_differ_in_cores_or_durations_alone() -> None:
 def test_an_unknown_policy_is_named() -> None:
     with pytest.raises(InvalidConfiguration, match="no policy 'lifo'; there are fifo"):
         create(Choice("lifo"), SMALL, lambda: pytest.fail("nobody asks for foresight"))
+    with pytest.raises(InvalidConfiguration, match="no forecast 'weather'; there are last value, seasonal, oracle"):
+        create(Choice("rolling-horizon", (("forecast", "weather"),)), SMALL, lambda: pytest.fail("nor here"))
 
 
 # -- the experiments ----------------------------------------------------------------------------
