@@ -62,6 +62,8 @@ class Simulation:
         The bound copy of the problem.
     actions : list or None
         The actions answered so far.
+    truncated : bool
+        Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Simulation:
         self.env = simpy.Environment()
         self.seed = seed
         self.until = until
+        self.truncated = False
         self.actions: list[Any] | None = [] if log_actions else None
         self._configuration = problem
         self._pending: deque[Decision] = deque()
@@ -128,12 +131,20 @@ class Simulation:
         except EmptySchedule:
             return None
         except _HorizonReached:
+            self.truncated = self.truncated or self.env.now >= self.until
             self.stop()  # once more, should advance() be called again
             return None
         return pending[0]
 
-    def stop(self) -> None:
-        """End the run after what happens now: :meth:`advance` then returns None for good."""
+    def stop(self, *, truncated: bool = False) -> None:
+        """End the run after what happens now: :meth:`advance` then returns None for good.
+
+        Parameters
+        ----------
+        truncated : bool
+            Whether there would be more to do. A learner then counts on what it has not seen.
+        """
+        self.truncated = self.truncated or truncated
         at(self.env, self.env.now, Phase.HORIZON).callbacks.append(_reach_horizon)
 
     @property

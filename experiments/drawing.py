@@ -1,19 +1,28 @@
-"""Figures of experiments: axes, and files that are whole or not there."""
+"""Figures of experiments: axes, points with intervals, a legend for all, and files that are whole or not there."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from desim.metrics.statistics import Estimate
+from desim.plotting._style import LineStyle
 from desim.records import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-__all__ = ["new_figure", "write_figure"]
+__all__ = ["MARKERS", "draw_estimates", "legend_below", "line_handles", "new_figure", "write_figure"]
 
 RESOLUTION = 150
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
+"""Markers of agents, by their place in a table."""
 
 
 def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bool = False) -> tuple[Figure, Any]:
@@ -39,6 +48,65 @@ def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bo
     figure = Figure(figsize=(width * across, height * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False)
     return figure, axes.T if turn else axes
+
+
+def draw_estimates(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], **style: Any) -> None:
+    """Draw means with their intervals.
+
+    Parameters
+    ----------
+    ax : Axes
+        Where.
+    places : numpy.ndarray
+        On the x axis.
+    estimates : sequence of Estimate
+        One a place; an interval that is not known is not drawn.
+    **style
+        As for ``Axes.errorbar``.
+    """
+    halves = np.nan_to_num([estimate.half_width for estimate in estimates])
+    ax.errorbar(places, [estimate.mean for estimate in estimates], yerr=halves, **style)
+
+
+def line_handles(rows: Sequence[str], styles: Mapping[str, LineStyle], markers: Sequence[str]) -> list[Line2D]:
+    """Return what stands for the lines of agents in a legend.
+
+    Parameters
+    ----------
+    rows : sequence of str
+        The agents.
+    styles : mapping of str to LineStyle
+        Their colours and dashes.
+    markers : sequence of str
+        Their markers; agents that these do not suffice for are left out.
+
+    Returns
+    -------
+    list of Line2D
+        In order.
+    """
+    from matplotlib.lines import Line2D
+
+    looks: Mapping[str, Any] = styles
+    return [
+        Line2D([], [], color=looks[row].color, linestyle=looks[row].dashes, marker=marker, markersize=4)
+        for row, marker in zip(rows, markers, strict=False)
+    ]
+
+
+def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int) -> None:
+    """Put one legend for all axes below them.
+
+    Parameters
+    ----------
+    figure : Figure
+        With a constrained layout.
+    handles, labels : sequence
+        Its entries.
+    columns : int
+        How many stand beside each other.
+    """
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
 def write_figure(figure: Figure, path: Path) -> Path:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from experiments.run import Perform, Run
 from experiments.runner import perform_all
 from experiments.store import Store
 
-__all__ = ["Outcomes", "Panel", "Sized", "Study", "outcomes_of"]
+__all__ = ["Outcomes", "Panel", "Sized", "Study", "count_invalid", "outcomes_by", "outcomes_of"]
+
+Key = TypeVar("Key")
 
 Outcomes = dict[tuple[str, str, str], tuple[Mapping[str, Any], ...]]
 """From (panel, column, row) to what the runs brought, by seed."""
@@ -23,7 +25,9 @@ Outcomes = dict[tuple[str, str, str], tuple[Mapping[str, Any], ...]]
 class Sized(Protocol):
     """What the options of an experiment must tell."""
 
-    jobs: int
+    @property
+    def jobs(self) -> int:
+        """Processes at a time."""
 
     @property
     def name(self) -> str:
@@ -139,7 +143,7 @@ class Study:
     @property
     def num_invalid(self) -> int:
         """Runs in whose records a check has found a violation."""
-        return sum(outcome["valid"] is False for outcomes in self.outcomes.values() for outcome in outcomes)
+        return count_invalid(self.outcomes.values())
 
 
 def outcomes_of(panels: Sequence[Panel], options: Sized, by: Perform) -> Outcomes:
@@ -165,6 +169,33 @@ def outcomes_of(panels: Sequence[Panel], options: Sized, by: Perform) -> Outcome
         for column, setting in panel.columns.items()
         for row, choice in panel.rows.items()
     }
-    wanted = [run for group in runs.values() for run in group]
+    return outcomes_by(runs, options, by)
+
+
+def outcomes_by(
+    groups: Mapping[Key, Sequence[Run]], options: Sized, by: Perform
+) -> dict[Key, tuple[Mapping[str, Any], ...]]:
+    """Perform groups of runs that are not stored yet; a run may be in several.
+
+    Parameters
+    ----------
+    groups : mapping of any key to sequence of Run
+        What is asked for.
+    options : Sized
+        Processes, store.
+    by : callable
+        What performs a run.
+
+    Returns
+    -------
+    dict
+        The outcomes of each group, in its order.
+    """
+    wanted = [run for group in groups.values() for run in group]
     found = perform_all(by, wanted, options.runs, jobs=options.jobs, title=options.name)
-    return {key: tuple(found[run] for run in group) for key, group in runs.items()}
+    return {key: tuple(found[run] for run in group) for key, group in groups.items()}
+
+
+def count_invalid(outcomes: Iterable[Sequence[Mapping[str, Any]]]) -> int:
+    """Return how many runs of some groups have records in which a check has found a violation."""
+    return sum(outcome["valid"] is False for group in outcomes for outcome in group)

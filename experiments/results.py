@@ -1,4 +1,4 @@
-"""The files that an experiment leaves in its directory."""
+"""What an experiment says before and after its tables, and the files that it leaves in its directory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,61 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from desim.cli.output import plain
+from desim.cli.output import plain, print_text
 from desim.records import write_atomically
 
-__all__ = ["write_results"]
+__all__ = ["print_heading", "violation_lines", "write_results"]
+
+
+class Measured(Protocol):
+    """What a study tells of itself."""
+
+    @property
+    def title(self) -> str:
+        """What it is."""
+
+    @property
+    def options(self) -> Any:
+        """How it was run."""
+
+    @property
+    def num_invalid(self) -> int:
+        """Runs in whose records a check has found a violation."""
+
+
+def print_heading(study: Measured, how: str) -> None:
+    """Print the title of a study, how it was measured, and whether it is a trial only.
+
+    Parameters
+    ----------
+    study : Measured
+        What was measured.
+    how : str
+        What stands in brackets behind the title.
+    """
+    print_text(f"{study.title} ({how})")
+    if study.options.is_reduced:
+        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+
+
+def violation_lines(study: Measured) -> list[str]:
+    """Return what is to be said of runs whose records are not valid.
+
+    Parameters
+    ----------
+    study : Measured
+        What was measured.
+
+    Returns
+    -------
+    list of str
+        Nothing if there are none.
+    """
+    if not study.num_invalid:
+        return []
+    return [f"The check has found violations in the records of {study.num_invalid} runs."]
 
 
 def write_results(directory: Path, document: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> list[Path]:

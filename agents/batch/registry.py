@@ -23,6 +23,13 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     ),
 }
 
+SPLIT_WINDOW = "split-window"
+_PATTERNS = {
+    "window-RULE-HEAD-TAIL": "Starts the shortest, smallest, first or a random job that fits in a window of the queue.",
+    "split-window:NAME": "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
+    "split-window:NAME@HEAD-TAIL": "The same on another window.",
+}
+
 
 def create(name: str) -> Agent:
     """Return a new agent.
@@ -45,14 +52,42 @@ def create(name: str) -> Agent:
     """
     if name in PRIORITIES:
         return as_priority(name)
+    if name.startswith("window-"):
+        return _window_rule(name)
+    if name.startswith(f"{SPLIT_WINDOW}:"):
+        return _split_window(name.partition(":")[2])
     for prefix in sorted(_BACKFILLING, key=len, reverse=True):
         make = _BACKFILLING[prefix][1]
         if name == prefix:
             return make("fcfs")
         if name.startswith(f"{prefix}-"):
             return make(name.removeprefix(f"{prefix}-"))
-    kinds = ", ".join(f"{prefix}-PRIORITY" for prefix in _BACKFILLING)
+    kinds = ", ".join([*(f"{prefix}-PRIORITY" for prefix in _BACKFILLING), *_PATTERNS])
     raise InvalidConfiguration(f"no batch agent {name!r}; there are {', '.join(PRIORITIES)}, and {kinds}")
+
+
+def _window_rule(name: str) -> Agent:
+    """Return the rule of a name such as ``window-shortest-9-1``."""
+    from agents.batch.window_rules import WindowRule
+
+    _, *rule, head, tail = name.split("-") if name.count("-") >= 3 else ("", "", "", "")
+    if not (head.isdecimal() and tail.isdecimal()):
+        raise InvalidConfiguration(f"no batch agent {name!r}; want for example window-shortest-9-1")
+    return WindowRule("-".join(rule), int(head), int(tail))  # type: ignore[arg-type]  # it checks
+
+
+def _split_window(source: str) -> Agent:
+    """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
+    from agents.batch.split_window import SplitWindowAgent
+
+    stem, _, window = source.partition("@")
+    head, _, tail = window.partition("-")
+    if window and not (head.isdecimal() and tail.isdecimal()):
+        raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")
+    sizes = {"head": int(head), "tail": int(tail)} if window else {}
+    if "/" in stem:
+        return SplitWindowAgent.load(stem, **sizes)
+    return SplitWindowAgent.pretrained(stem, **sizes)
 
 
 def descriptions() -> dict[str, str]:
@@ -64,6 +99,8 @@ def descriptions() -> dict[str, str]:
         In the order in which they are listed.
     """
     lines = {name: (priority.__doc__ or "").splitlines()[0] for name, priority in PRIORITIES.items()}
-    return lines | {
-        f"{prefix}-PRIORITY": f"Back-filling: {description}." for prefix, (description, _) in _BACKFILLING.items()
-    }
+    return (
+        lines
+        | {f"{prefix}-PRIORITY": f"Back-filling: {description}." for prefix, (description, _) in _BACKFILLING.items()}
+        | _PATTERNS
+    )

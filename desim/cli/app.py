@@ -24,6 +24,8 @@ COMMANDS = {
     "compare": ("desim.cli.compare", "Compare"),
     "validate": ("desim.cli.validate", "Validate"),
     "plot": ("desim.cli.plot", "Plot"),
+    "train": ("desim.cli.train", "Train"),
+    "evaluate": ("desim.cli.evaluate", "Evaluate"),
     "convert": ("desim.cli.convert", "Convert"),
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
@@ -35,6 +37,8 @@ Examples:
   desim run batch --cores 256 --agent easy-fcfs --out easy  one run on a generated workload
   desim run batch --trace KTH.swf.gz --agent sjf            one run of a log
   desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals
+  desim train batch --quick --out quick                     an agent that learns
+  desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim plot easy --out figures                             figures of stored runs
   desim COMMAND --help                                      more on a command
 
@@ -94,6 +98,12 @@ def _parse(arguments: list[str]) -> Command:
         raise SystemExit(0)
     if arguments and arguments[0] in COMMANDS:
         name, *rest = arguments
+        if name == "train" and rest and not rest[0].startswith("-"):
+            from desim.cli.train import train_command
+
+            problem, *rest = rest
+            command = train_command(problem)
+            return _options(command, f"desim train {problem}", _help_of(command), rest)
         return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
     import tyro
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.comparison import Comparison, compare_runs, document, print_comparison, sentences, write_csv
 from desim.cli.figures import draw_figures, make_directory, save_figure
 from desim.cli.options import JsonFlag, MetricOptions, SystemOptions, WorkloadOptions

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.output import print_text, remark
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file

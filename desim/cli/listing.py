@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table
 

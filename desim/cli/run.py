@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.options import JsonFlag, MetricOptions, SystemOptions, WorkloadOptions
 from desim.cli.output import plain, print_json, print_table, print_text, progress, remark
 from desim.cli.scenario import Scenario, load_workload, measure, replay, validation_document

@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
 from desim.core import SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from desim.cli import plugins
+from desim import plugins
 from desim.cli.output import plain
 from desim.cli.scenario import Scenario
 from desim.exceptions import RecordError

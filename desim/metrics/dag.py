@@ -33,10 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.metrics.columns import description, numbers, read_columns
 from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
 from desim.metrics.dag_copies import DagCopies, DagTransfers, read_copies, read_transfers
 from desim.metrics.dag_input import DagGraph, DagJobs, latest, read_graph, read_jobs
-from desim.metrics.multiserver_input import numbers, read_columns
+from desim.metrics.summaries import mean, summary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DAG_METRICS", "dag_metrics", "dag_result_metrics"]
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "executors", "channels", "outages")
@@ -103,10 +103,9 @@ def dag_result_metrics(result: Result) -> dict[str, float]:
     InvalidConfiguration
         If the result is not one of a DAG cluster.
     """
-    if result.info.get("problem") != "dag":
-        raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want 'dag'")
+    info = description(result, "dag")
     tables = {name: result.scan(name) for name in _TABLES}
-    return dag_metrics(tables, end_time=result.info["end_time"], by_task=result.info.get("granularity") == "task")
+    return dag_metrics(tables, end_time=info["end_time"], by_task=info.get("granularity") == "task")
 
 
 def dag_metrics(
@@ -170,7 +169,7 @@ def _schedule(table: DagJobs, graph: DagGraph) -> dict[str, float]:
         "speedup": _ratio(serial, makespan),
         "critical_path": longest,
         "slr": _ratio(makespan, longest),
-        "job_slr_mean": _mean((table.finish - table.submission)[known] / paths[known]),
+        "job_slr_mean": mean((table.finish - table.submission)[known] / paths[known]),
         "lower_bound": bound,
         "gap_to_lower_bound": _ratio(makespan, bound) - 1,
     }
@@ -184,21 +183,14 @@ def _count(mask: Mask) -> int:
     return int(np.count_nonzero(mask))
 
 
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else math.nan
-
-
 def _jobs(table: DagJobs) -> dict[str, float]:
     turnaround = (table.finish - table.submission)[table.status["completed"]]
-    median, high = np.quantile(turnaround, (0.5, 0.95)) if len(turnaround) else (math.nan, math.nan)
     begun = ~np.isnan(table.start)
     return {
         "num_jobs": len(table.job_id),
         **{f"num_{name}": _count(mask) for name, mask in table.status.items()},
-        "turnaround_time_mean": _mean(turnaround),
-        "turnaround_time_median": median,
-        "turnaround_time_p95": high,
-        "waiting_time_mean": _mean((table.start - table.submission)[begun]),
+        **summary("turnaround_time", turnaround),
+        "waiting_time_mean": mean((table.start - table.submission)[begun]),
     }
 
 
@@ -275,5 +267,5 @@ def _transfers(inputs: DagTransfers) -> dict[str, float]:
         "num_transfers": _count(moved),
         "data_moved": amount,
         "local_share": _ratio(total - amount, total),
-        "transfer_time_mean": _mean((inputs.arrival - inputs.begin)[moved]),
+        "transfer_time_mean": mean((inputs.arrival - inputs.begin)[moved]),
     }

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.metrics.dag_input import DagJobs, masks, whole
-from desim.metrics.multiserver_input import numbers, read_columns
+from desim.metrics.columns import masks, numbers, read_columns, whole
+from desim.metrics.dag_input import DagJobs
 
 if TYPE_CHECKING:
     import polars as pl

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.multiserver_input import numbers, read_columns
+from desim.metrics.columns import masks, numbers, read_columns, whole
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["DagGraph", "DagJobs", "latest", "masks", "read_graph", "read_jobs", "whole"]
+__all__ = ["DagGraph", "DagJobs", "latest", "read_graph", "read_jobs"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -252,37 +252,3 @@ def _owners(name: str, frame: pl.DataFrame, jobs: DagJobs, counts: Whole) -> Who
     result = np.empty(len(rows), dtype=np.int64)
     result[rows] = owner
     return result
-
-
-def whole(column: pl.Series) -> Whole:
-    """Return a column as an array.
-
-    Parameters
-    ----------
-    column : polars.Series
-        Whole numbers, none of them null.
-
-    Returns
-    -------
-    array of int, shape (n,)
-        The numbers.
-    """
-    return column.cast(int).to_numpy()
-
-
-def masks(column: pl.Series, choices: tuple[str, ...]) -> dict[str, Mask]:
-    """Return for each choice which rows have it.
-
-    Parameters
-    ----------
-    column : polars.Series
-        Texts.
-    choices : tuple of str
-        What they can be.
-
-    Returns
-    -------
-    dict of str to array of bool, shape (n,)
-        By choice.
-    """
-    return {choice: (column == choice).to_numpy() for choice in choices}

@@ -20,17 +20,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.deferrable_input import (
-    DeferrableJobs,
-    DeferrableSlots,
-    description,
-    read_evictions,
-    read_jobs,
-    read_slots,
-)
+from desim.metrics.columns import description
+from desim.metrics.deferrable_input import DeferrableJobs, DeferrableSlots, read_evictions, read_jobs, read_slots
+from desim.metrics.summaries import RESOURCE, mean, named_for, summary
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +32,6 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = ["DEFERRABLE_METRICS", "deferrable_metrics", "deferrable_result_metrics"]
-
-Floats = NDArray[np.float64]
 
 DEFERRABLE_METRICS: Mapping[str, str] = {
     "utilization": "cores times duration of all jobs whose start stood, core-slots",
@@ -74,7 +66,7 @@ DEFERRABLE_METRICS: Mapping[str, str] = {
 """The metrics of a cluster for deferrable jobs: name, and meaning with unit, in the order in which they are returned.
 There is one of ``NAME_<resource>`` for each resource."""
 
-_PLAIN = tuple(name for name in DEFERRABLE_METRICS if "<resource>" not in name)
+_PLAIN = tuple(name for name in DEFERRABLE_METRICS if RESOURCE not in name)
 
 
 def deferrable_result_metrics(result: Result) -> dict[str, float]:
@@ -95,7 +87,7 @@ def deferrable_result_metrics(result: Result) -> dict[str, float]:
     InvalidConfiguration
         If the result is not one of a cluster for deferrable jobs, or for what `deferrable_metrics` refuses.
     """
-    info = description(result)
+    info = description(result, "deferrable")
     return deferrable_metrics(
         result.scan("jobs"),
         result.scan("slots"),
@@ -155,7 +147,7 @@ def deferrable_metrics(
         **_counts(table),
         **_amounts(series, resources),
         **_work(series),
-        **_delays(delay),
+        **summary("delay", delay),
         "utilization": float(revenue.sum()),
         "time_delay": 0.0 - delay_weight * float(delay.sum()),  # 0 and not -0 without delays
         "violation_penalty": 0.0 - float(series.violation.sum(axis=0) @ np.asarray(violation_weights, dtype=float)),
@@ -163,20 +155,11 @@ def deferrable_metrics(
         "num_evictions": num_evictions,
         "lost_work": lost_work,
     }
-    names = [
-        name.replace("<resource>", resource)
-        for name in DEFERRABLE_METRICS
-        for resource in (resources if "<resource>" in name else ("",))
-    ]
-    return {name: float(values[name]) for name in names}
+    return {name: float(values[name]) for name in named_for(DEFERRABLE_METRICS, resources)}
 
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else math.nan
 
 
 def _counts(table: DeferrableJobs) -> dict[str, float]:
@@ -204,13 +187,8 @@ def _work(series: DeferrableSlots) -> dict[str, float]:
     return {
         "num_slots": len(series.reward),
         "total_reward": float(series.reward.sum()),
-        "average_reward": _mean(series.reward),
-        "current_work_mean": _mean(series.current_work),
-        "future_work_mean": _mean(series.future_work),
-        "known_work_mean": _mean(series.current_work + series.future_work),
+        "average_reward": mean(series.reward),
+        "current_work_mean": mean(series.current_work),
+        "future_work_mean": mean(series.future_work),
+        "known_work_mean": mean(series.current_work + series.future_work),
     }
-
-
-def _delays(delay: Floats) -> dict[str, float]:
-    median, high = np.quantile(delay, (0.5, 0.95)) if len(delay) else (math.nan, math.nan)
-    return {"delay_mean": _mean(delay), "delay_median": float(median), "delay_p95": float(high)}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
-from desim.metrics.multiserver_input import numbers, read_columns
+from desim.metrics.columns import masks, numbers, read_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.result import Result
-
-__all__ = ["DeferrableJobs", "DeferrableSlots", "description", "read_evictions", "read_jobs", "read_slots"]
+__all__ = ["DeferrableJobs", "DeferrableSlots", "read_evictions", "read_jobs", "read_slots"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -66,29 +63,6 @@ class DeferrableSlots(NamedTuple):
     violation: Floats
 
 
-def description(result: Result) -> Mapping[str, Any]:
-    """Return the description of a deferrable run.
-
-    Parameters
-    ----------
-    result : Result
-        The run.
-
-    Returns
-    -------
-    mapping
-        Its configuration.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If it is a run of another problem.
-    """
-    if result.info.get("problem") != "deferrable":
-        raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want 'deferrable'")
-    return result.info
-
-
 def read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> DeferrableJobs:
     """Read the columns of a job table that metrics need, and no others.
 
@@ -108,8 +82,7 @@ def read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> DeferrableJobs:
         If a column is missing.
     """
     frame = read_columns("jobs", jobs, ("delay", "revenue", "status"))
-    status = {name: (frame["status"] == name).to_numpy() for name in _STATUSES}
-    return DeferrableJobs(numbers(frame["delay"]), numbers(frame["revenue"]), status)
+    return DeferrableJobs(numbers(frame["delay"]), numbers(frame["revenue"]), masks(frame["status"], _STATUSES))
 
 
 def read_slots(slots: pl.DataFrame | pl.LazyFrame, resources: Sequence[str]) -> DeferrableSlots:

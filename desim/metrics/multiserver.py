@@ -16,14 +16,16 @@ be given away from the next slot on, so that utilization counts whole slots in b
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.multiserver_input import REWARDS, MultiServerJobs, description, numbers, read_columns, read_jobs
+from desim.metrics.columns import description, numbers, read_columns
+from desim.metrics.multiserver_input import REWARDS, MultiServerJobs, read_jobs
+from desim.metrics.summaries import mean, named_for, summary
 from desim.metrics.timeline import area
 
 if TYPE_CHECKING:
@@ -101,7 +103,7 @@ def multiserver_result_metrics(result: Result, **options: Any) -> dict[str, floa
     InvalidConfiguration
         If the result is not one of a multi-server cluster, or an option is out of range.
     """
-    info = description(result)
+    info = description(result, "multiserver")
     return multiserver_metrics(
         result.scan("jobs"),
         result.scan("slots"),
@@ -167,10 +169,10 @@ def multiserver_metrics(
         **_amounts(series, capacity),
         **({} if observed is None else _flow(table, selected, observed)),
         "num_slots": len(frame) - warm_up_slots,
-        "reward_per_job": _mean(earned[selected & ~table.status["waiting"]]),
+        "reward_per_job": mean(earned[selected & ~table.status["waiting"]]),
     }
-    names = _expanded([name for name in MULTISERVER_METRICS if holding or name not in _HOLDING], list(capacity))
-    return {name: float(values[name]) for name in names}
+    names = (name for name in MULTISERVER_METRICS if holding or name not in _HOLDING)
+    return {name: float(values[name]) for name in named_for(names, list(capacity))}
 
 
 def running_average_reward(result: Result) -> pl.DataFrame:
@@ -194,7 +196,7 @@ def running_average_reward(result: Result) -> pl.DataFrame:
     """
     import polars as pl
 
-    info = description(result)
+    info = description(result, "multiserver")
     end_time = float(info["end_time"])
     slots = read_columns("slots", result.scan("slots"), ("slot", "reward"))
     ends = numbers(slots["slot"]) + 1.0
@@ -236,10 +238,6 @@ def reward_ratio(results: Mapping[str, Result], baseline: str, **options: Any) -
     return {name: reward / by if by > 0 else math.nan for name, reward in rewards.items()}
 
 
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else math.nan
-
-
 def _counts(table: MultiServerJobs, selected: Mask) -> dict[str, float]:
     groups = {**table.status, "served": table.started, "jobs": selected}
     return {f"num_{name}": float(np.count_nonzero(mask & selected)) for name, mask in groups.items()}
@@ -250,7 +248,7 @@ def _rewards(
 ) -> dict[str, float]:
     """Return totals and averages: of the slots, or of the jobs' time within the observed slots if they hold."""
     if observed is None:
-        values = {f"average_{name}": _mean(slots[name]) for name in REWARDS}
+        values = {f"average_{name}": mean(slots[name]) for name in REWARDS}
         return values | {"total_reward": float(slots["reward"].sum())}
     length = observed[1] - observed[0]
     rows = table.started
@@ -264,10 +262,10 @@ def _amounts(slots: Mapping[str, Floats], capacity: Mapping[str, float]) -> dict
     values = {}
     for name, kind in (("utilization", "allocated"), ("reserved", "reserved")):
         for resource, amount in capacity.items():
-            mean = _mean(slots[f"{kind}_{resource}"])
-            values[f"{name}_{resource}"] = mean / amount if amount else math.nan
+            average = mean(slots[f"{kind}_{resource}"])
+            values[f"{name}_{resource}"] = average / amount if amount else math.nan
     there = np.array([values[f"utilization_{resource}"] for resource, amount in capacity.items() if amount])
-    return values | {"utilization_mean": _mean(there)}
+    return values | {"utilization_mean": mean(there)}
 
 
 def _flow(table: MultiServerJobs, selected: Mask, observed: tuple[float, float]) -> dict[str, float]:
@@ -278,10 +276,9 @@ def _flow(table: MultiServerJobs, selected: Mask, observed: tuple[float, float])
         "turnaround_time": (table.finish - table.submission)[ended],
         "execution_time": (table.finish - table.start)[ended],
     }
-    values = {"mean_speed": _mean(table.reward[started])}
+    values = {"mean_speed": mean(table.reward[started])}
     for name, sample in samples.items():
-        median, high = np.quantile(sample, (0.5, 0.95)) if len(sample) else (math.nan, math.nan)
-        values |= {f"{name}_mean": _mean(sample), f"{name}_median": median, f"{name}_p95": high}
+        values |= summary(name, sample)
     begin, end = observed
     served = np.where(table.started, table.start, end)
     queued = area(table.submission, served, 1.0, observed)
@@ -291,9 +288,3 @@ def _flow(table: MultiServerJobs, selected: Mask, observed: tuple[float, float])
         "throughput": finished / length if length else math.nan,
         "queue_length_mean": queued / length if length else math.nan,
     }
-
-
-def _expanded(names: Sequence[str], resources: Sequence[str]) -> list[str]:
-    """Put a name for each resource in the place of those that stand for all."""
-    mark = "<resource>"
-    return [each for name in names for each in ([name.replace(mark, r) for r in resources] if mark in name else [name])]

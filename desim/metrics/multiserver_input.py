@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
+from desim.metrics.columns import masks, numbers, read_columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from desim.result import Result
-
-__all__ = ["REWARDS", "MultiServerJobs", "description", "numbers", "read_columns", "read_jobs"]
+__all__ = ["REWARDS", "MultiServerJobs", "read_jobs"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -68,29 +66,6 @@ class MultiServerJobs(NamedTuple):
         return np.interp(times, events, done)
 
 
-def description(result: Result) -> Mapping[str, Any]:
-    """Return the description of a multi-server run.
-
-    Parameters
-    ----------
-    result : Result
-        The run.
-
-    Returns
-    -------
-    mapping
-        Its configuration and how it ended.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If it is a run of another problem.
-    """
-    if result.info.get("problem") != "multiserver":
-        raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want 'multiserver'")
-    return result.info
-
-
 def read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> MultiServerJobs:
     """Read the columns of a job table that metrics need, and no others.
 
@@ -111,50 +86,4 @@ def read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> MultiServerJobs:
     """
     frame = read_columns("jobs", jobs, (*_TIMES, *REWARDS, "status"))
     submission, start, finish, gain, overhead, reward = (numbers(frame[name]) for name in (*_TIMES, *REWARDS))
-    status = {name: (frame["status"] == name).to_numpy() for name in _STATUSES}
-    return MultiServerJobs(submission, start, finish, gain, overhead, reward, status)
-
-
-def read_columns(name: str, table: pl.DataFrame | pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Read columns of a table, and no others.
-
-    Parameters
-    ----------
-    name : str
-        What the table is called in an error.
-    table : polars.DataFrame or polars.LazyFrame
-        The table.
-    columns : sequence of str
-        Names.
-
-    Returns
-    -------
-    polars.DataFrame
-        The columns.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If a column is missing.
-    """
-    lazy = table.lazy()
-    missing = set(columns) - set(lazy.collect_schema().names())
-    if missing:
-        raise InvalidConfiguration(f"the table {name} lacks the columns {', '.join(sorted(missing))}")
-    return lazy.select(columns).collect()
-
-
-def numbers(column: pl.Series) -> Floats:
-    """Return a column as an array.
-
-    Parameters
-    ----------
-    column : polars.Series
-        Numbers.
-
-    Returns
-    -------
-    array of float, shape (n,)
-        NaN for null.
-    """
-    return column.cast(float).to_numpy()
+    return MultiServerJobs(submission, start, finish, gain, overhead, reward, masks(frame["status"], _STATUSES))

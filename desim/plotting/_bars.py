@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.plotting._boxes import CUT, DOWN, WAITING, add_boxes, box_edges, box_pixels, write_labels
-from desim.plotting._panels import set_titles
+from desim.plotting._panels import how_many, set_titles
 from desim.plotting._runs import Run
 from desim.plotting._series import down_times, executions
 from desim.problems.batch import parse_core_sets
@@ -173,8 +173,7 @@ def _remark(run: Run) -> str:
     """Count the jobs, and those that the chart does not show whole."""
     counts = run.jobs["status"].cast(str).value_counts()
     of = dict(counts.iter_rows())
-    count, cores = len(run.jobs), run.num_cores
-    parts = [f"{count:,} {'job' if count == 1 else 'jobs'} on {cores:,} {'core' if cores == 1 else 'cores'}"]
+    parts = [f"{how_many(len(run.jobs), 'job')} on {how_many(run.num_cores, 'core')}"]
     parts += [f"{of[status]:,} {words}" for status, words in _UNFINISHED.items() if of.get(status)]
     return ", ".join(parts)
 

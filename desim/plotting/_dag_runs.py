@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from desim.plotting._dag_series import dag_step_curves, down_spans
 from desim.plotting._named_results import named_results, title_of
+from desim.plotting._spans import begin_of, end_of
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -104,11 +105,7 @@ def _load(name: str, result: Result) -> DagRun:
     import polars as pl
 
     jobs, copies = result.jobs, result.table("copies")
-    end = result.info.get("end_time")
-    if end is None:  # the run crashed
-        times = ("submission_time", "assignment_time", "starting_time", "finish_time", "time")
-        frames = (jobs, copies, result.table("outages"))
-        end = max(0.0, *(_largest(frame[column]) for frame in frames for column in times if column in frame.columns))
+    end = end_of(result.info, jobs, copies, result.table("outages"))
     submissions = jobs.select("job_id", "submission_time").unique("job_id", keep="first")
     started = (
         copies.with_row_index("row")
@@ -117,10 +114,4 @@ def _load(name: str, result: Result) -> DagRun:
         .join(submissions, on="job_id", how="left", maintain_order="left")
         .with_columns(pl.col("submission_time").fill_null(0.0))
     )
-    first = float(jobs["submission_time"].min() or 0.0)  # type: ignore[arg-type]
-    begin = 0.0 if first <= 0.05 * (end - first) else first
-    return DagRun(name, result, started, begin, float(end))
-
-
-def _largest(times: pl.Series) -> float:
-    return float(times.max() or 0.0)  # type: ignore[arg-type]
+    return DagRun(name, result, started, begin_of(jobs, end), end)

@@ -12,15 +12,13 @@ from desim.exceptions import InvalidConfiguration
 from desim.plotting._deferrable_series import executions
 from desim.plotting._named_results import named_results
 from desim.plotting._slot_runs import SlotRun
+from desim.plotting._spans import end_of
 from desim.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["DeferrableRun", "load_deferrable_runs"]
-
-#: Columns of the job table that say when something happened, in slots.
-TIMES = ("submission_time", "starting_time", "finish_time")
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,4 @@ def load_deferrable_runs(results: Result | Mapping[str, Result]) -> list[Deferra
 def _load(name: str, result: Result) -> DeferrableRun:
     slots = result.table("slots")
     end = float(len(slots))
-    until = result.info.get("end_time")
-    if until is None:  # the run crashed
-        until = max(0.0, *(float(result.jobs[time].max() or 0.0) for time in TIMES))  # type: ignore[arg-type]
-    return DeferrableRun(name, result, slots, end, max(end, math.ceil(until)))
+    return DeferrableRun(name, result, slots, end, max(end, math.ceil(end_of(result.info, result.jobs))))

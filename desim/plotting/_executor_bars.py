@@ -13,7 +13,7 @@ from desim.plotting._critical_chain import CriticalChain, critical_chain
 from desim.plotting._dag_runs import DagRun
 from desim.plotting._dag_series import waiting_spans
 from desim.plotting._executor_rows import executor_rows
-from desim.plotting._panels import panel_pixels, set_titles
+from desim.plotting._panels import how_many, panel_pixels, set_titles
 
 if TYPE_CHECKING:
     import polars as pl
@@ -225,14 +225,10 @@ def _remark(run: DagRun) -> str:
     jobs = run.jobs
     counts = dict(jobs["status"].cast(str).value_counts().iter_rows())
     duplicates = int(run.copies["duplicate"].sum())
-    parts = [f"{_count(len(jobs), 'job')} on {_count(run.size, 'executor')}"]
-    parts += [_count(duplicates, "duplicate")] if duplicates else []
+    parts = [f"{how_many(len(jobs), 'job')} on {how_many(run.size, 'executor')}"]
+    parts += [how_many(duplicates, "duplicate")] if duplicates else []
     parts += [f"{counts[status]:,} {words}" for status, words in _UNFINISHED.items() if counts.get(status)]
     return ", ".join(parts)
 
 
 _UNFINISHED = {"running": "still running", "waiting": "still waiting"}
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
+from desim.plotting._panels import add_legend, given_or_new_panels, group_digits, plain, set_titles
 from desim.plotting._runs import Timed, check_window, common_span
 from desim.plotting._series import bin_averages
 from desim.plotting._style import LineStyle, line_styles
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["CurveOptions", "count_axis", "draw_curves"]
+__all__ = ["CurveOptions", "Values", "axes_of", "column", "count_axis", "draw_curves", "from_zero"]
 
 #: If more jobs or copies start than these, a curve is averaged, unless told otherwise, in at most so many bins.
 MOST_STARTS = 500
@@ -167,7 +167,24 @@ def _bin_width(bin_width: float | str | None, runs: Sequence[Timed], span: tuple
 
 def count_axis(axes: Axes) -> None:
     """Mark whole numbers on the y axis."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=True, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    group_digits(axes.yaxis)
+
+
+def from_zero(drawn: Sequence[tuple[Axes, Sequence[Timed]]]) -> None:
+    """Let the y axes of all panels reach from 0 to a little above the highest curve, and at least to 1."""
+    top = max([1.0, *(panel.dataLim.y1 for panel, _ in drawn)])
+    for panel, _ in drawn:
+        panel.set_ylim(0.0, 1.05 * top)
+
+
+def axes_of(drawn: Sequence[tuple[Axes, Sequence[Timed]]], *, panels: bool) -> Axes | list[Axes]:
+    """Return the panels, or the only one if there is one for all runs."""
+    return [panel for panel, _ in drawn] if panels else drawn[0][0]
+
+
+def column(steps: pl.DataFrame, name: str) -> NDArray[np.float64]:
+    """Return a column of step functions as numbers."""
+    return steps[name].cast(float).to_numpy()

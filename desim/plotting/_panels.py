@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,20 @@ from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = ["add_legend", "given_or_new_panels", "new_figure", "panel_pixels", "plain", "set_titles"]
+__all__ = [
+    "add_keys",
+    "add_legend",
+    "given_or_new_panels",
+    "group_digits",
+    "how_many",
+    "new_figure",
+    "panel_pixels",
+    "plain",
+    "set_titles",
+]
 
 DPI = 120
 #: Widths of characters in titles, remarks and legends, in pixels at 100 dots an inch.
@@ -98,6 +109,18 @@ def panel_pixels(axes: Axes) -> tuple[float, float]:
     return float(width) * 90.0 / grid.ncols, float(height) * 85.0 / grid.nrows
 
 
+def group_digits(axis: Axis) -> None:
+    """Write the numbers of an axis with commas between groups of three digits."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def how_many(number: int, word: str) -> str:
+    """Return a number with the word for what it counts, in the plural unless it is one."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
 def set_titles(axes: Axes, title: str, remark: str = "") -> None:
     """Write a title on the left above a panel, and a remark in grey on the right, below it if there is no room."""
     width = panel_pixels(axes)[0]
@@ -137,6 +160,28 @@ def add_legend(panels: Sequence[Axes], handles: Sequence[Any], labels: Sequence[
     above = panels[0].transAxes + ScaledTranslation(0.0, (4.0 + 13.0 * lines) / 72.0, figure.dpi_scale_trans)
     options |= {"bbox_to_anchor": (1.0, 1.0), "bbox_transform": above, "borderaxespad": 0.0}
     panels[0].legend(handles, labels, loc="lower right", **options)
+
+
+def add_keys(
+    panels: Sequence[Axes], styles: Mapping[str, Mapping[str, Any]], seen: Sequence[bool], *, own: bool
+) -> None:
+    """Add a legend of areas.
+
+    Parameters
+    ----------
+    panels : sequence of Axes
+        The panels, with their titles.
+    styles : mapping of str to mapping
+        How each area is filled, by what it stands for.
+    seen : sequence of bool
+        Which of them there are.
+    own : bool
+        As for :func:`add_legend`.
+    """
+    from matplotlib.patches import Patch
+
+    names = [name for name, there in zip(styles, seen, strict=True) if there]
+    add_legend(panels, [Patch(**styles[name]) for name in names], names, own=own)
 
 
 def _legend_columns(labels: Sequence[str], room: int) -> int:

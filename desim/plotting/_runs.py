@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._named_results import named_results, title_of
 from desim.plotting._series import step_curves
+from desim.plotting._spans import begin_of, end_of
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -134,18 +135,8 @@ def load_runs(results: Result | Mapping[str, Result], columns: Iterable[str] = (
 def _load(name: str, result: Result, columns: list[str]) -> Run:
     jobs = result.scan("jobs").select(columns).collect()
     interruptions, outages = result.table("interruptions"), result.table("outages")
-    end = _end_time(result.info, jobs, interruptions, outages)
-    first = _largest(0.0, jobs["submission_time"].min())
-    begin = 0.0 if first <= 0.05 * (end - first) else first
-    return Run(name, result.info, jobs, interruptions, outages, _num_cores(result), begin, end)
-
-
-def _end_time(info: Mapping[str, Any], jobs: pl.DataFrame, *others: pl.DataFrame) -> float:
-    """Return when the run ended; of a run that crashed, the last time in its records."""
-    if info.get("end_time") is not None:
-        return float(info["end_time"])
-    names = ("time", "submission_time", "starting_time", "finish_time")
-    return _largest(0.0, *(frame[name].max() for frame in (jobs, *others) for name in names if name in frame.columns))
+    end = end_of(result.info, jobs, interruptions, outages)
+    return Run(name, result.info, jobs, interruptions, outages, _num_cores(result), begin_of(jobs, end), end)
 
 
 def _num_cores(result: Result) -> int:
@@ -155,11 +146,7 @@ def _num_cores(result: Result) -> int:
     from desim.problems.batch import parse_core_sets
 
     used = result.scan("jobs").select("allocated_resources").collect()["allocated_resources"]
-    return 1 + int(_largest(0, parse_core_sets(used)["last"].max()))
-
-
-def _largest(*values: Any) -> float:
-    return max(float(value) for value in values if value is not None)
+    return 1 + int(parse_core_sets(used)["last"].max() or 0)  # type: ignore[arg-type]
 
 
 def check_window(window: tuple[float, float] | None) -> tuple[float, float] | None:

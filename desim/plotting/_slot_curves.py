@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.plotting._panels import add_legend, plain, set_titles
-from desim.plotting._slot_runs import SlotRun, group_digits, slot_axis
+from desim.plotting._panels import add_legend, group_digits, plain, set_titles
+from desim.plotting._slot_runs import SlotRun, slot_axis
 from desim.plotting._style import LineStyle, line_styles
 
 if TYPE_CHECKING:

@@ -12,19 +12,17 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._named_results import named_results, title_of
-from desim.plotting._panels import panel_pixels
+from desim.plotting._panels import group_digits, panel_pixels
 from desim.result import Result
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
 
 __all__ = [
     "SlotRun",
     "bin_edges",
     "check_slots",
-    "group_digits",
     "load_slot_runs",
     "nice_count",
     "slot_axis",
@@ -140,10 +138,3 @@ def slot_axis(axes: Axes, begin: float, end: float, *, label: bool = True) -> No
     group_digits(axes.xaxis)
     if label:
         axes.set_xlabel("slot")
-
-
-def group_digits(axis: Axis) -> None:
-    """Write the numbers of an axis with commas between groups of three digits."""
-    from matplotlib.ticker import FuncFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))

@@ -12,10 +12,10 @@ from desim.exceptions import InvalidConfiguration
 from desim.plotting._boxes import add_boxes, box_edges, box_pixels
 from desim.plotting._deferrable_runs import DeferrableRun, load_deferrable_runs
 from desim.plotting._deferrable_series import job_boxes, use_by_group
-from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
+from desim.plotting._panels import add_legend, given_or_new_panels, group_digits, plain, set_titles
 from desim.plotting._size_classes import SizeClasses, size_classes
 from desim.plotting._slot_bins import BinWidth, bin_means, bin_width_of, draw_layer, draw_stack
-from desim.plotting._slot_runs import bin_edges, check_slots, group_digits, slot_axis, slot_span
+from desim.plotting._slot_runs import bin_edges, check_slots, slot_axis, slot_span
 from desim.plotting._style import JOB_COLORS, OTHER_COLOR
 from desim.result import Result
 

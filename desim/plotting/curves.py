@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._dag_runs import load_dag_runs
-from desim.plotting._lines import CurveOptions, count_axis, draw_curves
+from desim.plotting._lines import CurveOptions, axes_of, column, count_axis, draw_curves, from_zero
 from desim.plotting._named_results import problem_of
 from desim.plotting._runs import Timed, load_runs
 from desim.plotting._time import DAY, HOUR
@@ -109,9 +109,9 @@ def utilization(
     runs = load_dag_runs(results) if words is DAG_WORDS else load_runs(results, ["requested_time"])
     drawn = draw_curves(
         runs,
-        partial(_column, name=words.busy) if counted else partial(_busy_percent, words=words),
+        partial(column, name=words.busy) if counted else partial(_busy_percent, words=words),
         words.label if counted else f"utilization\n(% of {words.unit} up)",
-        limit=(f"{words.unit} up", partial(_column, name=words.up)) if counted else None,
+        limit=(f"{words.unit} up", partial(column, name=words.up)) if counted else None,
         panels=panels,
         bin_width=bin_width,
         window=window,
@@ -122,7 +122,7 @@ def utilization(
         panel.set_ylim(0.0, 1.05 * (max(run.size for run in shown) if counted else 100.0))
         if counted:
             count_axis(panel)
-    return [panel for panel, _ in drawn] if panels else drawn[0][0]
+    return axes_of(drawn, panels=panels)
 
 
 @overload
@@ -189,7 +189,7 @@ def queue_length(
         raise InvalidConfiguration(f"of is {of!r}, want one of {', '.join(map(repr, QUEUE_COLUMNS))}")
     drawn = draw_curves(
         load_runs(results, ["requested_time"]),
-        partial(_column, name=QUEUE_COLUMNS[of]),
+        partial(column, name=QUEUE_COLUMNS[of]),
         QUEUE_LABELS[of],
         panels=panels,
         bin_width=bin_width,
@@ -197,22 +197,17 @@ def queue_length(
         colors=colors,
         axes=axes,
     )
-    top = max([1.0, *(panel.dataLim.y1 for panel, _ in drawn)])
+    from_zero(drawn)
     for panel, _ in drawn:
-        panel.set_ylim(0.0, 1.05 * top)
         if of == "core_seconds":
             _work_axis(panel)
         else:
             count_axis(panel)
-    return [panel for panel, _ in drawn] if panels else drawn[0][0]
-
-
-def _column(steps: pl.DataFrame, name: str) -> NDArray[np.float64]:
-    return steps[name].cast(float).to_numpy()
+    return axes_of(drawn, panels=panels)
 
 
 def _busy_percent(steps: pl.DataFrame, words: _Words) -> NDArray[np.float64]:
-    busy, up = _column(steps, words.busy), _column(steps, words.up)
+    busy, up = column(steps, words.busy), column(steps, words.up)
     return 100.0 * np.divide(busy, up, out=np.full_like(busy, np.nan), where=up > 0)
 
 

@@ -24,7 +24,7 @@ from desim.plotting._dag_runs import DagRun, load_dag_runs
 from desim.plotting._dag_tables import check_job, executors_of, job_of
 from desim.plotting._executor_rows import executor_names
 from desim.plotting._layers import Layout, lay_out
-from desim.plotting._panels import add_legend, given_or_new_panels, panel_pixels, set_titles
+from desim.plotting._panels import add_legend, given_or_new_panels, how_many, panel_pixels, set_titles
 from desim.plotting._style import JOB_COLORS, OTHER_COLOR
 from desim.problems.dag import Executors, Job
 from desim.result import Result
@@ -126,7 +126,7 @@ def dag_drawing(
         draw_rings(panel, layout.places, diameters, doubled)
     _write(panel, job, layout, weights, diameters=diameters + RING * doubled, on_path=on_path, room=room)
     length = weights.nodes[path].sum() + (weights.edges[on_path].sum() if executors is not None else 0.0)
-    counts = f"{_count(job.num_nodes, 'node')}, {_count(job.num_edges, 'edge')}"
+    counts = f"{how_many(job.num_nodes, 'node')}, {how_many(job.num_edges, 'edge')}"
     critical_words = f"critical path: {weights.unit.format(f'{length:.4g}')}"
     name = f"job {job.job_id}" + (f" ({job.label})" if job.label else "")
     set_titles(panel, name, f"{counts}; area: {weights.words}, width: data; {critical_words}")
@@ -281,7 +281,3 @@ def _add_keys(axes: Axes, colors: list[tuple[str, Any]], *, critical: bool, doub
     if critical:
         entries.append(("critical path", Line2D([], [], color=CRITICAL_COLOR, linewidth=2.0)))
     add_legend([axes], [handle for _, handle in entries], [name for name, _ in entries], own=own)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"

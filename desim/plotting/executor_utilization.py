@@ -12,7 +12,7 @@ from desim.plotting._boxes import add_boxes
 from desim.plotting._dag_runs import DagRun, load_dag_runs
 from desim.plotting._dag_series import useless_copies, waiting_spans
 from desim.plotting._executor_rows import executor_rows
-from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
+from desim.plotting._panels import add_keys, given_or_new_panels, plain, set_titles
 from desim.plotting._style import DOWN_COLOR, OTHER_COLOR
 from desim.result import Result
 
@@ -94,7 +94,9 @@ def executor_utilization(
     shares = [_shares(run) for run in runs]
     for panel, run, table in zip(panels, runs, shares, strict=True):
         _draw(panel, run, table, speeds=speeds, label=panel is panels[-1] or not own)
-    _add_keys(panels, shares, own=own)
+    seen = np.any([table.sum(axis=0) > 0 for table in shares], axis=0)
+    styles = {name: {"linewidth": 0.0} | style for name, style in ACTIVITIES.items()}
+    add_keys(panels, styles, seen.tolist(), own=own)
     return panels[0] if isinstance(results, Result) else panels
 
 
@@ -141,13 +143,3 @@ def _draw(axes: Axes, run: DagRun, shares: Floats, *, speeds: bool, label: bool)
     axes.set_xlabel("share of the time (%)" if label else "")
     executor_rows(axes, run, speeds=speeds)
     set_titles(axes, run.title, f"on average {100.0 * shares[:, 0].mean():.3g} % useful")
-
-
-def _add_keys(panels: list[Axes], shares: list[Floats], *, own: bool) -> None:
-    """Explain the activities that there are."""
-    from matplotlib.patches import Patch
-
-    seen = np.any([table.sum(axis=0) > 0 for table in shares], axis=0)
-    names = [name for name, there in zip(ACTIVITIES, seen.tolist(), strict=True) if there]
-    handles = [Patch(**({"linewidth": 0.0} | ACTIVITIES[name])) for name in names]
-    add_legend(panels, handles, names, own=own)

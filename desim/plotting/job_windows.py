@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._boxes import CUT, add_boxes, box_edges, box_pixels, write_labels
 from desim.plotting._deferrable_runs import DeferrableRun, load_deferrable_runs
-from desim.plotting._panels import add_legend, given_or_new_panels, panel_pixels, set_titles
+from desim.plotting._panels import add_legend, given_or_new_panels, how_many, panel_pixels, set_titles
 from desim.plotting._slot_runs import check_slots, nice_count, slot_axis
 from desim.result import Result
 
@@ -260,7 +260,7 @@ def _name_rows(axes: Axes, jobs: pl.DataFrame) -> None:
 
 def _remark(chart: _Chart) -> str:
     """Count the jobs that are shown, and what has become of them."""
-    shown, of = len(chart.jobs), f"{chart.num_jobs:,} {'job' if chart.num_jobs == 1 else 'jobs'}"
+    shown, of = len(chart.jobs), how_many(chart.num_jobs, "job")
     counts = {name: int(chart.status(name).sum()) for name in STATUSES}
     words = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     return (f"first {shown:,} of {of}" if shown < chart.num_jobs else of) + (f": {words}" if words else "")

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
 from desim.plotting._dag_runs import load_dag_runs
-from desim.plotting._lines import CurveOptions, count_axis, draw_curves
+from desim.plotting._lines import CurveOptions, axes_of, column, count_axis, draw_curves, from_zero
 from desim.result import Result
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
 __all__ = ["jobs_in_system"]
@@ -70,7 +67,7 @@ def jobs_in_system(
     """
     drawn = draw_curves(
         load_dag_runs(results),
-        _jobs,
+        partial(column, name="jobs"),
         "jobs in the system",
         panels=panels,
         bin_width=bin_width,
@@ -78,12 +75,7 @@ def jobs_in_system(
         colors=colors,
         axes=axes,
     )
-    top = max([1.0, *(panel.dataLim.y1 for panel, _ in drawn)])
+    from_zero(drawn)
     for panel, _ in drawn:
-        panel.set_ylim(0.0, 1.05 * top)
         count_axis(panel)
-    return [panel for panel, _ in drawn] if panels else drawn[0][0]
-
-
-def _jobs(steps: pl.DataFrame) -> NDArray[np.float64]:
-    return steps["jobs"].cast(float).to_numpy()
+    return axes_of(drawn, panels=panels)

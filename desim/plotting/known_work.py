@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from desim.plotting._deferrable_runs import DeferrableRun, load_deferrable_runs
 from desim.plotting._deferrable_series import expiring_work, remaining_work
-from desim.plotting._panels import add_legend, given_or_new_panels, plain, set_titles
+from desim.plotting._panels import add_keys, given_or_new_panels, group_digits, how_many, plain, set_titles
 from desim.plotting._slot_bins import BinWidth, bin_means, bin_width_of, draw_stack
-from desim.plotting._slot_runs import bin_edges, check_slots, group_digits, slot_axis, slot_span
+from desim.plotting._slot_runs import bin_edges, check_slots, slot_axis, slot_span
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def known_work(
         seen |= layers.any(axis=1)
     for panel in panels:
         panel.set_ylim(0.0, 1.06 * highest or 1.0)
-    _add_keys(panels, seen, own=own)
+    add_keys(panels, LAYERS, seen.tolist(), own=own)
     return panels[0] if isinstance(results, Result) else panels
 
 
@@ -128,14 +128,7 @@ def _remark(run: DeferrableRun, width: int) -> str:
 
     jobs = run.result.jobs
     expired = jobs.filter(pl.col("status").cast(pl.String) == "expired")
-    words = f"{len(jobs):,} {'job' if len(jobs) == 1 else 'jobs'}"
+    words = how_many(len(jobs), "job")
     if len(expired):
         words = f"{len(expired):,} of {words} expired, {expired['revenue'].sum():,.10g} {run.work_unit}"
     return "; ".join([words] + [f"means over {width} slots"] * (width > 1))
-
-
-def _add_keys(panels: list[Axes], seen: NDArray[np.bool_], *, own: bool) -> None:
-    from matplotlib.patches import Patch
-
-    names = [name for name, there in zip(LAYERS, seen.tolist(), strict=True) if there]
-    add_legend(panels, [Patch(**LAYERS[name]) for name in names], names, own=own)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.statistics import mean_interval
-from desim.plotting._panels import add_legend, given_or_new_panels, plain
+from desim.plotting._panels import add_legend, given_or_new_panels, group_digits, plain
 from desim.plotting._style import line_styles
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ def _means(name: str, samples: Samples, level: float) -> tuple[Floats, Floats, F
 
 
 def _set_axes(axes: Axes, xlabel: str, ylabel: str, places: Floats) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     plain(axes, grid="y")
     axes.set_xlabel(xlabel, parse_math=False)
     axes.set_ylabel(ylabel, parse_math=False)
     whole = bool((places == np.round(places)).all())
     axes.xaxis.set_major_locator(MaxNLocator(10, integer=whole, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    group_digits(axes.yaxis)

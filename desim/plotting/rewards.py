@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._panels import add_legend, given_or_new_panels, plain
+from desim.plotting._panels import add_legend, given_or_new_panels, group_digits, plain
+from desim.plotting._side_by_side import class_axis, place_of
 from desim.plotting._slot_curves import Curve, add_names, draw_slot_curves, thin_out
-from desim.plotting._slot_runs import SlotRun, group_digits, load_slot_runs, slot_span
+from desim.plotting._slot_runs import SlotRun, load_slot_runs, slot_span
 from desim.plotting._style import line_styles
 from desim.result import Result
 
@@ -169,15 +170,13 @@ def reward_parts(
     bars = []
     for position, run in enumerate(runs):
         means = [float(run.slots[part].mean() or 0.0) if len(run.slots) else np.nan for part in PARTS]  # type: ignore[arg-type]
-        at = np.arange(len(PARTS)) + 0.8 * ((position + 0.5) / len(runs) - 0.5)
-        bars.append(panel.bar(at, means, min(0.72 / len(runs), 0.4), color=styles[run.name].color))
+        shift, width = place_of(position, len(runs), share=0.72)
+        bars.append(panel.bar(np.arange(len(PARTS)) + shift, means, width, color=styles[run.name].color))
         if len(runs) <= MOST_NUMBERED and len(run.slots):
             panel.bar_label(bars[-1], [_number(mean) for mean in means], fontsize=7, padding=1)
     plain(panel, grid="y")
     panel.axhline(0.0, color="black", linewidth=0.8)
-    panel.set_xticks(range(len(PARTS)), PARTS)
-    panel.set_xlim(-0.5, len(PARTS) - 0.5)
-    panel.tick_params(axis="x", length=0)
+    class_axis(panel, PARTS)
     panel.set_ylabel("mean per slot")
     group_digits(panel.yaxis)
     add_names([panel], runs, bars, own=own)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._panels import add_legend, given_or_new_panels, panel_pixels, plain, set_titles
 from desim.plotting._runs import Run, load_runs
+from desim.plotting._side_by_side import class_axis, place_of
 from desim.plotting._sizes import check_edges, class_counts, class_names, classify, default_edges, waiting_quantiles
 from desim.plotting._style import line_styles
 from desim.result import Result
@@ -75,7 +76,7 @@ def waiting_by_size(
     (panel,), own = given_or_new_panels(axes, 1, height=3.4)
     bars = []
     for position, (run, table) in enumerate(zip(runs, quantiles, strict=True)):
-        shift, width = 0.8 * ((position + 0.5) / len(runs) - 0.5), min(0.68 / len(runs), 0.4)
+        shift, width = place_of(position, len(runs), share=0.68)
         bars.append(_draw_run(panel, table, styles[run.name].color, shift, width))
     _waiting_axis(panel, max([0.0, *(longest for table in quantiles for longest in table["p95"])]))
     panel.set_xlabel(LABELS[size])
@@ -117,9 +118,7 @@ def _name_classes(axes: Axes, names: list[str], counts: list[list[int]]) -> None
     room = panel_pixels(axes)[0] / len(names) / NAME_CHARACTER
     crowded = max(len(line) for name in names for line in name.split("\n")) > room
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
-    axes.set_xticks(range(len(names)), names, fontsize=8 if crowded else 9, **turned)
-    axes.set_xlim(-0.5, len(names) - 0.5)
-    axes.tick_params(axis="x", length=0)
+    class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
 
 
 def _remark(runs: list[Run]) -> str:

@@ -3,6 +3,7 @@
 from desim.processes.arrivals import arrivals
 from desim.processes.capacity import CapacityProcess, replayed_capacity, stepped_capacity
 from desim.processes.channels import Flow, SharedChannels
+from desim.processes.endings import stop_after
 from desim.processes.fairness import fair_rates
 from desim.processes.noisy_capacity import mean_reverting_capacity
 from desim.processes.on_demand import OnDemand, OnDemandVM, replayed_vms
@@ -30,4 +31,5 @@ __all__ = [
     "replayed_capacity",
     "replayed_vms",
     "stepped_capacity",
+    "stop_after",
 ]

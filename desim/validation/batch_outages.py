@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.validation.batch_jobs import rounding
 from desim.validation.batch_tables import BatchRun
 from desim.validation.core_ranges import spread
 from desim.validation.report import Findings
+from desim.validation.tables import rounding
 
 __all__ = ["check_interruptions", "check_outages", "owners"]
 

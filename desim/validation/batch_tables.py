@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import RecordError
 from desim.validation.core_ranges import CoreRanges, read_core_ranges
+from desim.validation.description import (
+    RUN_STATUSES,
+    choice_faults,
+    kind_faults,
+    lowest_faults,
+    planned_end,
+    time_faults,
+)
 from desim.validation.report import Findings
-from desim.validation.tables import Columns, table_faults, to_arrays
+from desim.validation.tables import Columns, Kinds, masks, read_tables, to_arrays
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchRun", "read_batch_run"]
 
 _STATUSES = ("completed", "killed", "lost", "running", "queued", "rejected")
-_EXPECTED: dict[str, dict[str, str | tuple[str, ...]]] = {
+_EXPECTED: Mapping[str, Kinds] = {
     "jobs": {
         "job_id": "integer",
         "submission_time": "float",
@@ -53,7 +59,7 @@ _EXPECTED: dict[str, dict[str, str | tuple[str, ...]]] = {
     "outages": {"time": "float", "event": ("down", "up"), "resources": "text", "cores_up": "integer"},
 }
 _TEXTS = {"jobs": "allocated_resources", "interruptions": "allocated_resources", "outages": "resources"}
-_DESCRIPTION: dict[str, tuple[type, ...]] = {
+_DESCRIPTION: Mapping[str, tuple[type, ...]] = {
     "num_cores": (int,),
     "end_time": (int, float),
     "until": (int, float, type(None)),
@@ -62,6 +68,7 @@ _DESCRIPTION: dict[str, tuple[type, ...]] = {
     "too_wide": (str,),
     "on_outage": (str,),
 }
+_CHOICES = {"status": RUN_STATUSES, "too_wide": ("error", "reject"), "on_outage": ("requeue", "lose")}
 
 
 @dataclass(frozen=True)
@@ -137,30 +144,21 @@ def read_batch_run(result: Result, findings: Findings) -> BatchRun | None:
     """
     info = result.info
     findings.note("description", len(_DESCRIPTION), _description_faults(info))
-    tables, faults = {}, []
-    for name, expected in _EXPECTED.items():
-        try:
-            tables[name] = result.table(name)
-        except RecordError as error:
-            faults.append(str(error))
-        else:
-            faults += table_faults(name, tables[name], expected)
-    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
+    tables = read_tables(result, _EXPECTED, findings)
     if not findings.report().ok:
         return None
-    num_cores, until = info["num_cores"], info["until"]
+    num_cores = info["num_cores"]
     texts = {name: table[_TEXTS[name]] for name, table in tables.items()}
-    statuses = tables["jobs"]["status"]
     return BatchRun(
         **{name: to_arrays(table.select(*_EXPECTED[name])) for name, table in tables.items()},
-        status={status: (statuses == status).to_numpy() for status in _STATUSES},
+        status=masks(tables["jobs"]["status"], _STATUSES),
         requeued=(tables["interruptions"]["outcome"] == "requeued").to_numpy(),
         down=(tables["outages"]["event"] == "down").to_numpy(),
         texts=texts,
         cores={name: read_core_ranges(text, num_cores) for name, text in texts.items()},
         num_cores=num_cores,
         end_time=float(info["end_time"]),
-        until=math.inf if until is None else float(until),
+        until=float(planned_end(info)),
         run_status=info["status"],
         kills=info["kill_at_request"],
         rejects=info["too_wide"] == "reject",
@@ -169,25 +167,8 @@ def read_batch_run(result: Result, findings: Findings) -> BatchRun | None:
 
 
 def _description_faults(info: Mapping[str, Any]) -> list[str]:
-    faults = [
-        f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in kinds)}"
-        for key, kinds in _DESCRIPTION.items()
-        if key not in info or type(info[key]) not in kinds
-    ]
-    if faults:
-        return faults
-    until = math.inf if info["until"] is None else info["until"]
-    if info["num_cores"] < 1:
-        faults.append(f"num_cores is {info['num_cores']!r}, want at least 1")
-    if not 0 <= info["end_time"] < math.inf or not info["end_time"] <= until:
-        faults.append(f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})")
-    choices = {
-        "status": ("complete", "interrupted", "failed"),
-        "too_wide": ("error", "reject"),
-        "on_outage": ("requeue", "lose"),
-    }
-    return faults + [
-        f"{key} is {info[key]!r}, want one of {', '.join(allowed)}"
-        for key, allowed in choices.items()
-        if info[key] not in allowed
+    return kind_faults(info, _DESCRIPTION) or [
+        *lowest_faults(info, {"num_cores": 1}),
+        *time_faults(info),
+        *choice_faults(info, _CHOICES),
     ]

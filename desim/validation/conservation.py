@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +43,8 @@ def check_conservation(run: BatchRun, workload: Iterable[Job], findings: Finding
     findings : Findings
         Takes the violations.
     """
-    given = np.fromiter(workload if run.drained else _until(workload, run.end_time), _FIELDS)
+    known = workload if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, workload)
+    given = np.fromiter(known, _FIELDS)
     recorded = np.empty(len(run.jobs["job_id"]), _FIELDS)
     for name in recorded.dtype.names or ():
         recorded[name] = run.jobs[name]
@@ -69,14 +71,6 @@ def check_conservation(run: BatchRun, workload: Iterable[Job], findings: Finding
             f"and is recorded as {_text(recorded[theirs[pair]])}"
         ),
     )
-
-
-def _until(workload: Iterable[Job], end_time: float) -> Iterator[Job]:
-    """Yield the jobs that are submitted before a run's end or at it."""
-    for job in workload:
-        if job.submission_time > end_time:
-            return
-        yield job
 
 
 def _matched(given: NDArray[np.void], recorded: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

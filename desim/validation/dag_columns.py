@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from desim.exceptions import RecordError
+from desim.validation.description import RUN_STATUSES, kind_faults, time_faults
 from desim.validation.report import Findings
-from desim.validation.tables import table_faults
+from desim.validation.tables import Kinds, read_tables
 
 if TYPE_CHECKING:
     import polars as pl
 
     from desim.result import Result
 
-__all__ = ["OUTCOMES", "STATUSES", "by_task", "read_tables"]
+__all__ = ["OUTCOMES", "STATUSES", "by_task", "read_dag_tables"]
 
 STATUSES = ("completed", "running", "waiting")
 """What can have become of a job."""
@@ -23,7 +23,7 @@ STATUSES = ("completed", "running", "waiting")
 OUTCOMES = ("completed", "interrupted", "withdrawn", "running", "waiting")
 """What can have become of a copy."""
 
-_COLUMNS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
+_COLUMNS: Mapping[str, Kinds] = {
     "jobs": {
         "job_id": "integer",
         "label": "text",
@@ -81,9 +81,9 @@ _DESCRIPTION: Mapping[str, tuple[type, ...]] = {
     "until": (int, float, type(None)),
     "status": (str,),
 }
-_TASK_COLUMNS: Mapping[str, Mapping[str, str]] = {"nodes": {"measured": "boolean"}}
-_TASK_DESCRIPTION: Mapping[str, tuple[type, ...]] = {"moving_delay": (int, float)}
-_CHOICES = {"transfers": ("when_finished", "when_assigned"), "status": ("complete", "interrupted", "failed")}
+_TASK_COLUMNS: Mapping[str, Kinds] = {**_COLUMNS, "nodes": {**_COLUMNS["nodes"], "measured": "boolean"}}
+_TASK_DESCRIPTION: Mapping[str, tuple[type, ...]] = {**_DESCRIPTION, "moving_delay": (int, float)}
+_CHOICES = {"transfers": ("when_finished", "when_assigned"), "status": RUN_STATUSES}
 
 
 def by_task(info: Mapping[str, Any]) -> bool:
@@ -102,7 +102,7 @@ def by_task(info: Mapping[str, Any]) -> bool:
     return info.get("granularity") == "task"
 
 
-def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] | None:
+def read_dag_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] | None:
     """Check the description and the columns of a run.
 
     Parameters
@@ -117,39 +117,24 @@ def read_tables(result: Result, findings: Findings) -> dict[str, pl.DataFrame] |
     dict of str to polars.DataFrame or None
         The tables; None if nothing more can be checked.
     """
-    tasks = by_task(result.info)
     findings.note("description", len(_DESCRIPTION), _description_faults(result.info))
     if not findings.report().ok:
         return None
-    tables: dict[str, pl.DataFrame] = {}
+    tables = read_tables(result, _TASK_COLUMNS if by_task(result.info) else _COLUMNS, findings)
     faults = []
-    for name, columns in _COLUMNS.items():
-        try:
-            tables[name] = result.table(name)
-        except RecordError as error:
-            faults.append(str(error))
-        else:
-            more = _TASK_COLUMNS.get(name, {}) if tasks else {}
-            faults += table_faults(name, tables[name], {**columns, **more})
     if "nodes" in tables:
         faults += _run_time_faults(tables["nodes"], result.info["num_executors"])
     if "channels" in tables:
         faults += _transfer_speed_faults(tables["channels"])
-    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
+    findings.note("columns", 0, faults)
     return tables if findings.report().ok else None
 
 
 def _description_faults(info: Mapping[str, Any]) -> list[str]:
-    faults = [
-        f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in kinds)}"
-        for key, kinds in {**_DESCRIPTION, **(_TASK_DESCRIPTION if by_task(info) else {})}.items()
-        if key not in info or type(info[key]) not in kinds
-    ]
+    faults = kind_faults(info, _TASK_DESCRIPTION if by_task(info) else _DESCRIPTION)
     if faults:
         return faults
-    until = math.inf if info["until"] is None else info["until"]
-    if not 0 <= info["end_time"] < math.inf or not info["end_time"] <= until:
-        faults.append(f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})")
+    faults = time_faults(info)
     count = info["num_executors"]
     for key in ("speeds", "executors"):
         if count < 1 or len(info[key]) != count:

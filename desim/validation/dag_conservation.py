@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,8 @@ def check_conservation(run: DagRun, workload: Iterable[Job], findings: Findings)
     for row in np.lexsort((-submission, ids)).tolist():
         left[int(ids[row])].append(row)
     messages, count = [], 0
-    for job in workload if run.drained else _until(workload, run.end_time):
+    known = workload if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, workload)
+    for job in known:
         count += 1
         rows = left.get(job.job_id)
         if rows:
@@ -49,14 +51,6 @@ def check_conservation(run: DagRun, workload: Iterable[Job], findings: Findings)
         for row in sorted(row for rows in left.values() for row in rows)
     ]
     findings.note("conservation", max(count, len(ids)), messages)
-
-
-def _until(workload: Iterable[Job], end_time: float) -> Iterator[Job]:
-    """Yield the jobs that are submitted before a run's end or at it."""
-    for job in workload:
-        if job.submission_time > end_time:
-            return
-        yield job
 
 
 def _differences(run: DagRun, row: int, job: Job) -> Iterator[str]:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.validation.dag_executors import next_down
-from desim.validation.dag_lookup import rounding
 from desim.validation.dag_tables import DagRun
 from desim.validation.report import Findings
+from desim.validation.tables import choice_of, rounding
 
 __all__ = ["check_copies"]
 
@@ -76,13 +76,10 @@ def _check_fields(run: DagRun, findings: Findings) -> None:
             count,
             wrong,
             lambda row, column=column, wanted=wanted: (  # type: ignore[misc]
-                f"{run.copy_text(row)} is {_outcome(run, row)}: {column} is {'null' if wanted[row] else 'not null'}"
+                f"{run.copy_text(row)} is {choice_of(run.outcome, row)}: {column} is "
+                f"{'null' if wanted[row] else 'not null'}"
             ),
         )
-
-
-def _outcome(run: DagRun, row: int) -> str:
-    return next(outcome for outcome, mask in run.outcome.items() if mask[row])
 
 
 def _check_order(run: DagRun, findings: Findings) -> None:
@@ -147,7 +144,8 @@ def _check_durations(run: DagRun, findings: Findings) -> None:
         len(whole),
         wrong,
         lambda row: (
-            f"{run.copy_text(row)} is {_outcome(run, row)} in [{start[row]}, {finish[row]}) s, it takes {whole[row]} s"
+            f"{run.copy_text(row)} is {choice_of(run.outcome, row)} in [{start[row]}, {finish[row]}) s, "
+            f"it takes {whole[row]} s"
         ),
     )
 

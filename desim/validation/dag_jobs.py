@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from desim.validation.dag_lookup import rounding
 from desim.validation.dag_tables import DagRun
+from desim.validation.job_rules import check_differences, check_filled, check_reuse, check_success
 from desim.validation.report import Findings
+from desim.validation.tables import choice_of
 
 __all__ = ["check_jobs"]
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 
 def check_jobs(run: DagRun, findings: Findings) -> None:
@@ -27,13 +24,13 @@ def check_jobs(run: DagRun, findings: Findings) -> None:
     """
     _check_ids(run, findings)
     _check_fields(run, findings)
-    _check_derived(run, findings)
+    check_differences(run, findings, ("waiting_time", "turnaround_time"))
     _check_starts(run, findings)
     _check_ends(run, findings)
 
 
 def _check_ids(run: DagRun, findings: Findings) -> None:
-    """Check that of all jobs with the same id at most one is in the system at any time."""
+    """Check when jobs are submitted, and that of those with one id at most one is in the system at any time."""
     ids, submission = run.jobs["job_id"], run.jobs["submission_time"]
     early = submission < 0
     findings.check("submissions", len(ids), early, lambda row: f"job {ids[row]} is submitted at {submission[row]} s")
@@ -45,65 +42,17 @@ def _check_ids(run: DagRun, findings: Findings) -> None:
         lambda row: f"job {ids[row]} is submitted at {submission[row]} s, after the end of the run at {run.end_time} s",
     )
     gone = np.where(run.status["completed"], run.jobs["finish_time"], np.inf)
-    order = np.lexsort((submission, ids))
-    before, after = order[:-1], order[1:]
-    same_time = submission[after] == submission[before]
-    clash = (ids[after] == ids[before]) & (same_time | ~(gone[before] <= submission[after]))
-    findings.check(
-        "submissions",
-        len(ids),
-        np.flatnonzero(clash),
-        lambda pair: (
-            f"job {ids[after[pair]]} is submitted at {submission[after[pair]]} s while another job of this id, "
-            f"submitted at {submission[before[pair]]} s, is still in the system"
-        ),
-    )
+    check_reuse(run, findings, "submissions", gone, np.ones(len(ids), dtype=np.bool_))
 
 
 def _check_fields(run: DagRun, findings: Findings) -> None:
     """Check that each status has the times that belong to it, and no others."""
-    jobs, status, ids = run.jobs, run.status, run.jobs["job_id"]
-    begun = status["completed"] | status["running"]
-    for column, wanted in (
-        ("starting_time", begun),
-        ("waiting_time", begun),
-        ("finish_time", status["completed"]),
-        ("turnaround_time", status["completed"]),
-    ):
-        filled = ~np.isnan(jobs[column])
-        findings.check(
-            "status_fields",
-            len(ids),
-            filled != wanted,
-            lambda row, column=column, wanted=wanted: (  # type: ignore[misc]
-                f"job {ids[row]} is {_status(run, row)}: {column} is {'null' if wanted[row] else 'not null'}"
-            ),
-        )
-    success = jobs["success"]
-    findings.check(
-        "status_fields",
-        len(ids),
-        success != status["completed"],
-        lambda row: f"job {ids[row]} is {_status(run, row)}: success is {success[row]}",
-    )
-
-
-def _status(run: DagRun, row: int) -> str:
-    return next(status for status, mask in run.status.items() if mask[row])
-
-
-def _check_derived(run: DagRun, findings: Findings) -> None:
-    ids, submission = run.jobs["job_id"], run.jobs["submission_time"]
-    for column, time in (("waiting_time", "starting_time"), ("turnaround_time", "finish_time")):
-        values, expected = run.jobs[column], run.jobs[time] - submission
-        findings.check(
-            "derived_times",
-            len(ids),
-            np.abs(values - expected) > rounding(run.jobs[time], submission),
-            lambda row, column=column, values=values, expected=expected: (  # type: ignore[misc]
-                f"job {ids[row]}: {column} is {values[row]}, its times give {expected[row]}"
-            ),
-        )
+    ended = run.status["completed"]
+    for column in ("starting_time", "waiting_time"):
+        check_filled(run, findings, column, ended | run.status["running"])
+    for column in ("finish_time", "turnaround_time"):
+        check_filled(run, findings, column, ended)
+    check_success(run, findings)
 
 
 def _check_starts(run: DagRun, findings: Findings) -> None:
@@ -148,5 +97,7 @@ def _check_ends(run: DagRun, findings: Findings) -> None:
         "unfinished",
         len(ids),
         ~completed & (last < np.inf),
-        lambda row: f"job {ids[row]} is {_status(run, row)}, although all its nodes have finished by {last[row]} s",
+        lambda row: (
+            f"job {ids[row]} is {choice_of(run.status, row)}, although all its nodes have finished by {last[row]} s"
+        ),
     )

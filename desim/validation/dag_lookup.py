@@ -5,27 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_until", "expand", "latest", "rounding"]
+__all__ = ["count_until", "expand", "latest"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
-
-
-def rounding(*values: Floats) -> Floats:
-    """Return how far a sum of times may be off: four units in the last place of the largest.
-
-    Parameters
-    ----------
-    *values : array of float, shape (n,)
-        The terms.
-
-    Returns
-    -------
-    array of float, shape (n,)
-        The tolerance, NaN where a term is.
-    """
-    largest: Floats = np.max(np.abs(values), axis=0)
-    return 4.0 * np.spacing(largest)
 
 
 def expand(begins: Whole, counts: Whole) -> tuple[Whole, Whole]:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.validation.dag_inputs import Inputs
-from desim.validation.dag_lookup import count_until, expand, rounding
+from desim.validation.dag_lookup import count_until, expand
 from desim.validation.dag_tables import DagRun
 from desim.validation.report import Findings
+from desim.validation.tables import rounding
 
 __all__ = ["check_shares", "num_held"]
 

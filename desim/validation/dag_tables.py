@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.validation.dag_columns import OUTCOMES, STATUSES, by_task, read_tables
+from desim.validation.dag_columns import OUTCOMES, STATUSES, by_task, read_dag_tables
 from desim.validation.dag_executors import check_executors, last_repair, next_down
 from desim.validation.dag_graph import DagGraph, read_graph
 from desim.validation.dag_lookup import latest
 from desim.validation.dag_references import check_references, edges_of
+from desim.validation.description import planned_end
 from desim.validation.report import Findings
-from desim.validation.tables import Columns, to_arrays
+from desim.validation.tables import Columns, masks, to_arrays
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from desim.result import Result
 
 __all__ = ["DagRun", "read_dag_run"]
@@ -78,8 +76,7 @@ class DagRun:
     @property
     def drained(self) -> bool:
         """Whether the run went on until nothing was left to happen."""
-        until = math.inf if self.info["until"] is None else float(self.info["until"])
-        return self.info["status"] == "complete" and self.end_time < until
+        return self.info["status"] == "complete" and self.end_time < planned_end(self.info)
 
     @property
     def shared(self) -> bool:
@@ -184,7 +181,7 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
     DagRun or None
         None if nothing more can be checked.
     """
-    tables = read_tables(result, findings)
+    tables = read_dag_tables(result, findings)
     if tables is None:
         return None
     check_executors(tables, result.info, findings)
@@ -217,8 +214,8 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
         return None
     return DagRun(
         **arrays,
-        status=_masks(tables["jobs"]["status"], STATUSES),
-        outcome=_masks(tables["copies"]["outcome"], OUTCOMES),
+        status=masks(tables["jobs"]["status"], STATUSES),
+        outcome=masks(tables["copies"]["outcome"], OUTCOMES),
         down=(tables["outages"]["event"] == "down").to_numpy(),
         graph=graph,
         copy_job=copy_job,
@@ -228,7 +225,3 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
         num_parts=num_parts,
         info=result.info,
     )
-
-
-def _masks(column: pl.Series, choices: tuple[str, ...]) -> dict[str, Mask]:
-    return {choice: (column == choice).to_numpy() for choice in choices}

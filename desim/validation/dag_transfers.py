@@ -6,11 +6,12 @@ import numpy as np
 
 from desim.validation.dag_assignments import copies_by_node
 from desim.validation.dag_inputs import Inputs
-from desim.validation.dag_lookup import expand, rounding
+from desim.validation.dag_lookup import expand
 from desim.validation.dag_shares import check_shares
 from desim.validation.dag_starts import check_starts
 from desim.validation.dag_tables import DagRun
 from desim.validation.report import Findings
+from desim.validation.tables import rounding
 
 __all__ = ["check_transfers"]
 

@@ -6,6 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from desim.validation.description import (
+    RUN_STATUSES,
+    choice_faults,
+    kind_faults,
+    lowest_faults,
+    name_faults,
+    planned_end,
+)
+from desim.validation.tables import Kinds
+
 __all__ = ["EVICTIONS", "STATUSES", "columns", "description_faults"]
 
 STATUSES = ("completed", "expired", "evicted", "running", "pending")
@@ -14,7 +24,7 @@ STATUSES = ("completed", "expired", "evicted", "running", "pending")
 EVICTIONS = ("never", "lost", "restarted")
 """What can become of jobs for which the capacity no longer suffices."""
 
-_JOBS: Mapping[str, str | tuple[str, ...]] = {
+_JOBS: Kinds = {
     "job_id": "integer",
     "submission_time": "float",
     "earliest_start": "integer",
@@ -48,7 +58,7 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
 }
 
 
-def columns(resources: Sequence[str]) -> dict[str, dict[str, str | tuple[str, ...]]]:
+def columns(resources: Sequence[str]) -> dict[str, Kinds]:
     """Return the columns of each table and their kinds.
 
     Parameters
@@ -82,33 +92,26 @@ def description_faults(info: Mapping[str, Any]) -> list[str]:
     list of str
         Nothing if all is well.
     """
-    faults = [
-        f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in allowed)}"
-        for key, allowed in _KINDS.items()
-        if key not in info or type(info[key]) not in allowed
+    return kind_faults(info, _KINDS) or [
+        *_time_faults(info),
+        *choice_faults(info, {"status": RUN_STATUSES, "eviction": EVICTIONS}),
+        *lowest_faults(info, {} if info["num_slots"] is None else {"num_slots": 1}),
+        *(name_faults(info["resources"]) or _weight_faults(info)),
     ]
-    if faults:
-        return faults
-    until = math.inf if info["until"] is None else info["until"]
-    last = min(until, math.inf if info["num_slots"] is None else info["num_slots"])
+
+
+def _time_faults(info: Mapping[str, Any]) -> list[str]:
+    last = min(planned_end(info), math.inf if info["num_slots"] is None else info["num_slots"])
     if not 0 <= info["end_time"] < math.inf or not info["end_time"] <= last:
-        faults.append(
+        return [
             f"end_time is {info['end_time']!r}, want a time between 0 and both until ({info['until']!r}) and "
             f"num_slots ({info['num_slots']!r})"
-        )
-    for key, choices in (("status", ("complete", "interrupted", "failed")), ("eviction", EVICTIONS)):
-        if info[key] not in choices:
-            faults.append(f"{key} is {info[key]!r}, want one of {', '.join(choices)}")
-    if info["num_slots"] is not None and info["num_slots"] < 1:
-        faults.append(f"num_slots is {info['num_slots']!r}, want at least 1")
-    return faults + _resource_faults(info)
+        ]
+    return []
 
 
-def _resource_faults(info: Mapping[str, Any]) -> list[str]:
-    names, weights = info["resources"], info["violation_weights"]
-    if not names or any(type(name) is not str for name in names) or len({*names}) < len(names):
-        return [f"resources is {names!r}, want different names"]
-    faults = []
+def _weight_faults(info: Mapping[str, Any]) -> list[str]:
+    names, weights, faults = info["resources"], info["violation_weights"], []
     if len(weights) != len(names) or not all(map(_is_weight, weights)):
         faults.append(f"violation_weights is {weights!r}, want a number of at least 0 for each of {names!r}")
     if not _is_weight(info["delay_weight"]):

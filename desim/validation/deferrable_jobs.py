@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.validation.batch_jobs import rounding
 from desim.validation.deferrable_tables import DeferrableRun
+from desim.validation.job_rules import check_differences, check_filled, check_success
 from desim.validation.report import Findings
 
 __all__ = ["check_jobs"]
 
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _LARGEST = 2**53
@@ -37,7 +36,7 @@ def check_jobs(run: DeferrableRun, findings: Findings) -> None:
     _check_presence(run, findings)
     _check_starts(run, findings)
     _check_ends(run, findings)
-    _check_derived_times(run, findings)
+    check_differences(run, findings, ("waiting_time", "execution_time", "turnaround_time", "delay"))
     _check_revenue(run, findings)
     _check_unfinished(run, findings)
     _check_expiry(run, findings)
@@ -115,28 +114,8 @@ def _check_presence(run: DeferrableRun, findings: Findings) -> None:
         (("finish_time", "execution_time", "turnaround_time"), ended),
     ):
         for column in columns:
-            _check_filled(run, findings, column, wanted)
-    ids, success, completed = run.jobs["job_id"], run.jobs["success"], run.status["completed"]
-    findings.check(
-        "status_fields",
-        len(ids),
-        success != completed,
-        lambda row: f"job {ids[row]} is {_status(run, row)}: success is {success[row]}",
-    )
-
-
-def _check_filled(run: DeferrableRun, findings: Findings, column: str, wanted: Mask) -> None:
-    ids = run.jobs["job_id"]
-    findings.check(
-        "status_fields",
-        len(ids),
-        ~np.isnan(run.jobs[column]) != wanted,
-        lambda row: f"job {ids[row]} is {_status(run, row)}: {column} is {'null' if wanted[row] else 'not null'}",
-    )
-
-
-def _status(run: DeferrableRun, row: int) -> str:
-    return next(status for status, mask in run.status.items() if mask[row])
+            check_filled(run, findings, column, wanted)
+    check_success(run, findings)
 
 
 def _check_starts(run: DeferrableRun, findings: Findings) -> None:
@@ -173,26 +152,6 @@ def _check_ends(run: DeferrableRun, findings: Findings) -> None:
             f"job {ids[row]} is evicted at {finish[row]}, want a slot between its start at {start[row]} and its "
             f"end at {due[row]}"
         ),
-    )
-
-
-def _check_derived_times(run: DeferrableRun, findings: Findings) -> None:
-    for column, end, begin in (
-        ("waiting_time", "starting_time", "submission_time"),
-        ("execution_time", "finish_time", "starting_time"),
-        ("turnaround_time", "finish_time", "submission_time"),
-        ("delay", "starting_time", "earliest_start"),
-    ):
-        _check_derived(findings, column, run, run.jobs[end], run.jobs[begin])
-
-
-def _check_derived(findings: Findings, column: str, run: DeferrableRun, end: Floats, begin: Floats) -> None:
-    ids, values = run.jobs["job_id"], run.jobs[column]
-    findings.check(
-        "derived_times",
-        len(ids),
-        np.abs(values - (end - begin)) > rounding(end, begin),
-        lambda row: f"job {ids[row]}: {column} is {values[row]}, its times give {end[row] - begin[row]}",
     )
 
 

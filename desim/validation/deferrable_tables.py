@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import RecordError
 from desim.validation.deferrable_description import STATUSES, columns, description_faults
 from desim.validation.report import Findings
-from desim.validation.tables import Columns, table_faults, to_arrays
+from desim.validation.tables import Columns, masks, read_tables, to_arrays
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from desim.result import Result
 
 __all__ = ["TOLERANCE", "DeferrableRun", "Runs", "as_slots", "read_deferrable_run", "sums_at", "sums_from"]
@@ -261,20 +258,11 @@ def read_deferrable_run(result: Result, findings: Findings) -> DeferrableRun | N
     findings.note("description", 1, description_faults(info))
     if not findings.report().ok:
         return None
-    tables: dict[str, pl.DataFrame] = {}
-    faults = []
-    for name, expected in columns(info["resources"]).items():
-        try:
-            tables[name] = result.table(name)
-        except RecordError as error:
-            faults.append(str(error))
-        else:
-            faults += table_faults(name, tables[name], expected)
-    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
+    tables = read_tables(result, columns(info["resources"]), findings)
     if not findings.report().ok:
         return None
     jobs, slots, evictions = (to_arrays(tables[name]) for name in ("jobs", "slots", "evictions"))
-    status = {status: (tables["jobs"]["status"] == status).to_numpy() for status in STATUSES}
+    status = masks(tables["jobs"]["status"], STATUSES)
     requests = np.column_stack([jobs[f"requested_{name}"] for name in info["resources"]])
     capacity, used, violation = (
         np.column_stack([slots[f"{kind}_{name}"] for name in info["resources"]])

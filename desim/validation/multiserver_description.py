@@ -6,12 +6,22 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from desim.validation.description import (
+    RUN_STATUSES,
+    choice_faults,
+    kind_faults,
+    lowest_faults,
+    name_faults,
+    time_faults,
+)
+from desim.validation.tables import Kinds
+
 __all__ = ["COLUMNS", "STATUSES", "description_faults"]
 
 STATUSES = ("completed", "unserved", "running", "waiting")
 """What can have become of a job."""
 
-COLUMNS: Mapping[str, Mapping[str, str | tuple[str, ...]]] = {
+COLUMNS: Mapping[str, Kinds] = {
     "ports": {"port": "text", "resource": "text", "request": "float"},
     "nodes": {"node": "text", "resource": "text", "capacity": "float", "utility": "text", "weight": "float"},
     "channels": {"port": "text", "node": "text"},
@@ -85,30 +95,21 @@ def description_faults(info: Mapping[str, Any]) -> list[str]:
         Nothing if all is well.
     """
     kinds = _KINDS | ({"minimum_speed": (int, float)} if info.get("holding") is True else {})
-    faults = [
-        f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in allowed)}"
-        for key, allowed in kinds.items()
-        if key not in info or type(info[key]) not in allowed
+    return kind_faults(info, kinds) or [
+        *time_faults(info),
+        *choice_faults(info, {"status": RUN_STATUSES}),
+        *lowest_faults(info, _LOWEST),
+        *(name_faults(info["resources"]) or _amount_faults(info)),
+        *_gang_faults(info),
     ]
-    if faults:
-        return faults
-    until = math.inf if info["until"] is None else info["until"]
-    if not 0 <= info["end_time"] < math.inf or not info["end_time"] <= until:
-        faults.append(f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})")
-    if info["status"] not in ("complete", "interrupted", "failed"):
-        faults.append(f"status is {info['status']!r}, want one of complete, interrupted, failed")
-    faults += [f"{key} is {info[key]!r}, want at least {least}" for key, least in _LOWEST.items() if info[key] < least]
-    return faults + _resource_faults(info) + _gang_faults(info)
 
 
-def _resource_faults(info: Mapping[str, Any]) -> list[str]:
-    names = info["resources"]
-    if not names or any(type(name) is not str for name in names) or len({*names}) < len(names):
-        return [f"resources is {names!r}, want different names"]
+def _amount_faults(info: Mapping[str, Any]) -> list[str]:
+    count = len(info["resources"])
     return [
-        f"{key} is {info[key]!r}, want a number of at least 0 for each of {len(names)} resources"
+        f"{key} is {info[key]!r}, want a number of at least 0 for each of {count} resources"
         for key in ("overhead", "total_capacity")
-        if len(info[key]) != len(names)
+        if len(info[key]) != count
         or any(type(number) not in (int, float) or not 0 <= number < math.inf for number in info[key])
     ]
 

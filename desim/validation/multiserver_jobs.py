@@ -7,9 +7,10 @@ from bisect import bisect_left, insort
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.validation.batch_jobs import rounding
+from desim.validation.job_rules import check_differences, check_filled, check_horizon, check_success
 from desim.validation.multiserver_tables import ABSOLUTE, RELATIVE, MultiServerRun, combined
 from desim.validation.report import Findings
+from desim.validation.tables import choice_of, rounding
 
 __all__ = ["check_jobs"]
 
@@ -32,7 +33,7 @@ def check_jobs(run: MultiServerRun, findings: Findings) -> None:
     _check_values(run, findings)
     _check_presence(run, findings)
     _check_starts(run, findings)
-    _check_derived_times(run, findings)
+    check_differences(run, findings, ("waiting_time", "execution_time", "turnaround_time"))
     if run.holding:
         _check_speeds(run, findings)
         _check_queues(run, findings)
@@ -73,7 +74,7 @@ def _check_lowest(findings: Findings, column: str, ids: Whole, values: Floats, w
 
 def _check_presence(run: MultiServerRun, findings: Findings) -> None:
     """Check that each status has the columns that belong to it, and no others."""
-    jobs, status = run.jobs, run.status
+    status = run.status
     ended = status["completed"]
     begun = ended | status["running"]
     for columns, wanted in (
@@ -82,33 +83,17 @@ def _check_presence(run: MultiServerRun, findings: Findings) -> None:
         (("work",), np.full(len(run.port), run.holding)),
     ):
         for column in columns:
-            _check_filled(run, findings, column, wanted)
-    ids, success = jobs["job_id"], jobs["success"]
-    findings.check(
-        "status_fields",
-        len(ids),
-        success != ended,
-        lambda row: f"job {ids[row]} is {_status(run, row)}: success is {success[row]}",
-    )
+            check_filled(run, findings, column, wanted)
+    check_success(run, findings)
+    ids = run.jobs["job_id"]
     strange = status["unserved" if run.holding else "running"]
     kind = "in which jobs wait until they are served" if run.holding else "in which a job lasts one slot"
     findings.check(
-        "status_fields", len(ids), strange, lambda row: f"job {ids[row]} is {_status(run, row)} in a run {kind}"
-    )
-
-
-def _check_filled(run: MultiServerRun, findings: Findings, column: str, wanted: Mask) -> None:
-    ids = run.jobs["job_id"]
-    findings.check(
         "status_fields",
         len(ids),
-        ~np.isnan(run.jobs[column]) != wanted,
-        lambda row: f"job {ids[row]} is {_status(run, row)}: {column} is {'null' if wanted[row] else 'not null'}",
+        strange,
+        lambda row: f"job {ids[row]} is {choice_of(run.status, row)} in a run {kind}",
     )
-
-
-def _status(run: MultiServerRun, row: int) -> str:
-    return next(status for status, mask in run.status.items() if mask[row])
 
 
 def _check_starts(run: MultiServerRun, findings: Findings) -> None:
@@ -132,25 +117,6 @@ def _check_starts(run: MultiServerRun, findings: Findings) -> None:
             f"job {ids[row]} arrives for slot {first[row]} of {run.num_slots} and starts at {start[row]}, which "
             f"{'comes before or is no slot' if run.holding else 'is another time'}"
         ),
-    )
-
-
-def _check_derived_times(run: MultiServerRun, findings: Findings) -> None:
-    for column, end, begin in (
-        ("waiting_time", "starting_time", "submission_time"),
-        ("execution_time", "finish_time", "starting_time"),
-        ("turnaround_time", "finish_time", "submission_time"),
-    ):
-        _check_derived(findings, column, run, run.jobs[end], run.jobs[begin])
-
-
-def _check_derived(findings: Findings, column: str, run: MultiServerRun, end: Floats, begin: Floats) -> None:
-    ids, values = run.jobs["job_id"], run.jobs[column]
-    findings.check(
-        "derived_times",
-        len(ids),
-        np.abs(values - (end - begin)) > rounding(end, begin),
-        lambda row: f"job {ids[row]}: {column} is {values[row]}, its times give {end[row] - begin[row]}",
     )
 
 
@@ -238,23 +204,13 @@ def _check_unfinished(run: MultiServerRun, findings: Findings) -> None:
         "unfinished",
         len(ids),
         ~status["waiting"] & ~come,
-        lambda row: f"job {ids[row]} is {_status(run, row)}, and its slot has not come when {how}",
+        lambda row: f"job {ids[row]} is {choice_of(run.status, row)}, and its slot has not come when {how}",
     )
 
 
 def _check_horizon(run: MultiServerRun, findings: Findings) -> None:
     """Check that nothing happens after the end of the run, but for the ends of slots that have begun."""
-    for column in ("submission_time", "starting_time", *(("finish_time",) if run.holding else ())):
-        _check_before(findings, column, run.jobs["job_id"], run.jobs[column], run.end_time)
-
-
-def _check_before(findings: Findings, column: str, ids: Whole, times: Floats, end: float) -> None:
-    findings.check(
-        "horizon",
-        len(ids),
-        times > end,
-        lambda row: f"job {ids[row]}: {column} {times[row]} lies after the end of the run at {end}",
-    )
+    check_horizon(run, findings, ("submission_time", "starting_time", *(("finish_time",) if run.holding else ())))
 
 
 def _check_places(run: MultiServerRun, findings: Findings) -> None:

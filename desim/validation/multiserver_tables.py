@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import RecordError
+from desim.validation.description import planned_end
 from desim.validation.multiserver_description import COLUMNS, STATUSES, description_faults
 from desim.validation.multiserver_graph import GraphTables, graph_faults, indices, read_graph
 from desim.validation.report import Findings
-from desim.validation.tables import table_faults, to_arrays
+from desim.validation.tables import Columns, masks, read_tables, to_arrays
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,7 +29,6 @@ RELATIVE = 1e-6
 ABSOLUTE = 1e-8
 """Difference that is taken for rounding in any case, for amounts and rewards near 0."""
 
-Columns = Mapping[str, NDArray[Any]]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
@@ -112,8 +110,7 @@ class MultiServerRun:
     @property
     def drained(self) -> bool:
         """Whether the run went on until nothing was left to happen."""
-        until = math.inf if self.info["until"] is None else self.info["until"]
-        return bool(self.info["status"] == "complete" and self.end_time < until)
+        return self.info["status"] == "complete" and self.end_time < planned_end(self.info)
 
     @cached_property
     def started(self) -> Mask:
@@ -207,7 +204,9 @@ def read_multiserver_run(result: Result, findings: Findings) -> MultiServerRun |
     findings.note("description", 1, description_faults(info))
     if not findings.report().ok:
         return None
-    tables = _read_tables(result, info["resources"], findings)
+    amounts = [f"{kind}_{resource}" for kind in ("allocated", "reserved") for resource in info["resources"]]
+    expected = {**COLUMNS, "slots": {**COLUMNS["slots"], **dict.fromkeys(amounts, "float")}}
+    tables = read_tables(result, expected, findings)
     if not findings.report().ok:
         return None
     findings.note("graph", len(tables["channels"]), graph_faults(tables, info))
@@ -227,23 +226,18 @@ def read_multiserver_run(result: Result, findings: Findings) -> MultiServerRun |
         np.column_stack([slots[f"{kind}_{resource}"] for resource in graph.resources])
         for kind in ("allocated", "reserved")
     )
-    status = {status: (jobs["status"] == status).to_numpy() for status in STATUSES}
-    return MultiServerRun(to_arrays(jobs), slots, port, dominant, status, allocated, reserved, allocations, graph, info)
-
-
-def _read_tables(result: Result, resources: list[str], findings: Findings) -> dict[str, pl.DataFrame]:
-    amounts = [f"{kind}_{resource}" for kind in ("allocated", "reserved") for resource in resources]
-    tables, faults = {}, []
-    for name, columns in COLUMNS.items():
-        expected = {**columns, **dict.fromkeys(amounts if name == "slots" else (), "float")}
-        try:
-            tables[name] = result.table(name)
-        except RecordError as error:
-            faults.append(str(error))
-        else:
-            faults += table_faults(name, tables[name], expected)
-    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
-    return tables
+    return MultiServerRun(
+        to_arrays(jobs),
+        slots,
+        port,
+        dominant,
+        masks(jobs["status"], STATUSES),
+        allocated,
+        reserved,
+        allocations,
+        graph,
+        info,
+    )
 
 
 def _read_allocations(table: pl.DataFrame, job_ids: Whole, graph: GraphTables) -> Allocations:

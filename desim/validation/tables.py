@@ -1,21 +1,57 @@
-"""What the rules of every problem need of tables: columns of the right types, taken apart into arrays."""
+"""What the rules of every problem need of tables: columns of the right types, as arrays, and how these are compared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+from desim.exceptions import RecordError
+from desim.validation.report import Findings
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Columns", "table_faults", "to_arrays"]
+    from desim.result import Result
+
+__all__ = ["Columns", "Kinds", "choice_of", "masks", "read_tables", "rounding", "table_faults", "to_arrays"]
 
 Columns = Mapping[str, NDArray[Any]]
+Kinds = Mapping[str, str | tuple[str, ...]]
 
 
-def table_faults(name: str, table: pl.DataFrame, expected: Mapping[str, str | tuple[str, ...]]) -> list[str]:
+def read_tables(result: Result, expected: Mapping[str, Kinds], findings: Findings) -> dict[str, pl.DataFrame]:
+    """Read tables and check their columns.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    expected : mapping of str to mapping
+        By table what each column holds, as :func:`table_faults` takes it.
+    findings : Findings
+        Takes what is wrong, by the rule ``columns``.
+
+    Returns
+    -------
+    dict of str to polars.DataFrame
+        The tables that there are.
+    """
+    tables, faults = {}, []
+    for name, kinds in expected.items():
+        try:
+            tables[name] = result.table(name)
+        except RecordError as error:
+            faults.append(str(error))
+        else:
+            faults += table_faults(name, tables[name], kinds)
+    findings.note("columns", max((len(table) for table in tables.values()), default=0), faults)
+    return tables
+
+
+def table_faults(name: str, table: pl.DataFrame, expected: Kinds) -> list[str]:
     """Say what is wrong with the columns of a table.
 
     Parameters
@@ -87,3 +123,56 @@ def to_arrays(table: pl.DataFrame) -> Columns:
         elif column.dtype.is_numeric():
             arrays[column.name] = column.cast(pl.Int64 if column.dtype.is_integer() else pl.Float64).to_numpy()
     return arrays
+
+
+def masks(column: pl.Series, choices: tuple[str, ...]) -> dict[str, NDArray[np.bool_]]:
+    """Return for each choice which rows have it.
+
+    Parameters
+    ----------
+    column : polars.Series
+        Texts.
+    choices : tuple of str
+        What they can be.
+
+    Returns
+    -------
+    dict of str to array of bool, shape (n,)
+        By choice.
+    """
+    return {choice: (column == choice).to_numpy() for choice in choices}
+
+
+def choice_of(masks: Mapping[str, NDArray[np.bool_]], row: int) -> str:
+    """Return the choice that a row has.
+
+    Parameters
+    ----------
+    masks : mapping of str to array of bool, shape (n,)
+        For each choice which rows have it.
+    row : int
+        The row.
+
+    Returns
+    -------
+    str
+        The choice.
+    """
+    return next(choice for choice, mask in masks.items() if mask[row])
+
+
+def rounding(*values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return how far a sum or difference of times may be off: four units in the last place of the largest.
+
+    Parameters
+    ----------
+    *values : array of float, shape (n,)
+        The terms.
+
+    Returns
+    -------
+    array of float, shape (n,)
+        The tolerance, NaN where a term is.
+    """
+    largest: NDArray[np.float64] = np.max(np.abs(values), axis=0)
+    return 4.0 * np.spacing(largest)

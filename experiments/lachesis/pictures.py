@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from desim.plotting._style import LineStyle, line_styles
-from experiments.drawing import new_figure, write_figure
+from experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
 from experiments.lachesis.agents import AGENTS
 from experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
 from experiments.lachesis.study import Panel, Study
@@ -24,7 +24,6 @@ __all__ = ["ABOVE_REFERENCE", "draw"]
 ABOVE_REFERENCE = "above reference"
 """Stands for the makespan in percent above the reference's, paired by workload."""
 
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 #: Points of different agents stand side by side within this share of the axis.
 SPREAD = 0.02
 #: Inches that an entry of the legend takes.
@@ -78,10 +77,10 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
             estimates = [study.lead(panel, column, row, "makespan") for column in columns]
         else:
             estimates = [study.estimate(panel, column, row, metric) for column in columns]
-        ax.errorbar(
+        draw_estimates(
+            ax,
             places + offset,
-            [estimate.mean for estimate in estimates],
-            yerr=np.nan_to_num([estimate.half_width for estimate in estimates]),
+            estimates,
             color=styles[row].color,
             linestyle=styles[row].dashes,
             marker=MARKERS[number % len(MARKERS)],
@@ -113,15 +112,9 @@ def _draw_decision_times(ax: Axes, study: Study, panel: Panel) -> None:
 def _legend(figure: Figure, study: Study, *, with_bound: bool) -> None:
     from matplotlib.lines import Line2D
 
-    styles = _styles(study)
-    rows = _rows(study)
-    handles: list[Any] = [
-        Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes, marker=marker, markersize=4)
-        for row, marker in zip(rows, MARKERS * 2, strict=False)
-    ]
-    labels = list(rows)
+    labels = _rows(study)
+    handles = line_handles(labels, _styles(study), MARKERS * 2)
     if with_bound:
         handles.append(Line2D([], [], color="grey", linewidth=0.9, linestyle=(0, (1, 1))))
         labels.append("lower bound of the makespan")
-    columns = min(len(labels), int(figure.get_figwidth() // LEGEND_WIDTH))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    legend_below(figure, handles, labels, min(len(labels), int(figure.get_figwidth() // LEGEND_WIDTH)))

@@ -13,7 +13,7 @@ from desim.metrics.statistics import Estimate
 from experiments.compare import short, with_interval
 from experiments.lachesis.simulating import METRICS
 from experiments.lachesis.study import Panel, Study
-from experiments.results import write_results
+from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = ["METRIC_WORDS", "print_study", "write_study"]
 
@@ -55,9 +55,7 @@ def print_study(
         What to say at the end.
     """
     workloads = len(study.options.seed_list)
-    print_text(f"{study.title} ({workloads} workloads a point, means with 95 % intervals)")
-    if study.options.is_reduced:
-        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+    print_heading(study, f"{workloads} workloads a point, means with 95 % intervals")
     for panel in study.panels:
         for metric in metrics:
             _print_table(
@@ -68,10 +66,8 @@ def print_study(
             rows = [row for row in panel.rows if row != study.reference]
             _print_table(panel, title, partial(study.lead, panel, metric=metric), rows, digits=2)
         _print_decision_times(study, panel)
-    for line in remarks:
+    for line in [*remarks, *violation_lines(study)]:
         print_text(line)
-    if study.num_invalid:
-        print_text(f"The check has found violations in the records of {study.num_invalid} runs.")
 
 
 def sorted_out(panel: Panel, metric: str) -> list[str]:

@@ -14,7 +14,7 @@ from desim.core import Agent
 from desim.decision_times import DecisionTimes
 from desim.metrics.dag import dag_result_metrics
 from desim.problems.dag import DagCluster, Executors, Job
-from experiments.run import Run
+from experiments.run import Run, is_valid
 from workloads import executors, submissions, tpch
 
 __all__ = ["METRICS", "SHARES", "Choice", "Setting", "jobs_of", "measure", "perform"]
@@ -140,13 +140,8 @@ def measure(jobs: Sequence[Job], machines: Executors, agent: Agent, run: Run) ->
     timed = DecisionTimes(agent)
     result = simulate(DagCluster(jobs, machines, plan_ahead=run.agent.plan_ahead), timed, seed=run.seed)
     metrics = dag_result_metrics(result)
-    valid = None
-    if run.setting.check:
-        from desim.validation import validate
-
-        valid = validate(result).ok
     return {name: metrics[name] for name in METRICS} | {
         "decision_seconds": np.quantile(timed.seconds, SHARES).tolist(),
         "num_decisions": len(timed.seconds),
-        "valid": valid,
+        "valid": is_valid(result, check=run.setting.check),
     }

@@ -9,7 +9,8 @@ import numpy as np
 
 from desim.metrics.statistics import Estimate
 from desim.plotting._style import LineStyle, line_styles
-from experiments.drawing import write_figure
+from experiments import drawing
+from experiments.drawing import MARKERS, draw_estimates, line_handles, write_figure
 from experiments.ogasched.agents import AGENTS, OGASCHED
 from experiments.ogasched.report import METRIC_WORDS
 from experiments.ogasched.study import Cell, Study
@@ -49,7 +50,6 @@ AXIS_WORDS = {
 }
 #: Parameters that are swept over orders of magnitude.
 LOGARITHMIC = ("|R|", "|L|", "contention", "T")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 #: Rows that lie on each other stand side by side: the width of all of them, as a share of the axis.
 SPREAD = 0.035
 
@@ -142,10 +142,10 @@ def draw_points(
         style = styles[row]
         moved = _moved(places, float(offset), ax.get_xscale() == "log")
         estimates: list[Any] = [value(cell) for cell in lines[row]]
-        ax.errorbar(
+        draw_estimates(
+            ax,
             moved,
-            [estimate.mean for estimate in estimates],
-            yerr=np.nan_to_num([estimate.half_width for estimate in estimates]),
+            estimates,
             color=style.color,
             linestyle=style.dashes,
             marker=marker,
@@ -210,18 +210,13 @@ def legend_below(figure: Figure, rows: Sequence[str], *, markers: bool = False, 
     """
     from matplotlib.lines import Line2D
 
-    styles: Mapping[str, Any] = agent_styles()
-    marked = MARKERS if markers else [""] * len(rows)
-    handles: list[Any] = [
-        Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes, marker=marker, markersize=4)
-        for row, marker in zip(rows, marked, strict=False)
-    ]
+    handles = line_handles(rows, agent_styles(), MARKERS if markers else [""] * len(rows))
     labels = list(rows)
     if paper:
         handles.append(Line2D([], [], color="grey", linewidth=0.7, linestyle=":", marker="o", markerfacecolor="white"))
         labels.append("the paper's")
     columns = len(labels) if len(labels) <= 6 else -(-len(labels) // 2)
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+    drawing.legend_below(figure, handles, labels, columns)
 
 
 def save(figure: Figure, study: Study, name: str = "") -> Path:

@@ -6,28 +6,25 @@ values to which a power of T is fitted are independent. The paper proves the bou
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import sys
 from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from agents.multiserver.regret import Growth, growth_exponent
-from desim.cli.output import plain, print_table, print_text
+from desim.cli.output import print_table, print_text
 from desim.metrics.statistics import Estimate, mean_interval
 from desim.plotting._style import line_styles
-from desim.records import write_atomically
 from experiments.compare import with_interval
+from experiments.drawing import write_figure
 from experiments.ogasched.options import QUICK_NODES, QUICK_SLOTS, Options
 from experiments.ogasched.regret_runs import ARRIVALS, Learner, RegretSetting, perform_regret
 from experiments.options import run_as_program
+from experiments.panels import outcomes_by
+from experiments.results import write_results
 from experiments.run import Run
-from experiments.runner import perform_all
 
 __all__ = ["POLICIES", "Regret", "RegretStudy", "regret"]
 
@@ -115,30 +112,27 @@ def regret(options: Regret) -> RegretStudy:
         What was measured.
     """
     groups = {
-        (arrivals, policy): [
-            [
-                Run(RegretSetting(arrivals, size, num_nodes=options.num_nodes), Learner(policy), seed)
-                for seed in options.seed_list
-            ]
-            for size in options.sizes
+        (arrivals, policy, size): [
+            Run(RegretSetting(arrivals, size, num_nodes=options.num_nodes), Learner(policy), seed)
+            for seed in options.seed_list
         ]
         for arrivals in ARRIVALS
         for policy in POLICIES
+        for size in options.sizes
     }
-    wanted = [run for rows in groups.values() for row in rows for run in row]
-    outcomes = perform_all(perform_regret, wanted, options.runs, jobs=options.jobs, title=options.name)
-    regrets = {key: _collect(outcomes, rows, "regret") for key, rows in groups.items()}
-    bounds = {arrivals: _collect(outcomes, groups[arrivals, THEORY], "bound") for arrivals in ARRIVALS}
+    outcomes = outcomes_by(groups, options, perform_regret)
+
+    def collected(arrivals: str, policy: str, name: str) -> np.ndarray:
+        return np.array([[outcome[name] for outcome in outcomes[arrivals, policy, size]] for size in options.sizes])
+
+    regrets = {pair: collected(*pair, "regret") for pair in product(ARRIVALS, POLICIES)}
+    bounds = {arrivals: collected(arrivals, THEORY, "bound") for arrivals in ARRIVALS}
     growth = {key: _growth(options.sizes, values) for key, values in regrets.items()}
     study = RegretStudy(options, regrets, bounds, growth)
     _print(study)
     _write(study)
     _draw(study)
     return study
-
-
-def _collect(outcomes: dict[Run, dict[str, Any]], rows: list[list[Run]], name: str) -> np.ndarray:
-    return np.array([[outcomes[run][name] for run in row] for row in rows])
 
 
 def _growth(sizes: list[int], values: np.ndarray) -> Growth | None:
@@ -179,8 +173,6 @@ def _growth_words(growth: Growth | None) -> str:
 
 
 def _write(study: RegretStudy) -> None:
-    directory = study.options.directory
-    directory.mkdir(parents=True, exist_ok=True)
     names = ("arrivals", "policy", "num_slots", "regret", "regret_half_width", "bound")
     cells = [
         dict(zip(names, (*row[:3], row[3].mean, row[3].half_width, row[4].mean), strict=True)) for row in _rows(study)
@@ -195,13 +187,7 @@ def _write(study: RegretStudy) -> None:
         ],
         "above_bound": study.above_bound,
     }
-    table = io.StringIO()
-    writer = csv.DictWriter(table, names)
-    writer.writeheader()
-    writer.writerows(cells)
-    text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
-    for name, content in (("results.json", text), ("results.csv", table.getvalue())):
-        write_atomically(directory / name, partial(Path.write_text, data=content))
+    write_results(study.options.directory, document, cells)
 
 
 def _draw(study: RegretStudy) -> None:
@@ -223,8 +209,7 @@ def _draw(study: RegretStudy) -> None:
         ax.grid(alpha=0.3)
         ax.legend(fontsize=8)
         ax.set_ylabel("regret" if arrivals == ARRIVALS[0] else "")
-    path = study.options.directory / f"{study.options.name}.png"
-    write_atomically(path, lambda target: figure.savefig(target, dpi=150, format="png"))
+    write_figure(figure, study.options.directory / f"{study.options.name}.png")
 
 
 if __name__ == "__main__":

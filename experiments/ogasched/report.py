@@ -13,7 +13,7 @@ from desim.metrics.statistics import Estimate
 from experiments.compare import short, with_interval
 from experiments.ogasched.agents import RIVALS
 from experiments.ogasched.study import Cell, Key, Study
-from experiments.results import write_results
+from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = ["METRIC_WORDS", "print_study", "verdict", "write_study"]
 
@@ -51,9 +51,7 @@ def print_study(
         What to say at the end.
     """
     seeds = len(study.options.seed_list)
-    print_text(f"{study.title} ({seeds} seed{'s' * (seeds > 1)}, 95 % intervals, the paper's figures in brackets)")
-    if study.options.is_reduced:
-        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+    print_heading(study, f"{seeds} seed{'s' * (seeds > 1)}, 95 % intervals, the paper's figures in brackets")
     for panel in study.panels:
         for metric in metrics:
             _print_panel(study, panel, METRIC_WORDS[metric], partial(_value, metric=metric))
@@ -121,9 +119,7 @@ def verdict(study: Study, reference: str, rivals: Sequence[str]) -> list[str]:
         for key, cell in behind.items():
             certainty = "beyond doubt" if _is_clear(cell) else "within the interval"
             lines.append(f"  not ahead, {certainty}: {key.panel}, {key.column}, {key.row}: {_lead(cell)}")
-    if study.num_invalid:
-        lines.append(f"The check has found violations in the records of {study.num_invalid} runs.")
-    return lines
+    return lines + violation_lines(study)
 
 
 def _is_clear(cell: Cell) -> bool:

@@ -14,7 +14,7 @@ from desim import Result, simulate
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerCluster
-from experiments.run import Run
+from experiments.run import Choice, Run, is_valid
 from workloads.multiserver import bernoulli_arrivals, generate
 
 __all__ = ["MOST_POINTS", "Choice", "Setting", "create", "perform"]
@@ -57,22 +57,6 @@ class Setting:
     probability: float = 0.7
     num_slots: int = 2_000
     check: bool = False
-
-
-@dataclass(frozen=True)
-class Choice:
-    """An agent with all its parameters, in plain values.
-
-    Attributes
-    ----------
-    policy : str
-        Its class.
-    parameters : tuple of (str, value)
-        What it is called with.
-    """
-
-    policy: str
-    parameters: tuple[tuple[str, Any], ...] = ()
 
 
 def _ogasched(form: Any, initial: float, decay: float) -> Agent:
@@ -151,7 +135,7 @@ def perform(run: Run) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     return _measured(result) | {
         "seconds_per_slot": seconds / setting.num_slots,
-        "valid": _is_valid(result, arrivals) if setting.check else None,
+        "valid": is_valid(result, arrivals, check=setting.check),
     }
 
 
@@ -173,9 +157,3 @@ def _measured(result: Result) -> dict[str, Any]:
         "curve": {"slots": points.tolist(), "average_reward": running[points - 1].tolist()},
         "num_jobs": int(slots["arrivals"].sum()),
     }
-
-
-def _is_valid(result: Result, arrivals: np.ndarray) -> bool:
-    from desim.validation import validate
-
-    return validate(result, arrivals).ok

@@ -13,8 +13,8 @@ from experiments.compare import lead_percent
 from experiments.ogasched.agents import OGASCHED
 from experiments.ogasched.options import Options
 from experiments.ogasched.simulating import Choice, Setting, perform
+from experiments.panels import count_invalid, outcomes_by
 from experiments.run import Run
-from experiments.runner import perform_all
 
 __all__ = ["METRICS", "Cell", "Entry", "Key", "Study", "carry_out", "grid"]
 
@@ -183,7 +183,7 @@ class Study:
     @property
     def num_invalid(self) -> int:
         """Runs in whose records a check has found a violation."""
-        return sum(outcome["valid"] is False for cell in self.cells.values() for outcome in cell.outcomes)
+        return count_invalid(cell.outcomes for cell in self.cells.values())
 
 
 def grid(
@@ -251,9 +251,7 @@ def carry_out(title: str, entries: Mapping[Key, Entry], options: Options) -> Stu
     runs = {
         key: [Run(settings[key], entry.choice, seed) for seed in options.seed_list] for key, entry in entries.items()
     }
-    wanted = [run for group in runs.values() for run in group]
-    outcomes = perform_all(perform, wanted, options.runs, jobs=options.jobs, title=options.name)
-    found = {key: tuple(outcomes[run] for run in group) for key, group in runs.items()}
+    found = outcomes_by(runs, options, perform)
     cells = {}
     for key, entry in entries.items():
         values = {name: [metric(outcome, settings[key]) for outcome in found[key]] for name, metric in METRICS.items()}

@@ -12,7 +12,7 @@ from desim import Result, simulate
 from desim.plotting import capacity_use
 from desim.plotting._style import LineStyle, line_styles
 from desim.problems.deferrable import Foresight, foresee
-from experiments.drawing import new_figure, write_figure
+from experiments.drawing import MARKERS, draw_estimates, new_figure, write_figure
 from experiments.osdec.agents import AGENTS, OPTIMUM
 from experiments.osdec.paper import TABLE_1
 from experiments.osdec.report import METRIC_WORDS
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_columns", "draw_trade_off", "draw_trajectory"]
 
-#: Markers of agents, by their place in the table.
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 #: Trajectory, first slots and rows of the picture of one run.
 SHOWN_SEED, SHOWN_SLOTS, SHOWN_ROWS = 0, 120, ("FIFO", "SJF", "Tetris", OPTIMUM)
 
@@ -123,10 +121,10 @@ def draw_columns(study: Study, panel: Panel, metric: str, paper: Mapping[str, Se
     for marker, row, offset in zip(MARKERS * 2, panel.rows, offsets, strict=False):
         places = np.arange(len(columns)) + offset
         estimates = [study.estimate(panel, column, row, metric) for column in columns]
-        ax.errorbar(
+        draw_estimates(
+            ax,
             places,
-            [estimate.mean for estimate in estimates],
-            yerr=np.nan_to_num([estimate.half_width for estimate in estimates]),
+            estimates,
             color=styles[row].color,
             marker=marker,
             markersize=5,

@@ -17,7 +17,7 @@ from experiments.osdec.checks import Check, failures
 from experiments.osdec.paper import LEARNED_ROWS
 from experiments.osdec.simulating import METRICS
 from experiments.panels import Panel, Study
-from experiments.results import write_results
+from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = ["METRIC_WORDS", "print_checks", "print_header", "print_metrics", "shortfall", "write_study"]
 
@@ -38,9 +38,7 @@ METRIC_WORDS = {
 def print_header(study: Study) -> None:
     """Say what was measured, on how many trajectories."""
     number = len(study.options.seed_list)
-    print_text(f"{study.title} ({number} trajectories, means with 95 % intervals, the paper's figures in brackets)")
-    if study.options.is_reduced:
-        print_text("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+    print_heading(study, f"{number} trajectories, means with 95 % intervals, the paper's figures in brackets")
 
 
 def shortfall(study: Study, panel: Panel, column: str, row: str) -> Estimate | None:
@@ -125,8 +123,8 @@ def print_checks(study: Study, checks: Sequence[Check]) -> None:
     for check in checks:
         print_text(str(check))
     print_text(f"{len(checks) - len(failures(checks))} of {len(checks)} checks hold.")
-    if study.num_invalid:
-        print_text(f"The check of the records has found violations in {study.num_invalid} runs.")
+    for line in violation_lines(study):
+        print_text(line)
 
 
 def write_study(

@@ -23,11 +23,11 @@ from agents.deferrable import (
     Tetris,
     offline_optimum,
 )
-from desim import Result, simulate
+from desim import simulate
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
-from experiments.run import Run
+from experiments.run import Choice, Run, is_valid
 from workloads.deferrable import DEFAULT, FLUCTUATING, Settings, case, generate
 
 __all__ = ["METRICS", "Choice", "Setting", "create", "perform", "scenario_of"]
@@ -72,22 +72,6 @@ class Setting:
     violation_weight: float = 10.0
     num_slots: int | None = None
     check: bool = False
-
-
-@dataclass(frozen=True)
-class Choice:
-    """An agent with all its parameters, in plain values.
-
-    Attributes
-    ----------
-    policy : str
-        One of those of :func:`create`.
-    parameters : tuple of (str, value)
-        What it is called with.
-    """
-
-    policy: str
-    parameters: tuple[tuple[str, Any], ...] = ()
 
 
 def settings_of(setting: Setting) -> Settings:
@@ -206,11 +190,5 @@ def perform(run: Run) -> dict[str, Any]:
         **{name: metrics[name] for name in METRICS},
         **known,
         "seconds": seconds,
-        "valid": _is_valid(result, cluster) if setting.check else None,
+        "valid": is_valid(result, cluster.jobs, check=setting.check),
     }
-
-
-def _is_valid(result: Result, cluster: DeferrableCluster) -> bool:
-    from desim.validation import validate
-
-    return validate(result, cluster.jobs).ok

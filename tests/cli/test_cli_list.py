@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from command_line import Desim
 
-from desim.cli import plugins
+from desim import plugins
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 

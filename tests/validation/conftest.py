@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from editable_runs import EditableRun
 
 from desim import Phase, Result, at, simulate
 from desim.problems.batch import BatchCluster, Job, core_set
@@ -26,40 +27,17 @@ class FirstFit:
 
 
 @dataclass
-class Run:
+class Run(EditableRun):
     """A run with its workload."""
 
-    result: Result
     jobs: list[Job]
 
-    def edited(self, table: str, row: int, **values: Any) -> Result:
-        """Return the result with some values of one row replaced."""
-        frame = self.result.table(table)
-        rows = frame.to_dicts()
-        rows[row] |= values
-        return self.with_table(table, pl.DataFrame(rows, schema=frame.schema))
-
-    def with_table(self, table: str, frame: pl.DataFrame) -> Result:
-        """Return the result with a table replaced."""
-        return Result(self._scans() | {table: frame.lazy()}, self.result.info)
-
-    def described(self, **info: Any) -> Result:
-        """Return the result with another description."""
-        return Result(self._scans(), self.result.info | info)
-
-    def _scans(self) -> dict[str, pl.LazyFrame]:
-        return {name: self.result.table(name).lazy() for name in self.result.table_names}
-
-    def find(self, table: str, **wanted: Any) -> int:
+    def find(self, table: str, **wanted: Any) -> int:  # type: ignore[override]
         """Return the first row whose columns have the wanted values."""
         for index, row in enumerate(self.result.table(table).iter_rows(named=True)):
             if all(row[column] == value for column, value in wanted.items()):
                 return index
         raise LookupError(f"no row of {table} has {wanted}")
-
-    def row(self, table: str, index: int) -> Mapping[str, Any]:
-        """Return one row."""
-        return self.result.table(table).row(index, named=True)
 
 
 def _random_jobs(rng: np.random.Generator, count: int, width: int) -> list[Job]:

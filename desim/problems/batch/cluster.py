@@ -15,7 +15,7 @@ import simpy
 
 from desim.core import Decision, Phase, at
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problems.base import Problem, Process
+from desim.problems.base import Process
 from desim.problems.batch.cores import lowest_cores
 from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
 from desim.problems.batch.execution import Execution
@@ -23,13 +23,14 @@ from desim.problems.batch.failures import CoreFailures
 from desim.problems.batch.observation import BatchObservation, Queue, Running
 from desim.problems.batch.refusals import explain
 from desim.problems.batch.tables import schemas
+from desim.problems.failures import UnitCluster
 from desim.processes.arrivals import arrivals
 from desim.records import Schema
 
 __all__ = ["BatchCluster"]
 
 
-class BatchCluster(Problem):
+class BatchCluster(UnitCluster):
     """Identical cores and an unbounded queue of rigid jobs.
 
     A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
@@ -84,6 +85,7 @@ class BatchCluster(Problem):
         "outage",
         "repair",
     )
+    _failures: CoreFailures
 
     def __init__(
         self,
@@ -338,41 +340,6 @@ class BatchCluster(Problem):
                     job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
                 )
         return self._running_rows
-
-    # -- outages ----------------------------------------------------------------------------------
-
-    def fail(self, cores: int) -> None:
-        """Take cores down now: jobs on them are requeued or lost, as ``on_outage`` says.
-
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: a core that
-        has failed twice must be repaired twice.
-
-        Parameters
-        ----------
-        cores : int
-            The cores, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If a core does not exist.
-        """
-        self._failures.fail(cores)
-
-    def repair(self, cores: int) -> None:
-        """Bring cores back now; the counterpart of :meth:`fail`.
-
-        Parameters
-        ----------
-        cores : int
-            The cores, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If a core does not exist or is not down.
-        """
-        self._failures.repair(cores)
 
     @property
     def num_units(self) -> int:

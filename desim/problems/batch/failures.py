@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.cores import to_core_ids
+from desim.problems.batch.cores import core_set
+from desim.problems.failures import FailureCounts
 
 if TYPE_CHECKING:
     from desim.problems.batch.cluster import BatchCluster
@@ -31,46 +31,25 @@ class CoreFailures:
     def __init__(self, cluster: BatchCluster) -> None:
         self.down = 0
         self._cluster = cluster
-        self._counts = [0] * cluster.num_cores
+        self._counts = FailureCounts("core", cluster.num_cores)
 
-    def fail(self, cores: int) -> None:
+    def fail(self, units: int) -> None:
         """Take cores down; see :meth:`BatchCluster.fail`."""
         cluster = self._cluster
-        fresh = 0
-        for core in self._core_ids(cores):
-            self._counts[core] += 1
-            if self._counts[core] == 1:
-                fresh |= 1 << core
+        fresh = core_set(self._counts.fail(units))
         self.down |= fresh
         hit = [execution for execution in cluster._running.values() if execution.cores & fresh]
         for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
             self._interrupt(execution)
         self._change("down", fresh)
-        cluster.emit("outage", cores)
+        cluster.emit("outage", units)
 
-    def repair(self, cores: int) -> None:
+    def repair(self, units: int) -> None:
         """Bring cores back; see :meth:`BatchCluster.repair`."""
-        core_ids = self._core_ids(cores)
-        for core in core_ids:
-            if not self._counts[core]:
-                raise InvalidConfiguration(
-                    f"core {core} cannot be repaired at time {self._cluster.env.now}: it is not down"
-                )
-        fresh = 0
-        for core in core_ids:
-            self._counts[core] -= 1
-            if not self._counts[core]:
-                fresh |= 1 << core
+        fresh = core_set(self._counts.repair(units, self._cluster.env.now))
         self.down &= ~fresh
         self._change("up", fresh)
-        self._cluster.emit("repair", cores)
-
-    def _core_ids(self, cores: int) -> list[int]:
-        if cores < 0 or cores >> self._cluster.num_cores:
-            raise InvalidConfiguration(
-                f"core set {cores:#x} does not lie within the {self._cluster.num_cores} cores of the cluster"
-            )
-        return [int(core) for core in to_core_ids(cores)]
+        self._cluster.emit("repair", units)
 
     def _change(self, event: str, cores: int) -> None:
         cluster = self._cluster

@@ -45,7 +45,7 @@ class DagCluster(DagDynamics):
         on their way that were sent before it was assigned; or not before the node is assigned.
     outages_lose_data : bool
         An executor that goes down loses the results that it holds; what is still needed of them and held nowhere else
-        has to be run again.
+        has to be run again. What runs and waits on it is lost in any case, and its nodes become executable again.
     links : SharedLinks, optional
         Links that transfers share, which may then arrive later than they would alone; it takes
         ``transfers="when_assigned"``. Expected times leave out what else is under way.
@@ -146,42 +146,6 @@ class DagCluster(DagDynamics):
         if job.submission_time > self.env.now:
             raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: it lies in the future")
         self._take(job)
-
-    # -- outages --------------------------------------------------------------------------------
-
-    def fail(self, units: int) -> None:
-        """Take executors down now; what runs and waits on them, and the data that they hold, are lost.
-
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: an executor that has failed twice
-        must be repaired twice. Nodes that waited for a failed executor become executable again, and so do those that
-        have finished if their data are lost and still needed.
-
-        Parameters
-        ----------
-        units : int
-            The executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If an executor does not exist.
-        """
-        self._failures.fail(units)
-
-    def repair(self, units: int) -> None:
-        """Bring executors back now; the counterpart of :meth:`fail`.
-
-        Parameters
-        ----------
-        units : int
-            The executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If an executor does not exist or is not down.
-        """
-        self._failures.repair(units)
 
     @property
     def num_units(self) -> int:

@@ -10,7 +10,6 @@ import simpy
 
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, WorkloadError
-from desim.problems.base import Problem
 from desim.problems.dag.actions import Assign
 from desim.problems.dag.execution import Execution
 from desim.problems.dag.executors import Executors
@@ -23,13 +22,14 @@ from desim.problems.dag.plan import Plan
 from desim.problems.dag.receiving import DirectTransfers, Receiving
 from desim.problems.dag.refusals import explain
 from desim.problems.dag.shared_transfers import SharedTransfers
+from desim.problems.failures import UnitCluster
 from desim.processes.arrivals import arrivals
 from desim.processes.executors import ExecutorStatus
 
 __all__ = ["DagDynamics"]
 
 
-class DagDynamics(Problem):
+class DagDynamics(UnitCluster):
     """The part of a cluster that is at work during one simulation, on the bound copy.
 
     The configuration, and what users call, is that of :class:`DagCluster`.
@@ -51,6 +51,7 @@ class DagDynamics(Problem):
     transfers: Literal["when_finished", "when_assigned"]
     outages_lose_data: bool
     links: SharedLinks | None
+    _failures: ExecutorFailures
 
     def begin(self) -> None:
         """Set up the executors and start their processes, the decisions and the arrivals."""

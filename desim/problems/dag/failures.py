@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.copies import Copy
 from desim.problems.dag.job_state import JobState
+from desim.problems.failures import FailureCounts
 
 if TYPE_CHECKING:
     from desim.problems.dag.dynamics import DagDynamics
@@ -33,52 +33,34 @@ class ExecutorFailures:
 
     def __init__(self, cluster: DagDynamics) -> None:
         self._cluster = cluster
-        self._counts = [0] * cluster.executors.num_executors
+        self._counts = FailureCounts("executor", cluster.executors.num_executors)
         self.back_since: NDArray[np.float64] | None = None
 
     def fail(self, units: int) -> None:
         """Take executors down; see :meth:`DagCluster.fail`."""
-        fresh = []
-        for executor in self._members(units):
-            self._counts[executor] += 1
-            if self._counts[executor] == 1:
-                fresh.append(executor)
+        fresh = self._counts.fail(units)
         if fresh:
             self._go_down(fresh)
 
     def repair(self, units: int) -> None:
         """Bring executors back; see :meth:`DagCluster.repair`."""
         cluster = self._cluster
-        members = self._members(units)
-        for executor in members:
-            if not self._counts[executor]:
-                raise InvalidConfiguration(
-                    f"executor {executor} cannot be repaired at time {cluster.env.now}: it is not down"
-                )
-        for executor in members:
-            self._counts[executor] -= 1
-            if not self._counts[executor]:
-                cluster._plan.timetables[executor].free_since = cluster.env.now
-                cluster._plan.available[executor] = cluster.env.now
-                cluster._execution.processes[executor].repair()
-                self._change(executor, "up")
-                if cluster.outages_lose_data:
-                    self._send_again(executor)
+        for executor in self._counts.repair(units, cluster.env.now):
+            cluster._plan.timetables[executor].free_since = cluster.env.now
+            cluster._plan.available[executor] = cluster.env.now
+            cluster._execution.processes[executor].repair()
+            self._change(executor, "up")
+            if cluster.outages_lose_data:
+                self._send_again(executor)
         cluster._open_cycle()
 
     def _send_again(self, executor: int) -> None:
         """See to it that data that an executor had received before it went down have to be sent to it again."""
         if self.back_since is None:
-            self.back_since = np.zeros(len(self._counts))
+            self.back_since = np.zeros(self._cluster.executors.num_executors)
         self.back_since[executor] = self._cluster.env.now
         for state in self._cluster._jobs.values():
             state._lose_received(self.back_since)
-
-    def _members(self, units: int) -> list[int]:
-        count = len(self._counts)
-        if units < 0 or units >> count:
-            raise InvalidConfiguration(f"the set {units:#x} does not lie within the {count} executors of the cluster")
-        return [executor for executor in range(count) if units >> executor & 1]
 
     def _change(self, executor: int, event: str) -> None:
         cluster = self._cluster

@@ -18,6 +18,7 @@ __all__ = ["JobState"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
 
 
 class JobState:
@@ -108,21 +109,25 @@ class JobState:
                 sources.append(copy.executor)
                 finishes.append(copy.finish)
                 sizes.append(size)
-        rows = self._seconds[sources]
-        rows *= np.array(sizes)[:, None]
-        if self._latencies is not None:
-            rows += self._latencies[sources]
-        finished = np.array(finishes)
-        earliest = self._back_since if self._sent_when_finished else self._env.now
-        if earliest is None:
-            rows += finished[:, None]
-        else:
-            rows += np.maximum(finished[:, None], earliest)
-            rows[np.arange(len(sources)), sources] = finished  # what is there need not be sent
+        rows = self._arrivals_from(sources, np.array(sizes), np.array(finishes))
         if len(sources) > len(parents):
             rows = np.minimum.reduceat(rows, first, axis=0)
         if self._sent_when_finished:
             self._last_arrivals = node, rows
+        return rows
+
+    def _arrivals_from(self, sources: list[int] | Whole, sizes: Floats, finishes: Floats) -> Floats:
+        """Return when data arrive at each executor (columns) that executors have since some times (rows)."""
+        rows = self._seconds[sources]
+        rows *= sizes[:, None]
+        if self._latencies is not None:
+            rows += self._latencies[sources]
+        earliest = self._back_since if self._sent_when_finished else self._env.now
+        if earliest is None:
+            rows += finishes[:, None]
+        else:
+            rows += np.maximum(finishes[:, None], earliest)
+            rows[np.arange(len(sources)), sources] = finishes  # what is there need not be sent
         return rows
 
     def ready_times(self, node: int) -> Floats:

@@ -93,18 +93,8 @@ class TaskState(JobState):
             if not self._has_data[parent]:
                 continue
             outputs = self._outputs_of(parent)
-            sources = outputs.sources
-            rows = self._seconds[sources]
-            rows *= self._sizes(outputs, parent, node, size)[:, None]
-            if self._latencies is not None:
-                rows += self._latencies[sources]
-            earliest = self._back_since if self._sent_when_finished else self._env.now
-            if earliest is None:
-                rows += outputs.finishes[:, None]
-            else:
-                rows += np.maximum(outputs.finishes[:, None], earliest)
-                rows[np.arange(len(sources)), sources] = outputs.finishes
-            table[row] = rows.max(axis=0)
+            sizes = self._sizes(outputs, parent, node, size)
+            table[row] = self._arrivals_from(outputs.sources, sizes, outputs.finishes).max(axis=0)
         return table
 
     def ready_times(self, node: int) -> Floats:

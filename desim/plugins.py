@@ -2,13 +2,15 @@
 
 An entry point of the group ``desim.agents`` is called like the problem and leads to a module with the functions
 ``create(name)`` and ``descriptions()``; one of the group ``desim.workloads`` leads to a module with
-``load(source, ...)``, ``read(path)``, ``write(path, jobs, ...)`` and ``descriptions()``. Any installed package may
-add to them.
+``load(source, ...)``, ``read(path)``, ``write(path, jobs, ...)`` and ``descriptions()``; one of the group
+``desim.episodes`` leads to a function of a random generator and plain settings, which returns what an episode of the
+problem's Gymnasium environment is made of; one of the group ``desim.training`` leads to a dataclass of options with a
+method ``train(directory, report)``. Any installed package may add to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Protocol
 
@@ -21,12 +23,14 @@ __all__ = [
     "create_agent",
     "describe_agents",
     "describe_workloads",
+    "episode_workload",
     "packages",
     "problems",
+    "training_options",
     "workload_provider",
 ]
 
-AGENTS, WORKLOADS = "desim.agents", "desim.workloads"
+AGENTS, WORKLOADS, EPISODES, TRAINING = "desim.agents", "desim.workloads", "desim.episodes", "desim.training"
 
 
 class RepairReport(Protocol):
@@ -160,6 +164,51 @@ def workload_provider(problem: str, source: str = "") -> Any:
     return next((provider for provider in providers if source in provider.descriptions()), providers[0])
 
 
+def episode_workload(problem: str) -> Callable[..., Any]:
+    """Return the function that makes the default workload of a problem's Gymnasium environment.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+
+    Returns
+    -------
+    callable
+        Called with a ``numpy.random.Generator`` and plain settings by keyword. Of several packages that have one, the
+        first, in the order of their names.
+
+    Raises
+    ------
+    MissingDependency
+        If no package offers one for the problem, or it cannot be imported.
+    """
+    workload: Callable[..., Any] = _providers(EPISODES, problem)[0]
+    return workload
+
+
+def training_options(problem: str) -> type[Any]:
+    """Return the options with which agents of a problem are trained.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+
+    Returns
+    -------
+    type
+        A dataclass with a method ``train(directory, report)``.
+
+    Raises
+    ------
+    MissingDependency
+        If no package trains agents of this problem, or one cannot be imported.
+    """
+    found: type[Any] = _providers(TRAINING, problem)[0]
+    return found
+
+
 def packages() -> list[str]:
     """Return the names of the packages that agents and workloads come from.
 
@@ -168,7 +217,8 @@ def packages() -> list[str]:
     list of str
         Sorted.
     """
-    return sorted({point.module.partition(".")[0] for group in (AGENTS, WORKLOADS) for point in _points(group)})
+    groups = (AGENTS, WORKLOADS, EPISODES)
+    return sorted({point.module.partition(".")[0] for group in groups for point in _points(group)})
 
 
 def _points(group: str) -> list[EntryPoint]:

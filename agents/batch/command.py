@@ -1,0 +1,135 @@
+"""The options of ``desim train batch``, and what they mean."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["TrainingOptions"]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Train an agent of the batch cluster; its weights and their card are written to the directory.
+
+    Examples::
+
+        desim train batch --quick --out quick
+        desim train batch --head 19 --tail 1 --seed 2 --workers 2 --out m20
+        desim train batch --network mlp --reward paper --steps 2000000 --out as-published
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    """
+
+    head: int = 16
+    """Slots of the window at the head of the queue."""
+    tail: int = 16
+    """Slots at its tail."""
+    any_window: bool = False
+    """Give each episode a window of its own, of 8 to 64 slots with at least one at the tail; for the scorer."""
+    network: Literal["scorer", "mlp"] = "scorer"
+    """One that scores each job with the same weights, or the DBF paper's over its flat observation."""
+    reward: Literal["waiting", "paper", "scaled"] = "waiting"
+    """Minus the waiting time of all jobs, the DBF paper's, or that with constants in place of running maxima."""
+    unmasked: bool = False
+    """Let impossible actions be chosen; they end the scheduling cycle."""
+    warm_start: int = 0
+    """Rollouts in which the agent first learns to start the shortest job of its window."""
+    steps: int = 3_000_000
+    """Decisions to learn from."""
+    seed: int = 0
+    """Of everything random in the training."""
+    workers: int = 2
+    """Processes that simulate; 0 simulates in this one. Results depend on it."""
+    cores: int = 256
+    """Cores of the cluster."""
+    load: float = 1.06
+    """Offered load of the generated workloads."""
+    overestimate: float = 1.0
+    """Generated jobs request between 1 and this times their actual run time."""
+    group: int = 1
+    """Environments that face the same episodes, whose mean advantage is taken off; 1 does without."""
+    quick: bool = False
+    """A small training of a few minutes, whatever --steps says."""
+
+    def settings(self) -> Any:
+        """Return all that determines the training.
+
+        Returns
+        -------
+        SplitWindowTraining
+            With the defaults of :mod:`agents.batch.training` for all that is no option here.
+        """
+        from agents.batch.split_window import SplitWindowConfig
+        from agents.batch.training import WINDOWS, EpisodeOptions, SplitWindowTraining
+        from agents.learning.training import TrainingConfig
+
+        agent = SplitWindowConfig(self.head, self.tail, self.network, masked=not self.unmasked, num_cores=self.cores)
+        training = TrainingConfig(
+            total_steps=400_000 if self.quick else self.steps,
+            seed=self.seed,
+            num_workers=self.workers,
+            num_threads=max(self.workers, 1),
+            group_size=self.group,
+            whole_episodes=self.group > 1,
+            num_steps=4_000 if self.group > 1 else 256,
+            validate_every=10 if self.quick else 20,
+        )
+        episodes = EpisodeOptions(self.cores, self.load, self.overestimate, num_traces=16 if self.quick else 64)
+        default = SplitWindowTraining()
+        return replace(
+            default,
+            agent=agent,
+            windows=WINDOWS if self.any_window else (),
+            episodes=episodes,
+            reward=self.reward,
+            warm_start=self.warm_start,
+            ppo=replace(default.ppo, group_size=self.group),
+            training=training,
+        )
+
+    def command(self) -> str:
+        """Return the command line that trains the same agent."""
+        words = ["desim", "train", "batch"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                flag = "--" + field.name.replace("_", "-")
+                words += [flag] if value is True else [flag, str(value)]
+        return shlex.join(words)
+
+    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Train, and write the weights.
+
+        Parameters
+        ----------
+        directory : Path
+            Where checkpoints, TensorBoard's log, and at the end the weights go.
+        report : callable
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        dict
+            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an option is out of range, or the directory holds another training.
+        """
+        from agents.batch.training import train, write
+
+        if not self.load > 0 or self.workers < 0:
+            raise InvalidConfiguration(f"load {self.load!r}, workers {self.workers!r}: want values above 0, at least 0")
+        settings = self.settings()
+        result = train(settings, directory / "checkpoint", report)
+        stem = directory / f"split-window-{self.head}-{self.tail}"
+        if result.status != "interrupted":
+            write(stem, settings, result, self.command())
+        return {"status": result.status, "weights": str(stem), "validation": result.best}

@@ -1,0 +1,62 @@
+"""Networks of the split-window agent.
+
+:class:`WindowScorer` scores every job in the window with the same weights; the network of the DBF paper is a plain
+:class:`agents.learning.policy.MLPPolicy` over the flat observation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from agents.learning.distributions import Distribution, MaskedCategorical
+from agents.learning.policy import Policy, initialized, mlp
+from desim.envs import ACTION_MASK
+from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES
+
+__all__ = ["WindowScorer"]
+
+
+class WindowScorer(Policy):
+    """Scores each job from its features, the mean of the window's, and a summary of the cluster.
+
+    Waiting has a score of its own, from the same summary. Only jobs that fit are scored, which are few, so the cost
+    hardly depends on the size of the window, and a trained network serves windows of all sizes.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        For the weights.
+    hidden : sequence of int
+        Units of the hidden layers of each of the three networks: jobs, waiting, value.
+    masked : bool
+        Whether impossible actions have no probability; otherwise they may be chosen, and end the cycle.
+    """
+
+    def __init__(self, rng: np.random.Generator, *, hidden: Sequence[int] = (64, 32), masked: bool = True) -> None:
+        super().__init__()
+        self.masked = masked
+        summary = len(CLUSTER_FEATURES) + len(JOB_FEATURES)
+        self.job_score = initialized(mlp([len(JOB_FEATURES) + summary, *hidden, 1], nn.Tanh), rng, 0.01)
+        self.wait_score = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng, 0.01)
+        with torch.no_grad():
+            self.wait_score[-1].bias.fill_(-2.0)  # begins by starting what fits
+        self.critic = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng)
+
+    def forward(self, observations: dict[str, Tensor]) -> tuple[Distribution, Tensor]:
+        """Return the distribution over M + 1 actions, and the values, shape (B,)."""
+        jobs, cluster, mask = observations["jobs"], observations["cluster"], observations[ACTION_MASK]
+        present = jobs[:, :, 0].sum(1, keepdim=True).clamp(min=1.0)  # empty slots count for nothing
+        summary = torch.cat([cluster, jobs.sum(1) / present], dim=1)
+        scored = mask[:, :-1].bool() if self.masked else torch.ones_like(mask[:, :-1], dtype=torch.bool)
+        rows, slots = scored.nonzero(as_tuple=True)
+        scores = self.job_score(torch.cat([jobs[rows, slots], summary[rows]], dim=1)).squeeze(-1)
+        logits = torch.full(mask.shape, -1e9, dtype=scores.dtype, device=scores.device)
+        logits = logits.index_put((rows, slots), scores)
+        logits = torch.cat([logits[:, :-1], self.wait_score(summary)], dim=1)
+        values = cast(Tensor, self.critic(summary)).squeeze(-1)
+        return MaskedCategorical(logits, mask if self.masked else None), values

@@ -1,0 +1,228 @@
+"""The split-window agent: a network that starts jobs from the two ends of a queue.
+
+Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
+scheduling", HPCC 2022. Departures: impossible actions have no probability unless asked for; the network may score jobs
+by features with shared weights, instead of the paper's over the flat observation; and where no job in the window fits,
+nothing is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from agents.batch.networks import WindowScorer
+from agents.learning.checkpoint import load_into, load_weights
+from agents.learning.policy import MLPPolicy, Policy, to_tensors
+from desim.envs import ACTION_MASK
+from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation
+
+__all__ = ["PRETRAINED", "SplitWindowAgent", "SplitWindowConfig"]
+
+PRETRAINED = Path(__file__).parents[1] / "pretrained"
+"""Where trained weights are."""
+
+
+@dataclass(frozen=True)
+class SplitWindowConfig:
+    """Window, observation and network.
+
+    Parameters
+    ----------
+    head, tail : int
+        Slots at the head and at the tail of the queue.
+    network : {"scorer", "mlp"}
+        One that scores every job with the same weights from its features, or the paper's fully connected one over
+        the flat observation.
+    hidden : tuple of int
+        Units of the hidden layers; by default (64, 32) for the scorer, and the paper's (1024, 512, 256).
+    masked : bool
+        Whether impossible actions have no probability; otherwise they end the cycle.
+    num_cores : int
+        Cores of the cluster, for the flat observation; the scorer serves clusters of any size.
+    """
+
+    head: int = 16
+    tail: int = 16
+    network: Literal["scorer", "mlp"] = "scorer"
+    hidden: tuple[int, ...] = ()
+    masked: bool = True
+    num_cores: int = 256
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if self.network not in ("scorer", "mlp"):
+            raise InvalidConfiguration(f"no network {self.network!r}; there are scorer, mlp")
+        SplitWindow(self.head, self.tail)
+
+    @property
+    def observation(self) -> str:
+        """The name of the observation that the network sees."""
+        return "features" if self.network == "scorer" else "flat-sorted"
+
+    def encoder(self) -> WindowEncoder:
+        """Return the encoder of the observation."""
+        return make_encoder(self.observation, SplitWindow(self.head, self.tail), self.num_cores)
+
+    def policy(self, rng: np.random.Generator) -> Policy:
+        """Return a new network.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            For its weights.
+
+        Returns
+        -------
+        Policy
+            Actor and critic.
+        """
+        if self.network == "scorer":
+            return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
+        size = self.head + self.tail
+        inputs = {"cores": self.num_cores, "jobs": 3 * size}
+        mask = ACTION_MASK if self.masked else None
+        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden or (1024, 512, 256), mask=mask, activation="relu")
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> SplitWindowConfig:
+        """Return the configuration that a card holds.
+
+        Parameters
+        ----------
+        values : dict
+            Of :meth:`plain`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If they are none.
+        """
+        try:
+            return cls(**values | {"hidden": tuple(values.get("hidden", ()))})
+        except TypeError as error:
+            raise InvalidConfiguration(f"no configuration of a split-window agent: {error}") from error
+
+
+class SplitWindowAgent:
+    """Starts the job that a network chooses from a split window, again and again until it chooses to wait.
+
+    Parameters
+    ----------
+    policy : Policy
+        The network.
+    config : SplitWindowConfig
+        What it sees.
+    name : str
+        For records and tables.
+    greedy : bool
+        Take the most likely action; otherwise draw one.
+    """
+
+    def __init__(
+        self, policy: Policy, config: SplitWindowConfig, *, name: str = "split-window", greedy: bool = True
+    ) -> None:
+        self.policy = policy.eval()
+        self.config = config
+        self.encoder = config.encoder()
+        self.name = name
+        self.greedy = greedy
+        self.reset({}, np.random.default_rng(0))
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Take the random numbers of a new run.
+
+        Parameters
+        ----------
+        simulation_info : dict
+            The problem's ``describe()``.
+        rng : numpy.random.Generator
+            For drawn actions.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the network is for another number of cores.
+        """
+        self._rng = rng
+        cores = simulation_info.get("num_cores", self.config.num_cores)
+        if isinstance(self.encoder, FlatEncoder) and cores != self.config.num_cores:
+            raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
+
+    def act(self, observation: BatchObservation) -> int | None:
+        """Return the job to start, or None to wait."""
+        if self.encoder.forced(observation):
+            return None
+        encoded = self.encoder.encode(observation)
+        with torch.inference_mode():
+            distribution, _ = self.policy(to_tensors({name: array[None] for name, array in encoded.items()}))
+            action = distribution.mode() if self.greedy else distribution.sample(self._rng)
+        return self.encoder.decode(observation, int(action))[0]
+
+    @classmethod
+    def load(cls, stem: str | Path, *, head: int | None = None, tail: int | None = None) -> SplitWindowAgent:
+        """Return an agent with trained weights.
+
+        Parameters
+        ----------
+        stem : str or Path
+            The files, without ``.safetensors`` and ``.json``.
+        head, tail : int, optional
+            Another window than that of the training, for a network that scores every job with the same weights.
+
+        Returns
+        -------
+        SplitWindowAgent
+            Named after the files.
+
+        Raises
+        ------
+        RecordError
+            If the files are missing or broken.
+        InvalidConfiguration
+            If they hold something else, or the network is bound to its window.
+        """
+        stem = Path(stem)
+        tensors, card = load_weights(stem)
+        if card.get("agent") != "split-window":
+            raise InvalidConfiguration(f"{stem} holds no split-window agent but {card.get('agent')!r}")
+        values = dict(card["config"])
+        if head is not None or tail is not None:
+            if values.get("network") != "scorer":
+                raise InvalidConfiguration(f"the network of {stem} is bound to its window")
+            values |= {"head": head or 0, "tail": tail or 0}
+        config = SplitWindowConfig.of(values)
+        policy = config.policy(np.random.default_rng(0))
+        load_into(policy, tensors, str(stem))
+        return cls(policy, config, name=stem.name)
+
+    @classmethod
+    def pretrained(cls, name: str, *, head: int | None = None, tail: int | None = None) -> SplitWindowAgent:
+        """Return an agent with weights that come with this package.
+
+        Parameters
+        ----------
+        name : str
+            For example ``"lublin256-m20-t5"``.
+        head, tail : int, optional
+            As for :meth:`load`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is none of this name.
+        """
+        found = sorted(path.stem for path in PRETRAINED.glob("*.json"))
+        if name not in found:
+            raise InvalidConfiguration(f"no pretrained agent {name!r}; there are {', '.join(found) or 'none yet'}")
+        return cls.load(PRETRAINED / name, head=head, tail=tail)

@@ -1,0 +1,181 @@
+"""Checkpoints and trained weights: tensors in a safetensors file, all else in a JSON file beside it.
+
+A checkpoint is a directory. Its JSON file names the tensor file that belongs to it and appears last, so that a crash at
+any moment leaves the checkpoint before whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from desim.exceptions import RecordError
+from desim.records import write_atomically
+
+__all__ = ["load_checkpoint", "load_into", "load_weights", "save_checkpoint", "save_weights"]
+
+DOCUMENT = "checkpoint.json"
+
+
+def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
+    """Write a checkpoint in place of the one that is there.
+
+    Parameters
+    ----------
+    directory : Path
+        Where to; it is made when it is needed.
+    tensors : dict of str to Tensor
+        By name.
+    document : dict
+        Plain values.
+
+    Raises
+    ------
+    RecordError
+        If it cannot be written; what was there before stays.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        content = save(tensors)
+        name = f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        write_atomically(directory / name, lambda path: path.write_bytes(content))
+        text = json.dumps(document | {"tensors": name}) + "\n"
+        write_atomically(directory / DOCUMENT, lambda path: path.write_text(text))
+        for old in sorted(directory.glob("tensors-*.safetensors")):
+            if old.name != name:
+                old.unlink(missing_ok=True)
+    except RecordError:
+        raise
+    except OSError as error:
+        raise RecordError(f"cannot write a checkpoint to {directory}: {error.strerror or error}") from error
+
+
+def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Read a checkpoint.
+
+    Parameters
+    ----------
+    directory : Path
+        Where it is.
+
+    Returns
+    -------
+    tuple of dict and dict, or None
+        Tensors and plain values; None if there is no checkpoint.
+
+    Raises
+    ------
+    RecordError
+        If there is one that cannot be read.
+    """
+    path = directory / DOCUMENT
+    if not path.exists():
+        return None
+    try:
+        document = json.loads(path.read_text())
+        tensors = load((directory / document["tensors"]).read_bytes())
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    return tensors, document
+
+
+def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -> None:
+    """Write trained weights and what is to be known of them.
+
+    Parameters
+    ----------
+    stem : Path
+        The files without ``.safetensors`` and ``.json``.
+    tensors : dict of str to Tensor
+        The weights; stored in single precision.
+    card : dict
+        Configuration, seed, training curve, evaluation.
+
+    Raises
+    ------
+    RecordError
+        If they cannot be written.
+    """
+    single = {
+        name: tensor.float().contiguous() if tensor.is_floating_point() else tensor.contiguous()
+        for name, tensor in tensors.items()
+    }
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        content = save(single)
+        write_atomically(_path(stem, ".safetensors"), lambda path: path.write_bytes(content))
+        text = json.dumps(card | {"sha256": hashlib.sha256(content).hexdigest()}, indent=1) + "\n"
+        write_atomically(_path(stem, ".json"), lambda path: path.write_text(text))
+    except RecordError:
+        raise
+    except OSError as error:
+        raise RecordError(f"cannot write {stem}: {error.strerror or error}") from error
+
+
+def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read trained weights and their card.
+
+    Parameters
+    ----------
+    stem : Path
+        The files, with or without ``.safetensors`` or ``.json``.
+
+    Returns
+    -------
+    tuple of dict and dict
+        Weights and card.
+
+    Raises
+    ------
+    RecordError
+        If they are missing or broken, or do not belong together.
+    """
+    if stem.suffix in (".safetensors", ".json"):
+        stem = stem.with_suffix("")
+    try:
+        card = json.loads(_path(stem, ".json").read_text())
+        content = _path(stem, ".safetensors").read_bytes()
+        tensors = load(content)
+    except FileNotFoundError as error:
+        raise RecordError(f"there are no weights {stem}: {Path(error.filename).name} is missing") from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise RecordError(f"{stem} cannot be read ({type(error).__name__}: {error})") from error
+    if not isinstance(card, dict) or card.get("sha256") != hashlib.sha256(content).hexdigest():
+        raise RecordError(f"{stem}.safetensors is not the file that {stem.name}.json describes")
+    return tensors, card
+
+
+def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) -> None:
+    """Give a module its weights.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Of the shape that the card describes.
+    tensors : dict of str to Tensor
+        Weights by name.
+    source : str
+        Where they come from, for the error.
+
+    Raises
+    ------
+    RecordError
+        If names or shapes differ.
+    """
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:
+        reason = " ".join(str(error).split())
+        raise RecordError(f"the weights of {source} do not fit the network: {reason}") from error
+
+
+def _path(stem: Path, suffix: str) -> Path:
+    """Return a file of a stem, whose name may hold points."""
+    return stem.with_name(stem.name + suffix)

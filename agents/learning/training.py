@@ -1,0 +1,368 @@
+"""The training loop: collect, learn, now and then evaluate and store.
+
+A training that is interrupted goes on later as if it had not been.
+
+Episodes for training and for validation come from seeds that are kept apart. The weights that did best on the
+validation episodes are what a training returns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import gymnasium
+import numpy as np
+import torch
+from torch import Tensor
+
+from agents.learning.checkpoint import load_checkpoint, save_checkpoint
+from agents.learning.evaluation import Measure, evaluate, mean_of
+from agents.learning.learner import Learner
+from agents.learning.policy import Policy
+from agents.learning.rollout import Collector, Rollout
+from agents.learning.workers import WorkerCollector
+from desim._interruption import deferred_interrupts
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
+
+VALIDATION, TRAINING = 0, 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned.
+
+    Parameters
+    ----------
+    make_env : callable
+        Returns a new environment to train in.
+    make_validation_env : callable
+        Returns a new environment to evaluate in.
+    measure : callable, optional
+        Called with an environment whose episode has ended; returns measures by name.
+    objective : str
+        The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
+    maximize : bool
+        Whether more is better.
+    """
+
+    make_env: Callable[[], gymnasium.Env[Any, Any]]
+    make_validation_env: Callable[[], gymnasium.Env[Any, Any]]
+    measure: Measure | None = None
+    objective: str = "return"
+    maximize: bool = True
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of a training that are the same for all algorithms.
+
+    Parameters
+    ----------
+    total_steps : int
+        Decisions to learn from.
+    seed : int
+        Of everything random in the training.
+    num_envs : int
+        Environments that advance together.
+    num_steps : int
+        Decisions of each environment in a rollout; of whole episodes, the most.
+    whole_episodes : bool
+        Whether a rollout is one episode of each environment.
+    group_size : int
+        Neighbouring environments that face the same episodes.
+    num_workers : int
+        Processes that simulate; 0 simulates in this one.
+    validation_episodes : int
+        Episodes of a validation.
+    validate_every : int
+        Updates between validations; a checkpoint is written after each.
+    patience : int, optional
+        Validations without an improvement after which the training ends.
+    num_threads : int
+        Threads for learning.
+    """
+
+    total_steps: int = 1_000_000
+    seed: int = 0
+    num_envs: int = 32
+    num_steps: int = 256
+    whole_episodes: bool = False
+    group_size: int = 1
+    num_workers: int = 0
+    validation_episodes: int = 32
+    validate_every: int = 20
+    patience: int | None = None
+    num_threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
+            if getattr(self, name) < 1:
+                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
+        if self.num_envs % self.group_size:
+            raise InvalidConfiguration(f"{self.num_envs} environments are no whole number of groups")
+
+
+@dataclass
+class TrainingResult:
+    """What has come of a training.
+
+    Attributes
+    ----------
+    weights : dict of str to Tensor
+        Those that did best on the validation episodes.
+    best : dict of str to float
+        Their measures.
+    history : list of dict
+        The learning curve: an entry for each validation.
+    status : str
+        ``"complete"``, ``"stopped"`` (no more improvement) or ``"interrupted"``.
+    """
+
+    weights: dict[str, Tensor]
+    best: dict[str, float]
+    history: list[dict[str, Any]]
+    status: str
+
+
+class Collecting(Protocol):
+    """What makes rollouts: in this process or in several."""
+
+    def collect(self, policy: Policy, num_steps: int) -> Rollout:
+        """Act for a number of steps."""
+
+    def collect_episodes(self, policy: Policy, longest: int) -> Rollout:
+        """Act through whole episodes."""
+
+    def state(self) -> dict[str, Any]:
+        """Return where it stands."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where it stood."""
+
+
+def validation_seeds(count: int) -> list[int]:
+    """Return the seeds of the validation episodes, the same for all trainings.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    """
+    sequence = np.random.SeedSequence(VALIDATION)
+    return [int(seed) for seed in sequence.generate_state(count)]
+
+
+class Training:
+    """A training, from its beginning or from where it was interrupted.
+
+    Parameters
+    ----------
+    task : Task
+        What is to be learned.
+    learner : Learner
+        Who learns.
+    config : TrainingConfig
+        How long, how often, and from which seed.
+    directory : Path, optional
+        Where checkpoints and TensorBoard's log go; a checkpoint that is there is gone on from.
+    settings : dict, optional
+        All else that determines the training, as plain values: a checkpoint with other settings is refused.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the directory holds a checkpoint of another training.
+    RecordError
+        If the checkpoint cannot be read.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        learner: Learner,
+        config: TrainingConfig,
+        directory: Path | None = None,
+        settings: dict[str, Any] | None = None,
+    ) -> None:
+        self.task = task
+        self.learner = learner
+        self.config = config
+        self.directory = directory
+        self._settings = {**asdict(replace(config, total_steps=1, num_threads=1)), **(settings or {})}
+        self.steps = self.updates = self.stale = 0
+        self.seconds = 0.0
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, float] = {}
+        self._weights = self._current_weights()
+        self.collector = self._make_collector()
+        self._writer: Any = None
+        self._since: dict[str, list[Any]] = {"episodes": [], "figures": [], "seconds": []}
+        if directory is not None:
+            self._resume(directory)
+
+    def _current_weights(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().cpu().clone() for name, tensor in self.learner.policy.state_dict().items()}
+
+    def _make_collector(self) -> Collecting:
+        config = self.config
+        root = np.random.SeedSequence([TRAINING, config.seed])
+        acting, episodes = root.spawn(2)
+        groups = episodes.spawn(config.num_envs // config.group_size)
+        seeds = [groups[number // config.group_size] for number in range(config.num_envs)]
+        rng = np.random.default_rng(acting)
+        if config.num_workers:
+            return WorkerCollector(self.task.make_env, seeds, rng, config.num_workers, measure=self.task.measure)
+        return Collector(self.task.make_env, seeds, rng, measure=self.task.measure)
+
+    def rollout(self) -> Rollout:
+        """Collect what the next update learns from."""
+        config, policy = self.config, self.learner.policy
+        if config.whole_episodes:
+            return self.collector.collect_episodes(policy, config.num_steps)
+        return self.collector.collect(policy, config.num_steps)
+
+    def run(self, report: Callable[[dict[str, Any]], None] | None = None) -> TrainingResult:
+        """Train to the end, or until Ctrl-C, which loses nothing.
+
+        Parameters
+        ----------
+        report : callable, optional
+            Called with each new entry of the history.
+
+        Returns
+        -------
+        TrainingResult
+            The best weights so far, and the learning curve.
+        """
+        config = self.config
+        threads = torch.get_num_threads()
+        status = "complete"
+        try:
+            if not self.history:
+                self._validate({}, report)
+            with deferred_interrupts() as interrupted:
+                while self.steps < config.total_steps and not self._is_stale():
+                    self._iterate(report)
+                    if interrupted:
+                        status = "interrupted"
+                        break
+            if self.steps >= config.total_steps and self.history[-1]["steps"] != self.steps:
+                self._validate(self._summary(), report)
+            if status == "complete" and self._is_stale():
+                status = "stopped"
+        finally:
+            torch.set_num_threads(threads)
+            close = getattr(self.collector, "close", None)
+            if status == "interrupted":
+                self._store()
+            if close is not None:
+                close()
+            if self._writer is not None:
+                self._writer.close()
+        return TrainingResult(self._weights, self.best, self.history, status)
+
+    def _is_stale(self) -> bool:
+        return self.config.patience is not None and self.stale >= self.config.patience
+
+    def _iterate(self, report: Callable[[dict[str, Any]], None] | None) -> None:
+        begin = time.perf_counter()
+        torch.set_num_threads(1)  # batches are small, and threads that wait for them only cost
+        rollout = self.rollout()
+        torch.set_num_threads(self.config.num_threads)
+        middle = time.perf_counter()
+        figures = self.learner.update(rollout, self.steps / self.config.total_steps)
+        end = time.perf_counter()
+        self.steps += rollout.num_steps
+        self.updates += 1
+        self.seconds += end - begin
+        self._since["episodes"] += rollout.episodes
+        self._since["figures"].append(figures)
+        self._since["seconds"].append(rollout.seconds | {"update": end - middle, "decisions": rollout.num_steps})
+        if self.updates % self.config.validate_every == 0:
+            self._validate(self._summary(), report)
+
+    def _summary(self) -> dict[str, Any]:
+        """Return means of all since the last validation."""
+        since, self._since = self._since, {"episodes": [], "figures": [], "seconds": []}
+        seconds = {name: sum(part[name] for part in since["seconds"]) for name in (since["seconds"] or [{}])[0]}
+        return {
+            "training": mean_of(since["episodes"]),
+            "episodes": len(since["episodes"]),
+            "figures": mean_of(since["figures"]),
+            "throughput": seconds,
+        }
+
+    def _validate(self, summary: dict[str, Any], report: Callable[[dict[str, Any]], None] | None) -> None:
+        seeds = validation_seeds(self.config.validation_episodes)
+        task = self.task
+        found = mean_of(evaluate(self.learner.policy, task.make_validation_env, seeds, measure=task.measure))
+        sign = 1.0 if task.maximize else -1.0
+        if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
+            self.best, self._weights, self.stale = found, self._current_weights(), 0
+        else:
+            self.stale += 1
+        entry = {"steps": self.steps, "updates": self.updates, "seconds": self.seconds, "validation": found, **summary}
+        self.history.append(entry)
+        self._log(entry)
+        if self.history[1:]:
+            self._store()
+        if report is not None:
+            report(entry)
+
+    def _log(self, entry: dict[str, Any]) -> None:
+        """Write scalars for TensorBoard."""
+        if self.directory is None:
+            return
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(self.directory / "tensorboard"), purge_step=entry["steps"])
+        for group in ("validation", "training", "figures", "throughput"):
+            for name, value in entry.get(group, {}).items():
+                self._writer.add_scalar(f"{group}/{name}", value, entry["steps"])
+
+    def _store(self) -> None:
+        if self.directory is None:
+            return
+        weights = {f"best.{name}": tensor for name, tensor in self._weights.items()}
+        document = {
+            "settings": self._settings,
+            "learner": self.learner.state(),
+            "collector": self.collector.state(),
+            "since": self._since,
+            **{name: getattr(self, name) for name in ("steps", "updates", "stale", "seconds", "history", "best")},
+        }
+        save_checkpoint(self.directory, self.learner.tensors() | weights, document)
+
+    def _resume(self, directory: Path) -> None:
+        found = load_checkpoint(directory)
+        if found is None:
+            return
+        tensors, document = found
+        differing = [name for name in self._settings if document["settings"].get(name) != _plain(self._settings[name])]
+        if differing:
+            name = differing[0]
+            raise InvalidConfiguration(
+                f"{directory} holds a checkpoint of another training: its {name} is "
+                f"{document['settings'].get(name)!r}, not {self._settings[name]!r}"
+            )
+        self.learner.restore(tensors, document["learner"])
+        self.collector.restore(document["collector"])
+        self._since = document["since"]
+        for name in ("steps", "updates", "stale", "seconds", "history", "best"):
+            setattr(self, name, document[name])
+        self._weights = {name.removeprefix("best."): t for name, t in tensors.items() if name.startswith("best.")}
+
+
+def _plain(value: Any) -> Any:
+    """Return a setting as JSON gives it back."""
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value

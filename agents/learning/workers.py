@@ -1,0 +1,175 @@
+"""Rollouts in several processes, each with environments and a copy of the policy of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
+from typing import Any
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import torch
+
+from agents.learning.policy import Policy
+from agents.learning.rollout import Collector, Rollout, concatenated
+from desim.exceptions import DesimError, InvalidConfiguration
+
+__all__ = ["WorkerCollector"]
+
+
+class WorkerCollector:
+    """A :class:`~agents.learning.rollout.Collector` whose environments are spread over processes.
+
+    Results depend on the number of processes, as each draws its actions from a generator of its own.
+
+    Parameters
+    ----------
+    make_env : callable
+        Returns a new environment.
+    seeds : sequence of numpy.random.SeedSequence
+        One for each environment.
+    rng : numpy.random.Generator
+        The generators of the processes are spawned from it.
+    num_workers : int
+        Processes, at most as many as environments.
+    measure : callable, optional
+        Called with an environment whose episode has ended; returns measures by name.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are fewer environments than processes.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], gymnasium.Env[Any, Any]],
+        seeds: Sequence[np.random.SeedSequence],
+        rng: np.random.Generator,
+        num_workers: int,
+        *,
+        measure: Callable[[gymnasium.Env[Any, Any]], dict[str, float]] | None = None,
+    ) -> None:
+        if not 1 <= num_workers <= len(seeds):
+            raise InvalidConfiguration(f"{num_workers!r} workers for {len(seeds)} environments")
+        context = multiprocessing.get_context("spawn")
+        bounds = np.linspace(0, len(seeds), num_workers + 1).astype(int)
+        self._pipes: list[Connection] = []
+        self._processes = []
+        for begin, end, generator in zip(bounds[:-1], bounds[1:], rng.spawn(num_workers), strict=True):
+            near, far = context.Pipe()
+            made = _Sent((make_env, list(seeds[begin:end]), generator, measure))
+            process = context.Process(target=_work, args=(far, made), daemon=True)
+            process.start()
+            far.close()
+            self._pipes.append(near)
+            self._processes.append(process)
+        self._known = False
+
+    def _ask(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send a request to each worker and wait for all answers."""
+        answers = []
+        try:
+            for pipe, request in zip(self._pipes, requests, strict=True):
+                pipe.send(request)
+            answers = [pipe.recv() for pipe in self._pipes]
+        except (EOFError, OSError) as error:
+            raise DesimError(f"a worker process has ended unexpectedly ({type(error).__name__})") from error
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return answers
+
+    def state(self) -> dict[str, Any]:
+        """Return where all workers stand, as plain values."""
+        return {"workers": self._ask([("state",)] * len(self._pipes))}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where a collector with as many workers stood.
+
+        Parameters
+        ----------
+        state : dict
+            Of :meth:`state`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the number of workers or environments differs.
+        """
+        states = state.get("workers", [])
+        if len(states) != len(self._pipes):
+            raise InvalidConfiguration(f"a state of {len(states)} workers, there are {len(self._pipes)}")
+        self._ask([("restore", part) for part in states])
+
+    def collect(self, policy: Policy, num_steps: int) -> Rollout:
+        """Act for a number of steps in every environment."""
+        return self._collect("collect", policy, num_steps)
+
+    def collect_episodes(self, policy: Policy, longest: int) -> Rollout:
+        """Act through one episode in every environment."""
+        return self._collect("collect_episodes", policy, longest)
+
+    def _collect(self, method: str, policy: Policy, length: int) -> Rollout:
+        if not self._known:
+            self._ask([("policy", _Sent(policy))] * len(self._pipes))
+            self._known = True
+        weights = {name: tensor.detach().cpu().numpy() for name, tensor in policy.state_dict().items()}
+        return concatenated(self._ask([(method, weights, length)] * len(self._pipes)))
+
+    def close(self) -> None:
+        """End the processes."""
+        for pipe in self._pipes:
+            pipe.close()
+        for process in self._processes:
+            process.join(5)
+            if process.is_alive():
+                process.terminate()
+
+
+class _Sent:
+    """Anything on its way to another process, functions of a session included."""
+
+    def __init__(self, content: Any) -> None:
+        self.content = content
+
+    def __getstate__(self) -> bytes:
+        state: bytes = cloudpickle.dumps(self.content)
+        return state
+
+    def __setstate__(self, state: bytes) -> None:
+        self.content = cloudpickle.loads(state)
+
+
+def _work(pipe: Connection, made: _Sent) -> None:
+    """Serve requests until the other end is closed."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's business
+    torch.set_num_threads(1)
+    make_env, seeds, rng, measure = made.content
+    collector = Collector(make_env, seeds, rng, measure=measure)
+    policy: Policy | None = None
+    while True:
+        try:
+            name, *arguments = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer: Any = None
+            if name == "policy":
+                policy = arguments[0].content
+            elif name == "state":
+                answer = collector.state()
+            elif name == "restore":
+                collector.restore(arguments[0])
+            else:
+                assert policy is not None
+                weights, length = arguments
+                policy.load_state_dict({key: torch.from_numpy(array) for key, array in weights.items()})
+                answer = getattr(collector, name)(policy, length)
+            pipe.send(answer)
+        except Exception as error:
+            pipe.send(error)

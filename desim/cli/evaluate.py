@@ -1,0 +1,125 @@
+"""``desim evaluate``: agents on fixed episodes of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from desim import plugins
+from desim.cli.options import JsonFlag, WorkloadOptions
+from desim.cli.output import plain, print_json, print_table, progress
+from desim.cli.scenario import shared_workload
+from desim.core import simulate
+from desim.exceptions import InvalidConfiguration
+from desim.metrics import compare, summarize
+from desim.plotting._metric_names import metric_name
+
+__all__ = ["Evaluate"]
+
+METRICS = (
+    "waiting_time_mean",
+    "waiting_time_p99",
+    "waiting_time_max",
+    "queue_length_mean",
+    "utilization",
+    "queued_load_mean",
+)
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Simulate agents on the same episodes of a workload, and print means and paired differences.
+
+    An episode begins at a random point of the trace with an empty cluster. It ends with the last start of so many
+    jobs, while more go on arriving (open), or when as many have arrived and are finished (closed). Jobs that are
+    still queued at its end count with their waiting time so far.
+
+    Examples::
+
+        desim evaluate batch --agents split-window:lublin256-m32-t16,backfilling-sjf,easy-fcfs
+        desim evaluate batch --trace lublin_256.swf --agents split-window:out/split-window-16-16,window-shortest-16-16
+    """
+
+    problem: Positional[Literal["batch"]]
+    """What to simulate."""
+    agents: Annotated[str, arg(metavar="A,B,...")] = "backfilling-sjf,easy-fcfs"
+    """Who decides, in a row; the others are compared with the first. See `desim list`."""
+    episodes: Annotated[int, arg(metavar="N")] = 50
+    """How many episodes."""
+    episode_jobs: Annotated[int, arg(metavar="N")] = 1_000
+    """Jobs of an episode."""
+    arrivals: Literal["open", "closed"] = "open"
+    """Whether jobs go on arriving."""
+    episode_seed: Annotated[int, arg(metavar="N")] = 0
+    """Of the points where episodes begin."""
+    workers: Annotated[int, arg(metavar="N")] = 1
+    """Processes at a time."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
+
+    def execute(self) -> int:
+        """Simulate and print."""
+        names = [name.strip() for name in self.agents.split(",") if name.strip()]
+        if not names or len(set(names)) < len(names):
+            raise InvalidConfiguration(f"--agents {self.agents!r}: want different names with commas between them")
+        if self.episodes < 1 or self.workers < 1:
+            raise InvalidConfiguration(f"{self.episodes} episodes by {self.workers} workers: want at least 1 of each")
+        for name in names:
+            plugins.create_agent(self.problem, name)  # before anything is simulated
+        found: dict[str, list[dict[str, float]]] = {}
+        with progress("episodes", len(names) * self.episodes, "episodes") as listen:
+            for name, metrics in self._run(names):
+                found.setdefault(name, []).append(metrics)
+                if listen is not None:
+                    listen(sum(map(len, found.values())))
+        means, differences = summarize(found, names=METRICS), compare(found, names[0], names=METRICS)
+        if self.as_json:
+            print_json({"episodes": found, "means": plain(means), "differences": plain(differences)})
+            return 0
+        heads = ["agent", *(metric_name(name).heading.replace(", ", ",\n") for name in METRICS)]
+        title = f"Means over {self.episodes} episodes ± half width of the 95 % confidence interval"
+        print_table(
+            heads,
+            [[name, *(_text(row[m].mean, row[m].half_width) for m in METRICS)] for name, row in means.items()],
+            title=title,
+        )
+        if differences:
+            rows = [
+                [name, *(_text(row[m].mean, row[m].half_width, "+") for m in METRICS)]
+                for name, row in differences.items()
+            ]
+            print_table(heads, rows, title=f"Difference from {names[0]}, paired by episode")
+        return 0
+
+    def _run(self, names: Sequence[str]) -> Iterator[tuple[str, dict[str, float]]]:
+        """Yield agents and metrics, agent by agent and episode by episode."""
+        from joblib import Parallel, delayed
+
+        calls = [(name, number) for name in names for number in range(self.episodes)]
+        if self.workers == 1:
+            yield from (self._episode(*call) for call in calls)
+            return
+        pool = Parallel(n_jobs=self.workers, return_as="generator")
+        yield from pool(delayed(self._episode)(*call) for call in calls)
+
+    def _episode(self, name: str, number: int) -> tuple[str, dict[str, float]]:
+        from desim.envs.batch import TraceEpisodes
+
+        workload = shared_workload(self.problem, self.workload)
+        assert workload.num_cores is not None
+        episodes = TraceEpisodes(
+            [list(workload.jobs)], workload.num_cores, num_jobs=self.episode_jobs, arrivals=self.arrivals
+        )
+        problem = episodes.fixed(number + 1, self.episode_seed)[number]
+        result = simulate(problem, plugins.create_agent(self.problem, name), seed=number)
+        metrics = result.metrics(unfinished="include")
+        return name, {metric: metrics[metric] for metric in METRICS}
+
+
+def _text(mean: float, half_width: float, sign: str = "") -> str:
+    digits = 0 if abs(mean) >= 1000 else 3
+    return f"{mean:{sign},.{digits}f} ± {half_width:,.{digits}f}"

@@ -1,0 +1,29 @@
+"""Gymnasium environments, one a problem; importing this package registers them.
+
+========================  ==================================================
+``desim/Batch-v0``        :class:`desim.envs.batch.BatchEnv`
+``desim/Dag-v0``          :class:`desim.envs.dag.DagEnv`
+``desim/Deferrable-v0``   :class:`desim.envs.deferrable.DeferrableEnv`
+``desim/MultiServer-v0``  :class:`desim.envs.multiserver.MultiServerEnv`
+========================  ==================================================
+"""
+
+from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv
+from desim.envs.episodes import DrawnEpisodes
+from desim.envs.flattening import FlatArrays
+from desim.envs.registration import ENVIRONMENTS, register
+
+__all__ = [
+    "ACTION_MASK",
+    "ENVIRONMENTS",
+    "Arrays",
+    "DrawnEpisodes",
+    "Encoder",
+    "Episodes",
+    "FlatArrays",
+    "Reward",
+    "SchedulingEnv",
+    "register",
+]
+
+register()

@@ -1,0 +1,280 @@
+"""The Gymnasium environment that all problems share: a simulation, an encoder and a reward.
+
+An environment's step is the same pair as in :func:`desim.simulate`: a decision is answered, and the clock runs to
+the next one. What differs between problems stands in three small objects, which a learned agent uses as well:
+
+* *episodes* make the problem of an episode from a random generator;
+* an *encoder* shows an observation as arrays of constant shape, says which actions are possible, and translates an
+  action into the problem's own answer. It knows the present only;
+* a *reward* says what was earned since the last decision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.core import Decision, Simulation
+from desim.exceptions import DesimError, InvalidConfiguration
+from desim.problems.base import Problem
+
+if TYPE_CHECKING:
+    from desim.result import Result
+
+__all__ = ["ACTION_MASK", "Arrays", "Encoder", "Episodes", "Reward", "SchedulingEnv"]
+
+ACTION_MASK = "action_mask"
+"""The key under which an encoded observation holds the mask of possible actions."""
+
+Action = TypeVar("Action")
+Arrays = dict[str, NDArray[Any]]
+"""An encoded observation: arrays of constant shapes by name."""
+Episodes = Callable[[np.random.Generator], Problem]
+"""Makes the problem of a new episode."""
+
+
+class Encoder(Protocol):
+    """How a decision is shown to a network, and what the network's action means.
+
+    Attributes
+    ----------
+    observation_space : gymnasium.spaces.Dict
+        Of what :meth:`encode` returns. It holds a mask under :data:`ACTION_MASK`.
+    action_space : gymnasium.Space
+        Of what :meth:`decode` takes.
+    """
+
+    observation_space: gymnasium.spaces.Dict
+    action_space: gymnasium.Space[Any]
+
+    def encode(self, observation: Any) -> Arrays:
+        """Return an observation as new arrays, with the mask of the actions that are possible."""
+
+    def decode(self, observation: Any, action: Any) -> tuple[Any, bool]:
+        """Return the answer that an action stands for, and whether the action is possible.
+
+        An action that is not possible stands for the answer that ends the scheduling cycle.
+        """
+
+    def forced(self, observation: Any) -> bool:
+        """Tell whether there is no choice but to answer None: to wait."""
+
+
+class Reward(Protocol):
+    """What a learner earns, told as the simulation goes on."""
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that an episode begins."""
+
+    def answered(self, answer: Any) -> None:
+        """Learn that a decision was answered; the clock has not moved since."""
+
+    def collect(self) -> float:
+        """Return what was earned since the last call; the clock stands at the next decision, or at the end.
+
+        There may have been several answers since, where decisions without a choice are skipped.
+        """
+
+
+class SchedulingEnv(gymnasium.Env[Arrays, Any]):
+    """One simulation after another as a Gymnasium environment.
+
+    ``info`` holds ``time``, the simulated time now, and ``elapsed``, that since the last decision, both in seconds or
+    slots, and ``invalid``, whether the last action was not possible. An episode terminates when all work is done; it
+    is truncated by a limit, or where work is left and nothing more happens, since the learner waits for it. At its end
+    ``info`` has ``decisions`` as well, and :meth:`result` returns its records.
+
+    Parameters
+    ----------
+    episodes : callable
+        Makes the problem of each episode from a random generator; nothing else here is random.
+    encoder : Encoder
+        Observations and actions.
+    reward : Reward
+        What is earned.
+    until : float
+        An episode is truncated at this time, in seconds or slots.
+    max_decisions : int, optional
+        And after so many decisions.
+    skip_forced : bool
+        Do not ask where there is no choice but to wait: what is earned and elapses then belongs to the last decision.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a limit is not above 0.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as Gymnasium declares it
+
+    def __init__(
+        self,
+        episodes: Episodes,
+        encoder: Encoder,
+        reward: Reward,
+        *,
+        until: float = math.inf,
+        max_decisions: int | None = None,
+        skip_forced: bool = False,
+    ) -> None:
+        if not until > 0:
+            raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
+        if max_decisions is not None and max_decisions < 1:
+            raise InvalidConfiguration(f"max_decisions is {max_decisions!r}, want at least 1")
+        self.episodes = episodes
+        self.encoder = encoder
+        self.reward = reward
+        self.until = until
+        self.max_decisions = math.inf if max_decisions is None else max_decisions
+        self.skip_forced = skip_forced
+        self.observation_space: gymnasium.Space[Any] = encoder.observation_space
+        self.action_space = encoder.action_space
+        self._simulation: Simulation | None = None
+        self._decision: Decision | None = None
+        self._mask: NDArray[Any] | None = None
+        self._went_on_to_its_end = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
+        """Begin a new episode, at its first decision.
+
+        Parameters
+        ----------
+        seed : int, optional
+            Of this episode and those that follow.
+        options : dict, optional
+            Not used.
+
+        Returns
+        -------
+        tuple of dict
+            The encoded observation, and ``info``.
+
+        Raises
+        ------
+        DesimError
+            If ten episodes in a row hold no decision.
+        """
+        super().reset(seed=seed)
+        for _ in range(10):
+            problem = self.episodes(self.np_random)
+            seed = int(self.np_random.integers(2**63))
+            self._simulation = simulation = Simulation(problem, seed=seed, until=self.until, log_actions=False)
+            self.reward.reset(simulation)
+            self._decision = self._advance(simulation)
+            if self._decision is not None:
+                break
+        else:
+            raise DesimError("ten episodes in a row without a decision: their workloads are empty")
+        self.reward.collect()
+        self._num_decisions = 0
+        self._went_on_to_its_end = False
+        self._time = float(simulation.env.now)
+        self._observation = self._decision.observation
+        return self._encode(), {"time": self._time, "elapsed": 0.0, "invalid": False}
+
+    def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
+        """Answer the decision that is due and go on to the next.
+
+        Parameters
+        ----------
+        action : object
+            Of the action space. One that is not possible ends the scheduling cycle.
+
+        Returns
+        -------
+        tuple
+            The encoded observation, the reward, whether the episode has terminated or was truncated, and ``info``.
+
+        Raises
+        ------
+        DesimError
+            If the episode is over.
+        """
+        decision, simulation = self._decision, self._simulation
+        if decision is None or simulation is None:
+            raise DesimError("no decision is due: the episode is over or has not begun, call reset()")
+        answer, valid = self.encoder.decode(self._observation, action)
+        decision.answer(answer)
+        self.reward.answered(answer)
+        self._decision = decision = self._advance(simulation)
+        reward = self.reward.collect()
+        now = float(simulation.env.now if decision is not None else simulation.end_time)  # slots may be int
+        info = {"time": now, "elapsed": now - self._time, "invalid": not valid}
+        self._time = now
+        self._num_decisions += 1
+        over = decision is None
+        self._went_on_to_its_end = over and (now >= self.until or not simulation.truncated)
+        truncated = _is_cut_short(simulation) if over else self._num_decisions >= self.max_decisions
+        if over or truncated:
+            self._decision = None
+            info["decisions"] = self._num_decisions
+        else:
+            self._observation = decision.observation  # type: ignore[union-attr]  # not over
+        return self._encode(), reward, over and not truncated, truncated, info
+
+    def _advance(self, simulation: Simulation) -> Decision | None:
+        """Run to the next decision that is shown."""
+        decision = simulation.advance()
+        if self.skip_forced:
+            while decision is not None and self.encoder.forced(decision.observation):
+                decision.answer(None)
+                self.reward.answered(None)
+                decision = simulation.advance()
+        return decision
+
+    def _encode(self) -> Arrays:
+        encoded = self.encoder.encode(self._observation)
+        self._mask = encoded[ACTION_MASK]
+        return encoded
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions are possible now, as a flat array of truth values.
+
+        Returns
+        -------
+        numpy.ndarray
+            A copy of the observation's mask. At the end of an episode some action is always possible, in name.
+
+        Raises
+        ------
+        DesimError
+            Before the first episode.
+        """
+        if self._mask is None:
+            raise DesimError("there is no episode yet: call reset()")
+        return self._mask.astype(np.bool_).ravel()
+
+    @property
+    def simulation(self) -> Simulation:
+        """The simulation of this episode.
+
+        Raises
+        ------
+        DesimError
+            Before the first episode.
+        """
+        if self._simulation is None:
+            raise DesimError("there is no episode yet: call reset()")
+        return self._simulation
+
+    def result(self) -> Result:
+        """End the episode and return its records.
+
+        Returns
+        -------
+        Result
+            Tables and metrics of the episode, up to now; ``interrupted`` if it would have gone on.
+        """
+        self._decision = None
+        status = "complete" if self._went_on_to_its_end else "interrupted"
+        return self.simulation.finish(status=status, agent="gymnasium")
+
+
+def _is_cut_short(simulation: Simulation) -> bool:
+    """Tell whether a run is over before its work is done: cut, or run dry, since a problem stops when it is done."""
+    return simulation.truncated or simulation.env.peek() == math.inf

@@ -1,0 +1,295 @@
+"""The environment of an inspector: a base policy chooses jobs, the learner accepts or rejects.
+
+Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022. The rules stand in :mod:`desim.envs.batch.inspection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+
+from desim.core import Decision, Simulation, simulate
+from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
+from desim.envs.batch.episodes import TraceEpisodes
+from desim.envs.batch.inspection import Answer, BasePolicy, Inspection, Question
+from desim.exceptions import DesimError, InvalidConfiguration
+from desim.problems.base import Problem
+from desim.problems.batch import BatchObservation, Job
+from desim.result import Result
+
+__all__ = ["INSPECTION_FEATURES", "OBJECTIVES", "AcceptingAgent", "Improvement", "InspectionEncoder", "InspectorEnv"]
+
+INSPECTION_FEATURES = (
+    "waiting_time",
+    "requested_time",
+    "requested_cores",
+    "rejections",
+    "free_cores",
+    "fits",
+    "queue_delay",
+)
+"""The numbers of ``features``, all from 0 to 1. The first four are those of the job in question.
+
+``queue_delay`` is what a rejection may cost: the sum over all queued jobs of the interval over the requested time,
+which counts as 10 s if it is shorter. Times and the delay are logarithms, of 1 + the value; 1 stands for 10^6 s and for
+a delay of 10^4.
+"""
+
+OBJECTIVES = {"bounded_slowdown": "bounded_slowdown_mean", "waiting_time": "waiting_time_mean"}
+"""What is to be improved, and the metric that says so; jobs that have not finished count with what they have so far."""
+
+_LONGEST_LOG = float(np.log1p(1e6))
+_DELAY_LOG = float(np.log1p(1e4))
+_SHORTEST = 10.0  # seconds, as in the bounded slowdown
+
+
+class InspectionEncoder:
+    """Shows the job in question; action 1 accepts it, action 0 rejects it, and both are always possible.
+
+    Parameters
+    ----------
+    inspection : Inspection
+        Whose questions are shown, and answered by :meth:`decode`.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.inspection = inspection
+        features = gymnasium.spaces.Box(0.0, 1.0, (len(INSPECTION_FEATURES),), np.float32)
+        mask = gymnasium.spaces.Box(0, 1, (2,), np.int8)
+        self.observation_space = gymnasium.spaces.Dict({"features": features, ACTION_MASK: mask})
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(2)
+
+    def encode(self, observation: BatchObservation) -> Arrays:
+        """Return ``features``, shape (7,), and the mask, shape (2,).
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            The decision at which the question is asked.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The features are :data:`INSPECTION_FEATURES`; 0 if there is no question.
+        """
+        question = self.inspection.question
+        features = np.zeros(len(INSPECTION_FEATURES), np.float32)
+        if question is not None:
+            queue, time = observation.queue, observation.time
+            free, total = observation.free_cores, observation.num_cores
+            cores = int(queue.requested_cores[question.position])
+            waiting = time - queue.submission_time[question.position]
+            requested = queue.requested_time[question.position]
+            delay = self.inspection.interval * (1.0 / np.maximum(queue.requested_time, _SHORTEST)).sum()
+            logarithms = np.log1p((waiting, requested, delay))
+            features[:] = (
+                logarithms[0] / _LONGEST_LOG,
+                logarithms[1] / _LONGEST_LOG,
+                cores / total,
+                question.rejections / self.inspection.max_rejections,
+                free / total,
+                cores <= free,
+                logarithms[2] / _DELAY_LOG,
+            )
+            np.minimum(features, 1.0, out=features)
+        return {"features": features, ACTION_MASK: np.ones(2, np.int8)}
+
+    def decode(self, observation: BatchObservation, action: Any) -> tuple[Answer, bool]:
+        """Answer the question, and return what the cluster is to be told.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            The decision at which it was asked.
+        action : int
+            1 accepts, 0 rejects.
+
+        Returns
+        -------
+        tuple of answer and bool
+            Every action is possible.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such action.
+        """
+        if int(action) not in (0, 1):
+            raise InvalidConfiguration(f"action {action!r} is none of 0 and 1")
+        return self.inspection.decide(observation, accept=bool(int(action))), True
+
+    def forced(self, observation: BatchObservation) -> bool:
+        """Return False: where a question is asked, there is a choice."""
+        return False
+
+
+class AcceptingAgent:
+    """Accepts every choice of the base policy: what an inspector is compared with.
+
+    Parameters
+    ----------
+    inspection : Inspection
+        The rules; it is reset by each run.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.inspection = inspection
+        self.name = inspection.base.name
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Forget the last run."""
+        self.inspection.reset()
+
+    def act(self, observation: BatchObservation) -> Answer:
+        """Return what the base policy would do."""
+        found = self.inspection.next(observation)
+        return self.inspection.decide(observation, accept=True) if isinstance(found, Question) else found
+
+
+class Improvement:
+    """The relative improvement over the base policy alone on the same sequence, earned at its end: (base - own) / base.
+
+    Parameters
+    ----------
+    agent : AcceptingAgent
+        The base policy alone.
+    objective : {"bounded_slowdown", "waiting_time"}
+        Whose mean over all jobs is compared; a base's mean below 1 (a waiting time in seconds) counts as 1.
+
+    Attributes
+    ----------
+    own, base : Result or None
+        The runs that were compared last; None as long as a sequence goes on.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such objective.
+    """
+
+    def __init__(self, agent: AcceptingAgent, objective: str = "bounded_slowdown") -> None:
+        if objective not in OBJECTIVES:
+            raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+        self.agent = agent
+        self.objective = objective
+        self.own: Result | None = None
+        self.base: Result | None = None
+        self._earned = 0.0
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that a sequence begins."""
+        self.own = self.base = None
+        self._earned = 0.0
+
+    def answered(self, answer: Any) -> None:
+        """Learn that a decision was answered, which earns nothing by itself."""
+
+    def ended(self, simulation: Simulation, problem: Problem) -> None:
+        """Learn that a sequence has ended: let the base policy face it, too.
+
+        Parameters
+        ----------
+        simulation : Simulation
+            The inspector's.
+        problem : Problem
+            What was simulated.
+        """
+        self.own = simulation.finish(agent="gymnasium")
+        self.base = simulate(problem, self.agent, seed=simulation.seed)
+        own, base = (
+            result.metrics(unfinished="include")[OBJECTIVES[self.objective]] for result in (self.own, self.base)
+        )
+        self._earned = (base - own) / max(base, 1.0)
+
+    def collect(self) -> float:
+        """Return what was earned since the last call."""
+        earned, self._earned = self._earned, 0.0
+        return earned
+
+
+class InspectorEnv(SchedulingEnv):
+    """Sequences of jobs in which a learner accepts or rejects what a base policy chooses.
+
+    A step is a question. All that needs no question (a job that waits for its cores, back-filling) is done in between.
+
+    Parameters
+    ----------
+    base : BasePolicy
+        Chooses, and back-fills; for example :class:`agents.batch.inspector.BackfilledPriority`.
+    jobs : sequence of Job, or callable
+        A trace that sequences are cut from, or what makes the problem of a sequence from a random generator. Its jobs
+        must not be an iterator, because the base policy faces the same.
+    num_cores : int
+        Cores of the cluster.
+    num_jobs : int
+        Jobs of a sequence that is cut from a trace. All of them are finished, and no others arrive.
+    reward : {"bounded_slowdown", "waiting_time"}
+        Whose relative improvement is earned, at the end of a sequence.
+    **rules
+        Further arguments of :class:`~desim.envs.batch.inspection.Inspection`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        base: BasePolicy,
+        jobs: Sequence[Job] | Episodes,
+        num_cores: int = 256,
+        *,
+        num_jobs: int = 128,
+        reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown",
+        **rules: Any,
+    ) -> None:
+        self.inspection = Inspection(base, **rules)
+        self.improvement = Improvement(AcceptingAgent(Inspection(base, **rules)), reward)
+        if not callable(jobs):
+            jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals="closed")
+        self._sequences = jobs
+        super().__init__(self._next_problem, InspectionEncoder(self.inspection), self.improvement)
+
+    def _next_problem(self, rng: np.random.Generator) -> Problem:
+        """Make the problem of a sequence, and keep it for the base policy."""
+        self._problem = problem = self._sequences(rng)
+        problem.check_replayable()
+        self.inspection.reset()
+        return problem
+
+    def _advance(self, simulation: Simulation) -> Decision | None:
+        """Run to the next question."""
+        while (decision := simulation.advance()) is not None:
+            found = self.inspection.next(decision.observation)
+            if isinstance(found, Question):
+                return decision
+            decision.answer(found)
+            self.reward.answered(found)
+        self.inspection.question = None
+        self.improvement.ended(simulation, self._problem)
+        return None
+
+    def result(self) -> Result:
+        """End the sequence and return its records."""
+        return self.improvement.own or super().result()
+
+    def base_result(self) -> Result:
+        """Return the records of the base policy alone.
+
+        Returns
+        -------
+        Result
+            Of the same sequence.
+
+        Raises
+        ------
+        DesimError
+            If the sequence is not over.
+        """
+        if self.improvement.base is None:
+            raise DesimError("the base policy faces a sequence when it is over: go on to its end")
+        return self.improvement.base

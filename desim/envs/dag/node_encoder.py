@@ -1,0 +1,238 @@
+"""Executable nodes and executors as arrays: features of each, and of each pair of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.envs.base import ACTION_MASK, Arrays
+from desim.envs.dag.job_features import FIXED_FEATURES, KnownJobs
+from desim.envs.scaling import bounded, compressed
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, AssignTasks, DagObservation, JobState, TaskState
+
+__all__ = ["EXECUTOR_FEATURES", "NODE_FEATURES", "SYSTEM_FEATURES", "Allocate", "NodeEncoder"]
+
+Floats = NDArray[np.float64]
+Node = tuple[JobState, int]
+
+Allocate = Callable[[DagObservation, JobState, int], Assign | AssignTasks | None]
+"""Chooses the executor of an executable node, given the observation, the job and the node; None if there is none."""
+
+NODE_FEATURES = (
+    "present",
+    *FIXED_FEATURES,
+    "job_nodes_left",
+    "job_time_left",
+    "job_age",
+    "tasks_left",
+    "best_finish_time",
+)
+"""The columns of ``nodes``: times in seconds and counts, compressed."""
+
+EXECUTOR_FEATURES = ("up", "speed", "time_until_idle", "waiting_copies")
+"""The columns of ``executors``; the speed is a share of the largest, time and count are compressed."""
+
+SYSTEM_FEATURES = ("jobs", "executable_nodes", "invisible_nodes", "executors_up", "time_until_first_idle")
+"""The entries of ``system``: counts and a time, compressed, and the share of the executors that are up."""
+
+_FIXED = slice(1, 1 + len(FIXED_FEATURES))
+_OF_JOB = slice(_FIXED.stop, _FIXED.stop + 3)
+
+
+class NodeEncoder:
+    """The first executable nodes, in the observation's order, and all executors.
+
+    An action is a pair: action ``i * num_executors + k`` assigns the i-th executable node to executor k. With an
+    allocation an action is a node alone, as in LACHESIS (Luo et al., section IV), and the allocation chooses the
+    executor. There is no action to wait, but one that is not possible means waiting until something happens. Where
+    nothing is possible, because all executors are down, action 0 means waiting, too, and counts as possible.
+
+    Parameters
+    ----------
+    num_executors : int
+        Executors of the cluster, N.
+    max_nodes : int
+        How many executable nodes are seen, P; others are counted.
+    allocation : callable, optional
+        Called with the observation, the job and the node, such as ``agents.dag.DEFT().allocate``.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a number is not above 0.
+    """
+
+    def __init__(self, num_executors: int, max_nodes: int = 32, *, allocation: Allocate | None = None) -> None:
+        if not (num_executors >= 1 and max_nodes >= 1):
+            raise InvalidConfiguration(
+                f"num_executors is {num_executors!r}, max_nodes {max_nodes!r}, want at least 1 of each"
+            )
+        self.num_executors = int(num_executors)
+        self.max_nodes = int(max_nodes)
+        self.allocation = allocation
+        self._known = KnownJobs()
+        pairs = (self.max_nodes, self.num_executors)
+        actions = self.max_nodes * (self.num_executors if allocation is None else 1)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(actions)
+        self.observation_space = gymnasium.spaces.Dict(
+            {
+                "nodes": bounded((self.max_nodes, len(NODE_FEATURES))),
+                "executors": bounded((self.num_executors, len(EXECUTOR_FEATURES))),
+                "finish_times": bounded(pairs),
+                "system": bounded((len(SYSTEM_FEATURES),)),
+                ACTION_MASK: gymnasium.spaces.Box(0, 1, (actions,), np.int8),
+            }
+        )
+
+    def encode(self, observation: DagObservation) -> Arrays:
+        """Return ``nodes``, ``executors``, ``finish_times``, ``system``, and the mask.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            A decision.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The columns are :data:`NODE_FEATURES`, :data:`EXECUTOR_FEATURES` and :data:`SYSTEM_FEATURES`.
+            ``finish_times``, of shape (P, N), has the time in which each node would have run on each executor, behind
+            all that is assigned to it, compressed. Rows without a node are 0.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the cluster has another number of executors.
+        """
+        if observation.executors.num_executors != self.num_executors:
+            raise InvalidConfiguration(
+                f"the cluster has {observation.executors.num_executors} executors, the encoder {self.num_executors}"
+            )
+        shown = list(islice(observation.executable.values(), self.max_nodes))
+        available = observation.available_times
+        up = available < np.inf
+        until_idle = compressed(available - observation.time)
+        nodes = np.zeros((self.max_nodes, len(NODE_FEATURES)), np.float32)
+        finish_times = np.zeros((self.max_nodes, self.num_executors), np.float32)
+        if shown:
+            finish_times[: len(shown)] = compressed(self._finish_times(shown, available) - observation.time)
+            self._describe_nodes(nodes[: len(shown)], shown, observation)
+            nodes[: len(shown), -1] = finish_times[: len(shown)].min(axis=1)
+        return {
+            "nodes": nodes,
+            "executors": self._describe_executors(observation, up, until_idle),
+            "finish_times": finish_times,
+            "system": self._describe_system(observation, up, until_idle),
+            ACTION_MASK: self._mask(len(shown), up),
+        }
+
+    def _finish_times(self, shown: list[Node], available: Floats) -> Floats:
+        """Return when each node would have run on each executor, in seconds."""
+        finish = np.array([state.ready_times(node) for state, node in shown])
+        np.maximum(finish, available, out=finish)
+        finish += np.array([state.run_times[node] for state, node in shown])
+        return finish
+
+    def _describe_nodes(self, rows: NDArray[np.float32], shown: list[Node], observation: DagObservation) -> None:
+        """Fill in the features of nodes, but for the best finish time."""
+        places: dict[JobState, int] = {}
+        fixed, of_jobs, job_of, tasks = [], [], [], []
+        for state, node in shown:
+            features = self._known.of(state, observation.executors)
+            place = places.setdefault(state, len(of_jobs))
+            if place == len(of_jobs):
+                left = float(features.run_times[~state.finished].sum())
+                of_jobs.append((state.num_unfinished, left, observation.time - state.job.submission_time))
+            job_of.append(place)
+            fixed.append(features.table[node])
+            tasks.append(state.unassigned_tasks[node] if isinstance(state, TaskState) else 1)
+        rows[:, 0] = 1.0
+        rows[:, _FIXED] = fixed
+        rows[:, _OF_JOB] = compressed(np.array(of_jobs, dtype=np.float64))[job_of]
+        rows[:, -2] = compressed(np.array(tasks, dtype=np.float64))
+
+    def _describe_executors(
+        self, observation: DagObservation, up: NDArray[np.bool_], until_idle: Floats
+    ) -> NDArray[np.float32]:
+        speeds, tables = observation.executors.speeds, observation.timetables
+        rows = np.empty((self.num_executors, len(EXECUTOR_FEATURES)), np.float32)
+        rows[:, 0] = up
+        rows[:, 1] = speeds / speeds.max()
+        rows[:, 2] = until_idle
+        rows[:, 3] = compressed([len(tables[executor].waiting) for executor in range(self.num_executors)])
+        return rows
+
+    def _describe_system(
+        self, observation: DagObservation, up: NDArray[np.bool_], until_idle: Floats
+    ) -> NDArray[np.float32]:
+        executable = len(observation.executable)
+        invisible = max(executable - self.max_nodes, 0)
+        result = np.empty(len(SYSTEM_FEATURES), np.float32)
+        result[:3] = compressed((len(observation.jobs), executable, invisible))
+        result[3:] = np.count_nonzero(up) / self.num_executors, until_idle.min()
+        return result
+
+    def _mask(self, num_nodes: int, up: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """Return the mask of possible actions, of all nodes that are seen and all executors that are up."""
+        if self.allocation is None:
+            mask = np.zeros((self.max_nodes, self.num_executors), np.int8)
+            mask[:num_nodes] = up
+            mask = mask.ravel()
+        else:
+            mask = np.zeros(self.max_nodes, np.int8)
+            mask[:num_nodes] = up.any()
+        if not mask.any():
+            mask[0] = 1
+        return mask
+
+    def forced(self, observation: DagObservation) -> bool:
+        """Tell whether all executors are down, so that there is no choice but to wait.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            A decision.
+        """
+        return bool((observation.available_times == np.inf).all())
+
+    def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | AssignTasks | None, bool]:
+        """Return the assignment that an action stands for, and whether the action is possible.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What was encoded.
+        action : int
+            A node and an executor, or a node.
+
+        Returns
+        -------
+        tuple of (Assign, AssignTasks or None) and bool
+            An action that is not possible means waiting.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such action.
+        """
+        number = int(action)
+        if not 0 <= number < self.action_space.n:  # type: ignore[attr-defined]  # Discrete
+            raise InvalidConfiguration(f"action {action!r} is none of 0 to {self.action_space.n - 1}")  # type: ignore[attr-defined]
+        if self.forced(observation):
+            return None, number == 0
+        place, executor = (number, 0) if self.allocation is not None else divmod(number, self.num_executors)
+        found = next(islice(observation.executable.values(), place, None), None)
+        if found is None:
+            return None, False
+        state, node = found
+        if self.allocation is not None:
+            return self.allocation(observation, state, node), True
+        if observation.available_times[executor] == np.inf:
+            return None, False
+        return Assign(state.job.job_id, node, executor), True

@@ -1,0 +1,16 @@
+"""The cluster for deferrable jobs for learners: observations, scores and rewards."""
+
+from desim.envs.deferrable.env import DeferrableEnv
+from desim.envs.deferrable.rewards import REWARDS, PaperReward, UtilizationReward
+from desim.envs.deferrable.score_encoder import CURRENT_FEATURES, FUTURE_FEATURES, SYSTEM_FEATURES, ScoreEncoder
+
+__all__ = [
+    "CURRENT_FEATURES",
+    "FUTURE_FEATURES",
+    "REWARDS",
+    "SYSTEM_FEATURES",
+    "DeferrableEnv",
+    "PaperReward",
+    "ScoreEncoder",
+    "UtilizationReward",
+]

@@ -1,0 +1,90 @@
+"""Deferrable jobs under a fluctuating capacity as a Gymnasium environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from desim import plugins
+from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
+from desim.envs.deferrable.rewards import REWARDS
+from desim.envs.deferrable.score_encoder import ScoreEncoder
+from desim.envs.episodes import episodes_of, named
+from desim.problems.deferrable import DeferrableCluster
+
+__all__ = ["DeferrableEnv"]
+
+
+class DeferrableEnv(SchedulingEnv):
+    """``desim/Deferrable-v0``: in which order jobs are started whose window is open, slot by slot.
+
+    The action space is Box(-1, 1, (max_jobs,)): scores, see :class:`ScoreEncoder`.
+
+    Parameters
+    ----------
+    workload : sequence of DeferrableCluster, or callable, optional
+        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
+        jobs and capacity are drawn for each episode, see :func:`workloads.episodes.deferrable`.
+    max_jobs : int
+        How many jobs whose window is open are seen, and scored.
+    num_resources : int
+        Resources of every cluster.
+    observation : {"scores"} or Encoder
+        What is seen; with an encoder of your own max_jobs, num_resources, threshold and rule play no part.
+    threshold : float
+        Jobs whose scores are at or below it are not started; -1 excludes none.
+    rule : {"stop", "skip"}
+        Whether the first job that does not fit ends the slot, or is passed over.
+    reward : {"paper", "utilization"} or Reward
+        What is earned.
+    until : float
+        An episode is truncated at this time, in slots.
+    max_decisions : int, optional
+        And after so many decisions.
+    skip_forced : bool
+        Do not ask in slots without a job to be started.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    MissingDependency
+        If there is no package that makes the default workload.
+    """
+
+    def __init__(
+        self,
+        workload: Sequence[DeferrableCluster] | Episodes | None = None,
+        max_jobs: int = 32,
+        *,
+        num_resources: int = 1,
+        observation: str | Encoder = "scores",
+        threshold: float = -1.0,
+        rule: Literal["stop", "skip"] = "stop",
+        reward: str | Reward = "paper",
+        until: float = math.inf,
+        max_decisions: int | None = None,
+        skip_forced: bool = False,
+    ) -> None:
+        if workload is None:
+            workload = partial(_drawn, plugins.episode_workload("deferrable"))
+        encoders: dict[str, Callable[[], Encoder]] = {
+            "scores": lambda: ScoreEncoder(max_jobs, num_resources, threshold=threshold, rule=rule)
+        }
+        super().__init__(
+            episodes_of(workload),
+            named("observation", observation, encoders),
+            named("reward", reward, REWARDS),
+            until=until,
+            max_decisions=max_decisions,
+            skip_forced=skip_forced,
+        )
+
+
+def _drawn(make: Callable[..., Any], rng: np.random.Generator) -> DeferrableCluster:
+    scenario = make(rng)
+    return DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario.num_slots)

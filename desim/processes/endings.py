@@ -1,0 +1,65 @@
+"""Ends of a run other than the end of its work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import simpy
+
+from desim.exceptions import InvalidConfiguration
+from desim.processes._background import in_background
+
+__all__ = ["stop_after"]
+
+
+def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event, Any, None]]:
+    """Return a process that ends a run when something has happened for a number of times.
+
+    An episode of the DBF paper ends with its 1,000th start, for example, although jobs are queued and more
+    would arrive. Such a run is ``truncated``.
+
+    Parameters
+    ----------
+    event : str
+        One of the events of the problem, such as ``"start"``.
+    count : int
+        The run ends with the count-th of these events, at least 1.
+
+    Returns
+    -------
+    callable
+        To be passed to a problem in ``processes=[...]``.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the count is below 1; when the problem is bound, if it has no such event.
+
+    Examples
+    --------
+    >>> from agents.batch import FCFS
+    >>> from desim import simulate
+    >>> from desim.problems.batch import BatchCluster, Job
+    >>> jobs = [Job(number, 10.0 * number, 1, 5.0, 5.0) for number in range(9)]
+    >>> result = simulate(BatchCluster(jobs, 1, processes=[stop_after("start", 3)]), FCFS())
+    >>> result.info["end_time"], result.jobs["status"].to_list()
+    (20.0, ['completed', 'completed', 'running'])
+    """
+    if count < 1:
+        raise InvalidConfiguration(f"a run cannot end after {count!r} events, want at least 1")
+
+    @in_background
+    def run(problem: Any) -> Generator[simpy.Event, Any, None]:
+        left = count
+
+        def count_down(time: float, subject: Any) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                problem.simulation.stop(truncated=True)
+
+        problem.on(event, count_down)
+        yield from ()
+
+    return run

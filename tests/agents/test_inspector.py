@@ -1,0 +1,274 @@
+"""The inspector as an agent: its rules against a second implementation, its network, its training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from inspector_reference import ORDERS, Outcome, run_reference, workloads
+
+from agents.batch import F1, EASYBackfilling, create
+from agents.batch.inspector import BackfilledPriority, Inspector, InspectorConfig
+from agents.batch.inspector_training import InspectorTraining, train_inspector, write_inspector
+from agents.batch.training import EpisodeOptions
+from agents.learning.checkpoint import save_weights
+from agents.learning.training import TrainingConfig
+from desim import simulate
+from desim.envs.batch import TraceEpisodes
+from desim.envs.batch.inspection import Inspection, Question
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.problems.batch import BatchCluster, Job, WaitUntil
+from desim.processes import random_outages, stop_after
+from desim.result import Result
+from desim.validation import validate
+
+REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
+INTERVAL = 2.1234567  # no sum of few of them is a whole number, as all arrivals and run times are
+
+
+class Watched(Inspector):
+    """Notes every question, and answers by job, rejections and time."""
+
+    def __init__(self, base: str, judge: Any, **rules: Any) -> None:
+        super().__init__(base, self.answer, **rules)
+        self.judge = judge
+        self.questions: list[tuple[float, int, int]] = []
+
+    def act(self, observation: Any) -> Any:
+        self.now = observation.time
+        return super().act(observation)
+
+    def answer(self, seen: dict[str, Any]) -> int:
+        question = self.inspection.question
+        assert question is not None
+        self.questions.append((self.now, question.job_id, question.rejections))
+        return int(self.judge(question.job_id, question.rejections, self.now))
+
+
+def starts(result: Result) -> dict[int, float]:
+    return dict(zip(result.jobs["job_id"].to_list(), result.jobs["starting_time"].to_list(), strict=True))
+
+
+def judge_of(seed: int) -> Any:
+    """Return a judge without rhyme or reason that rejects about half of all choices."""
+    return lambda job_id, rejections, time: (seed * 7919 + job_id * 31 + rejections * 17 + int(time) * 13) % 97 % 2 == 0
+
+
+class TestRules:
+    @REPEATABLE
+    @given(workloads(), st.sampled_from(sorted(ORDERS)), st.integers(0, 99), st.integers(1, 4), st.booleans())
+    def test_they_are_those_of_a_second_implementation(
+        self, workload: tuple[list[Job], int], order: str, seed: int, most: int, keeps: bool
+    ) -> None:
+        jobs, cores = workload
+        agent = Watched(order, judge_of(seed), max_rejections=most, interval=INTERVAL, keeps_accepted=keeps)
+        found = simulate(BatchCluster(jobs, cores), agent)
+        expected = run_reference(jobs, cores, order, judge_of(seed), most, INTERVAL, keeps=keeps)
+        assert Outcome(starts(found), agent.questions) == expected
+        assert validate(found, jobs).ok
+
+    def test_a_case_worked_out_by_hand(self) -> None:
+        # Of 4 cores, 3 are busy until 2000. Job 1 does not fit; job 2 does, and would be over at 1900.
+        jobs = [
+            Job(0, 0.0, 3, 2000.0, 2000.0),
+            Job(1, 100.0, 2, 50.0, 50.0),
+            Job(2, 300.0, 1, 1600.0, 1600.0),
+        ]
+        # By requested time, job 1 is the choice at 100 (rejected, to be asked about again at 700), at 300 with the
+        # arrival (rejected, hence at 900), at 900 (accepted; job 2 is back-filled), and starts at 2000 unasked.
+        agent = Watched("sjf", lambda job_id, rejections, time: job_id == 0 or rejections == 2)
+        found = simulate(BatchCluster(jobs, 4), agent)
+        assert agent.questions == [(0.0, 0, 0), (100.0, 1, 0), (300.0, 1, 1), (900.0, 1, 2)]
+        assert starts(found) == {0: 0.0, 1: 2000.0, 2: 900.0}
+
+    def test_a_later_arrival_displaces_no_accepted_job_unless_told_so(self) -> None:
+        # Job 1 waits for all cores until 10; job 2 is smaller, but would still run then.
+        jobs = [Job(0, 0.0, 1, 10.0, 10.0), Job(1, 1.0, 2, 5.0, 5.0), Job(2, 2.0, 1, 99.0, 99.0)]
+        for keeps, expected in ((True, [0, 10, 15]), (False, [0, 101, 2])):
+            found = simulate(BatchCluster(jobs, 2), Inspector("sjf-cores", keeps_accepted=keeps))
+            assert [starts(found)[job_id] for job_id in range(3)] == expected
+
+    def test_a_reused_job_id_is_counted_anew(self) -> None:
+        jobs = [Job(7, 0.0, 1, 1.0, 1.0), Job(7, 5000.0, 1, 1.0, 1.0)]
+        agent = Watched("fcfs", lambda *_: False, max_rejections=2)
+        simulate(BatchCluster(jobs, 1), agent)
+        assert agent.questions == [(0.0, 7, 0), (600.0, 7, 1), (5000.0, 7, 0), (5600.0, 7, 1)]
+
+
+class TestAcceptingEverything:
+    @REPEATABLE
+    @given(workloads(), st.sampled_from(sorted(ORDERS)))
+    def test_is_easy_back_filling_over_the_base_when_it_chooses_anew(
+        self, workload: tuple[list[Job], int], order: str
+    ) -> None:
+        jobs, cores = workload
+        columns = ("job_id", "starting_time", "allocated_resources")
+        own = simulate(BatchCluster(jobs, cores), Inspector(order, keeps_accepted=False))
+        easy = simulate(BatchCluster(jobs, cores), EASYBackfilling(order))
+        assert own.jobs.select(columns).rows() == easy.jobs.select(columns).rows()
+
+    @REPEATABLE
+    @given(workloads())
+    def test_is_easy_back_filling_where_nobody_overtakes(self, workload: tuple[list[Job], int]) -> None:
+        jobs, cores = workload
+        own = simulate(BatchCluster(jobs, cores), Inspector("fcfs"))
+        assert starts(own) == starts(simulate(BatchCluster(jobs, cores), create("easy")))
+
+
+class TestRejectingEverything:
+    @staticmethod
+    def lublin_like(count: int, seed: int) -> list[Job]:
+        rng = np.random.default_rng(seed)
+        times = rng.exponential(700.0, count).cumsum()
+        runs = rng.lognormal(6.5, 1.5, count)
+        rows = zip(times, rng.integers(1, 17, count), runs, strict=True)
+        return [Job(number, float(t), int(c), float(2 * r), float(r)) for number, (t, c, r) in enumerate(rows)]
+
+    def test_no_job_is_rejected_more_than_72_times_and_nobody_waits_longer_than_600_s_for_a_question(self) -> None:
+        jobs = self.lublin_like(40, 1)
+        agent = Watched("sjf-cores", lambda *_: False)
+        result = simulate(BatchCluster(jobs, 16), agent)
+        asked = Counter(job_id for _, job_id, _ in agent.questions)
+        assert max(asked.values()) == 72
+        assert validate(result, jobs).ok
+        ends = [*result.jobs["submission_time"].to_list(), *result.jobs["finish_time"].to_list()]
+        for (time, _, _), (following, _, _) in zip(agent.questions, agent.questions[1:], strict=False):
+            due = min([time + 600.0, *(end for end in ends if end > time)])
+            # An equal time is another arrival; a later one, that an accepted job has kept the cluster since.
+            assert following in (time, due) or self.accepted_between(agent, result, time, following)
+
+    @staticmethod
+    def accepted_between(agent: Watched, result: Result, time: float, following: float) -> bool:
+        """Tell whether a job that needs no question any more started, or waited, from one time to another."""
+        seen = Counter(job_id for moment, job_id, _ in agent.questions if moment <= time)
+        exhausted = {job_id for job_id, count in seen.items() if count == 72}
+        times = starts(result)
+        return any(time < times[job_id] <= following for job_id in exhausted)
+
+    def test_with_outages_and_requests_that_are_too_long(self) -> None:
+        jobs = self.lublin_like(60, 2)
+        for keeps in (True, False):
+            problem = BatchCluster(jobs, 16, processes=[random_outages(20_000.0, 2_000.0)])
+            result = simulate(problem, Watched("f1", judge_of(3), keeps_accepted=keeps), seed=5)
+            assert validate(result, jobs).ok
+            assert set(result.jobs["status"].to_list()) == {"completed"}
+
+    def test_a_stream_that_goes_on(self) -> None:
+        jobs = self.lublin_like(80, 3)
+        problem = TraceEpisodes([jobs], 16, num_jobs=20, arrivals="open").at(10)
+        result = simulate(problem, Watched("f1", judge_of(1)))
+        assert result.metrics()["jobs_started"] == 20
+        assert {violation.rule for violation in validate(result).violations} <= {"unfinished"}  # jobs run on at the end
+
+
+class TestNetworks:
+    jobs = TestRejectingEverything.lublin_like(30, 4)
+
+    def test_a_drawn_action_depends_on_the_seed_only(self) -> None:
+        config = InspectorConfig("f1")
+        agent = Inspector.of(config, config.policy(np.random.default_rng(1)), greedy=False)
+        runs = [starts(simulate(BatchCluster(self.jobs, 16), agent, seed=seed)) for seed in (1, 1, 2)]
+        assert runs[0] == runs[1] != runs[2]
+
+    def test_the_likeliest_action_is_taken(self) -> None:
+        policy = InspectorConfig().policy(np.random.default_rng(1))
+        rng = np.random.default_rng(2)
+        hesitant = 0
+        for _ in range(50):
+            seen = {"features": rng.random(7, np.float32), "action_mask": np.ones(2, np.int8)}
+            distribution, _ = policy({name: torch.from_numpy(array[None]) for name, array in seen.items()})
+            accept, reject = (distribution.log_prob(torch.tensor([action])).item() for action in (1, 0))
+            agent = Inspector("fcfs", policy)
+            assert agent._choose(seen) == int(accept > reject)
+            hesitant += agent._choose(seen)
+        assert 0 < hesitant < 50
+
+    def test_a_small_training_is_written_and_read(self, tmp_path: Path) -> None:
+        training = InspectorTraining(
+            agent=InspectorConfig("f1", hidden=(4,), max_rejections=5, keeps_accepted=False),
+            episodes=EpisodeOptions(num_cores=16, num_traces=1, trace_jobs=60, num_jobs=12, arrivals="closed"),
+            training=TrainingConfig(
+                total_steps=100, num_envs=2, num_steps=200, whole_episodes=True, validation_episodes=2, validate_every=1
+            ),
+        )
+        result = train_inspector(training)
+        assert result.history[-1]["steps"] >= 100
+        assert {"return", "bounded_slowdown", "base_waiting_time"} <= set(result.best)
+        write_inspector(tmp_path / "small", training, result)
+        agent = Inspector.load(tmp_path / "small")
+        assert (agent.name, agent.inspection.base.name) == ("small", "f1")
+        assert (agent.inspection.max_rejections, agent.inspection.keeps_accepted) == (5, False)
+        policy = training.agent.policy(np.random.default_rng(9))
+        policy.load_state_dict(result.weights)
+        again = Inspector.of(training.agent, policy)
+        assert starts(simulate(BatchCluster(self.jobs, 16), agent)) == starts(
+            simulate(BatchCluster(self.jobs, 16), again)
+        )
+
+    def test_what_is_no_inspector_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(RecordError, match=r"missing\.json is missing"):
+            Inspector.load(tmp_path / "missing")
+        save_weights(tmp_path / "other", {}, {"agent": "split-window"})
+        with pytest.raises(InvalidConfiguration, match="holds no inspector but 'split-window'"):
+            Inspector.load(tmp_path / "other")
+        with pytest.raises(InvalidConfiguration, match="no pretrained agent 'nobody'"):
+            Inspector.pretrained("nobody")
+        with pytest.raises(InvalidConfiguration, match="no configuration of an inspector"):
+            InspectorConfig.of({"colour": "blue"})
+
+    def test_open_sequences_are_no_training(self) -> None:
+        with pytest.raises(InvalidConfiguration, match="learns from closed sequences"):
+            train_inspector(InspectorTraining(episodes=EpisodeOptions(num_jobs=12)))
+
+
+class TestArguments:
+    @pytest.mark.parametrize(
+        ("rules", "message"),
+        [
+            ({"max_rejections": 0}, "max_rejections is 0"),
+            ({"max_rejections": 1.5}, r"max_rejections is 1\.5"),
+            ({"interval": 0.0}, r"interval is 0\.0"),
+            ({"interval": float("inf")}, "interval is inf"),
+        ],
+    )
+    def test_a_rule_out_of_range(self, rules: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidConfiguration, match=message):
+            Inspector("fcfs", **rules)
+
+    def test_no_such_base(self) -> None:
+        with pytest.raises(InvalidConfiguration, match="no priority 'best'"):
+            Inspector("best")
+
+    def test_names(self) -> None:
+        assert (Inspector(F1).name, Inspector("sjf", name="mine").name) == ("inspector-f1", "mine")
+
+    def test_an_answer_without_a_question(self) -> None:
+        with pytest.raises(DesimError, match="no question is open"):
+            Inspection(BackfilledPriority("fcfs")).decide(None, accept=True)  # type: ignore[arg-type]
+
+    def test_nothing_is_asked_of_an_empty_queue(self) -> None:
+        jobs = [Job(0, 5.0, 1, 1.0, 1.0), Job(1, 50.0, 1, 1.0, 1.0)]
+        asked: list[int] = []
+        agent = Watched("fcfs", lambda job_id, *_: not asked.append(job_id))
+        problem = BatchCluster(jobs, 1, ask_when_empty=True, processes=[stop_after("start", 2)])
+        assert starts(simulate(problem, agent)) == {0: 5.0, 1: 50.0}
+        assert asked == [0, 1]
+
+    def test_the_answer_to_a_rejection_names_the_time(self) -> None:
+        answers: list[Any] = []
+
+        class Noting(Inspector):
+            def act(self, observation: Any) -> Any:
+                answers.append(super().act(observation))
+                return answers[-1]
+
+        agent = Noting("fcfs", lambda seen: int(seen["features"][3] > 0))  # accept what was rejected once
+        simulate(BatchCluster([Job(3, 10.0, 1, 1.0, 1.0)], 1), agent)
+        assert answers == [WaitUntil(610.0), 3]
+        assert not isinstance(answers[0], Question)

@@ -1,0 +1,199 @@
+"""What the Gymnasium environments run where nobody says otherwise: one workload for each problem.
+
+The functions are called like the problems and stand in the entry-point group ``desim.episodes``, where `desim.envs`
+finds them. All take a random generator and plain settings, and return what a problem is made of, not the problem. What
+is to be the same in all episodes, executors or a graph, is passed in.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from desim.problems.batch.entities import Job as BatchJob
+from desim.problems.dag.executors import Executors
+from desim.problems.dag.job import Job as DagJob
+from desim.problems.multiserver.rewards import RewardModel
+from workloads import deferrable as deferrable_jobs
+from workloads import executors as executor_sets
+from workloads import lublin, submissions, tpch
+from workloads import multiserver as systems
+from workloads._edge_sizes import with_ccr
+from workloads._named_streams import number, whole_number
+
+__all__ = ["batch", "dag", "deferrable", "multiserver"]
+
+#: Times between jobs and number of executors in the continuous mode of LACHESIS; the default has the same load.
+_LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
+
+
+def batch(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load: float = 1.0) -> list[BatchJob]:
+    """Draw a trace of the Lublin-Feitelson model, from which episodes are cut.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    num_jobs, num_cores : int
+        Number of jobs, and cores of the cluster.
+    load : float
+        Offered load.
+
+    Returns
+    -------
+    list of Job
+        In order of submission.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(batch(np.random.default_rng(1), num_jobs=100))
+    100
+    """
+    return lublin.generate(num_jobs, num_cores, rng, load=load)
+
+
+def dag(
+    rng: Generator,
+    *,
+    num_jobs: int = 20,
+    num_executors: int = 10,
+    mean_interval: float | None = None,
+    ccr: float = 0.5,
+    executors: Executors | None = None,
+) -> tuple[list[DagJob], Executors]:
+    """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    num_jobs : int
+        Number of jobs.
+    num_executors : int
+        Number of executors, of 2.1 to 3.6 GHz as in LACHESIS.
+    mean_interval : float, optional
+        Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default as many that
+        the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
+    ccr : float
+        Communication-to-computation ratio of each job.
+    executors : Executors, optional
+        Take these instead of drawing some; ``num_executors`` plays no part then.
+
+    Returns
+    -------
+    tuple of list of Job and Executors
+        The jobs in order of submission.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> jobs, executors = dag(np.random.default_rng(1), num_jobs=3)
+    >>> len(jobs), executors.num_executors
+    (3, 10)
+    """
+    num_jobs = whole_number("num_jobs", num_jobs)
+    if executors is None:
+        executors = executor_sets.heterogeneous(num_executors, seed=rng)
+    if mean_interval is None:
+        mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
+    number("mean_interval", mean_interval)
+    queries = _queries()
+    drawn = [queries[place] for place in rng.integers(len(queries), size=num_jobs).tolist()]
+    jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in drawn]
+    if not mean_interval:
+        return submissions.batch(jobs), executors
+    return submissions.poisson(jobs, mean_interval, rng), executors
+
+
+@cache
+def _queries() -> tuple[DagJob, ...]:
+    """Return all queries at all sizes; making them takes longer than an episode."""
+    return tuple(tpch.templates())
+
+
+def deferrable(
+    rng: Generator, *, settings: deferrable_jobs.Settings = deferrable_jobs.DEFAULT
+) -> deferrable_jobs.Scenario:
+    """Draw deferrable jobs and the capacity that is left for them.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    settings : Settings
+        See `workloads.deferrable`.
+
+    Returns
+    -------
+    Scenario
+        Jobs in order of submission, capacity of each slot, and number of slots.
+    """
+    return deferrable_jobs.generate(settings, seed=rng)
+
+
+def multiserver(
+    rng: Generator,
+    *,
+    num_slots: int = 500,
+    num_ports: int = 10,
+    num_nodes: int = 128,
+    density: float | None = 2.5,
+    contention: float = 10.0,
+    probability: float = 0.7,
+    rewards: RewardModel | None = None,
+) -> tuple[RewardModel, NDArray[np.bool_]]:
+    """Draw a system of ports and nodes, and whether a job arrives at each port for each slot.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    num_slots : int
+        Number of slots.
+    num_ports, num_nodes : int
+        Number of job types and of machines.
+    density : float or None
+        Mean number of ports that a node serves.
+    contention : float
+        Multiplies all requests.
+    probability : float
+        That a job arrives, for each slot and port.
+    rewards : RewardModel, optional
+        Take this system instead of drawing one; the settings of the system play no part then.
+
+    Returns
+    -------
+    tuple of RewardModel and numpy.ndarray of shape (num_slots, num_ports)
+        The system, and the arrivals.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rewards, arrivals = multiserver(np.random.default_rng(1), num_slots=20)
+    >>> rewards.graph, arrivals.shape
+    (BipartiteGraph(10 ports, 128 nodes, 6 resources, 320 channels), (20, 10))
+    """
+    if rewards is None:
+        rewards = systems.generate(
+            num_ports=num_ports, num_nodes=num_nodes, density=density, contention=contention, seed=rng
+        )
+    return rewards, systems.bernoulli_arrivals(num_slots, rewards.graph.num_ports, probability, rng)
