@@ -34,14 +34,20 @@ class TrainingOptions:
     """Give each episode a window of its own, of 8 to 64 slots with at least one at the tail; for the scorer."""
     network: Literal["scorer", "mlp"] = "scorer"
     """One that scores each job with the same weights, or the DBF paper's over its flat observation."""
-    reward: Literal["waiting", "paper", "scaled"] = "waiting"
-    """Minus the waiting time of all jobs, the DBF paper's, or that with constants in place of running maxima."""
+    reserve_after: float | None = None
+    """Once the oldest job has waited for so long, in seconds, it has a reservation; for the scorer."""
+    reward: Literal["waiting", "long-waits", "paper", "scaled"] = "waiting"
+    """Minus the waiting time of all jobs, or its fourth power; the DBF paper's, or that with constants."""
     unmasked: bool = False
     """Let impossible actions be chosen; they end the scheduling cycle."""
     warm_start: int = 0
     """Rollouts in which the agent first learns to start the shortest job of its window."""
     steps: int = 3_000_000
     """Decisions to learn from."""
+    learning_rate: float = 3e-3
+    """Of Adam; it falls to a tenth of this. Less suits an agent with a warm start."""
+    entropy: float = 0.01
+    """Weight of the entropy at the beginning; it falls to 0."""
     seed: int = 0
     """Of everything random in the training."""
     workers: int = 2
@@ -69,7 +75,14 @@ class TrainingOptions:
         from agents.batch.training import WINDOWS, EpisodeOptions, SplitWindowTraining
         from agents.learning.training import TrainingConfig
 
-        agent = SplitWindowConfig(self.head, self.tail, self.network, masked=not self.unmasked, num_cores=self.cores)
+        agent = SplitWindowConfig(
+            self.head,
+            self.tail,
+            self.network,
+            masked=not self.unmasked,
+            num_cores=self.cores,
+            reserve_after=self.reserve_after,
+        )
         training = TrainingConfig(
             total_steps=400_000 if self.quick else self.steps,
             seed=self.seed,
@@ -89,7 +102,13 @@ class TrainingOptions:
             episodes=episodes,
             reward=self.reward,
             warm_start=self.warm_start,
-            ppo=replace(default.ppo, group_size=self.group),
+            ppo=replace(
+                default.ppo,
+                learning_rate=self.learning_rate,
+                final_learning_rate=0.1 * self.learning_rate,
+                entropy=self.entropy,
+                group_size=self.group,
+            ),
             training=training,
         )
 

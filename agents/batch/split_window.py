@@ -46,6 +46,9 @@ class SplitWindowConfig:
         Whether impossible actions have no probability; otherwise they end the cycle.
     num_cores : int
         Cores of the cluster, for the flat observation; the scorer serves clusters of any size.
+    reserve_after : float or None
+        Once the oldest job has waited for so long, in seconds, it has a reservation, and what would delay it is
+        impossible; for the scorer. Never if None.
     """
 
     head: int = 16
@@ -54,12 +57,15 @@ class SplitWindowConfig:
     hidden: tuple[int, ...] = ()
     masked: bool = True
     num_cores: int = 256
+    reserve_after: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         if self.network not in ("scorer", "mlp"):
             raise InvalidConfiguration(f"no network {self.network!r}; there are scorer, mlp")
-        SplitWindow(self.head, self.tail)
+        if self.network == "mlp" and self.reserve_after is not None:
+            raise InvalidConfiguration("reserve_after is for the scorer")
+        self.encoder()
 
     @property
     def observation(self) -> str:
@@ -68,7 +74,12 @@ class SplitWindowConfig:
 
     def encoder(self) -> WindowEncoder:
         """Return the encoder of the observation."""
-        return make_encoder(self.observation, SplitWindow(self.head, self.tail), self.num_cores)
+        window = SplitWindow(self.head, self.tail)
+        return make_encoder(self.observation, window, self.num_cores, **self.reservation())
+
+    def reservation(self) -> dict[str, float]:
+        """Return the argument of an encoder that reserves for the oldest job, if it shall."""
+        return {} if self.reserve_after is None else {"reserve_after": self.reserve_after}
 
     def policy(self, rng: np.random.Generator) -> Policy:
         """Return a new network.

@@ -163,6 +163,7 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
         reward=settings.reward,
         num_jobs=episodes.num_jobs,
         skip_forced=True,
+        **agent.reservation(),
     )
 
 

@@ -137,6 +137,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         self._simulation: Simulation | None = None
         self._decision: Decision | None = None
         self._mask: NDArray[Any] | None = None
+        self._result: Result | None = None
         self._went_on_to_its_end = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
@@ -160,6 +161,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
             If ten episodes in a row hold no decision.
         """
         super().reset(seed=seed)
+        self._result = None
         for _ in range(10):
             problem = self.episodes(self.np_random)
             seed = int(self.np_random.integers(2**63))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from editable_runs import EditableRun
 
-from desim import Phase, Result, at, simulate
+from desim import Phase, at, simulate
 from desim.problems.batch import BatchCluster, Job, core_set
 
 NUM_CORES = 12
@@ -32,7 +31,7 @@ class Run(EditableRun):
 
     jobs: list[Job]
 
-    def find(self, table: str, **wanted: Any) -> int:  # type: ignore[override]
+    def find(self, table: str, **wanted: Any) -> int:
         """Return the first row whose columns have the wanted values."""
         for index, row in enumerate(self.result.table(table).iter_rows(named=True)):
             if all(row[column] == value for column, value in wanted.items()):

@@ -51,7 +51,10 @@ class BatchEnv(SchedulingEnv):
     max_decisions : int, optional
         And after so many decisions; by default, 20 times num_jobs.
     skip_forced : bool
-        Do not ask where no job in the window fits.
+        Do not ask where no job in the window may start.
+    reserve_after : float
+        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; for
+        features.
     workload_seed : int
         Of the default jobs.
 
@@ -76,6 +79,7 @@ class BatchEnv(SchedulingEnv):
         until: float = math.inf,
         max_decisions: int | None = None,
         skip_forced: bool = False,
+        reserve_after: float = math.inf,
         workload_seed: int = 0,
     ) -> None:
         if jobs is None:
@@ -88,7 +92,9 @@ class BatchEnv(SchedulingEnv):
         self.windows = _windows(window)
         slots = max(one.size for one in self.windows)
         if isinstance(observation, str):
-            observation = make_encoder(observation, self.windows[0], num_cores, slots=slots)
+            observation = make_encoder(
+                observation, self.windows[0], num_cores, slots=slots, reserve_after=reserve_after
+            )
         super().__init__(
             self._episode,
             observation,
@@ -112,7 +118,14 @@ def _windows(window: tuple[int, int] | Sequence[tuple[int, int]]) -> list[SplitW
     return [SplitWindow(*one) for one in given]  # type: ignore[misc]  # either is a sequence of pairs now
 
 
-def make_encoder(observation: str, window: SplitWindow, num_cores: int, *, slots: int | None = None) -> WindowEncoder:
+def make_encoder(
+    observation: str,
+    window: SplitWindow,
+    num_cores: int,
+    *,
+    slots: int | None = None,
+    reserve_after: float = math.inf,
+) -> WindowEncoder:
     """Return an encoder by its name.
 
     Parameters
@@ -125,6 +138,8 @@ def make_encoder(observation: str, window: SplitWindow, num_cores: int, *, slots
         Cores of the cluster.
     slots : int, optional
         Slots of the arrays, for features; as many as the window has if left out.
+    reserve_after : float
+        When the oldest job gets a reservation, in seconds of waiting, for features.
 
     Returns
     -------
@@ -137,9 +152,9 @@ def make_encoder(observation: str, window: SplitWindow, num_cores: int, *, slots
         If there is none of this name, or it is bound to its window and more slots are wanted.
     """
     if observation == "features":
-        return FeatureEncoder(window, slots)
-    if slots not in (None, window.size):
-        raise InvalidConfiguration(f"the observation {observation!r} is for one window, not for {slots} slots")
+        return FeatureEncoder(window, slots, reserve_after=reserve_after)
+    if slots not in (None, window.size) or reserve_after < math.inf:
+        raise InvalidConfiguration(f"the observation {observation!r} is for one window, and knows no reservation")
     if observation == "flat":
         return FlatEncoder(window, num_cores)
     if observation == "flat-sorted":

@@ -63,13 +63,18 @@ class FeatureEncoder(WindowEncoder):
         Which jobs are seen.
     slots : int, optional
         Slots of the arrays, S; as many as the window has, M, if left out.
+    reserve_after : float
+        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; they
+        are shown as jobs that do not fit.
     """
 
-    def __init__(self, window: SplitWindow, slots: int | None = None) -> None:
+    def __init__(self, window: SplitWindow, slots: int | None = None, *, reserve_after: float = math.inf) -> None:
         slots = window.size if slots is None else slots
         shapes = {"jobs": (slots, len(JOB_FEATURES)), "cluster": (len(CLUSTER_FEATURES),)}
         box = gymnasium.spaces.Box
-        super().__init__(window, {name: box(-1.0, 100.0, shape, np.float32) for name, shape in shapes.items()}, slots)
+        super().__init__(
+            window, {name: box(-1.0, 100.0, shape, np.float32) for name, shape in shapes.items()}, slots, reserve_after
+        )
 
     def encode(self, observation: BatchObservation) -> Arrays:
         """Return ``jobs``, shape (S, 12), ``cluster``, shape (12,), and the mask, shape (S + 1,).
@@ -90,7 +95,7 @@ class FeatureEncoder(WindowEncoder):
         count = len(positions)
         cores, times = queue.requested_cores[positions], queue.requested_time[positions]
         waits = time - queue.submission_time[positions]
-        fits = cores <= free
+        fits = self.possible(observation, positions, cores, times)
         fitting = fits.nonzero()[0]
         running = observation.running
         ends, released = running.expected_end, running.requested_cores.cumsum()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from desim.core import Simulation
 from desim.envs.base import Reward
 from desim.exceptions import InvalidConfiguration
@@ -97,52 +99,68 @@ class ScaledReward(PaperReward):
 
 
 class WaitingCost:
-    """Minus the waiting time that all jobs have spent since the last decision, over a scale.
+    """Minus the waiting times of all jobs, as they are spent, over a scale and to a power.
 
-    The sum over an episode is minus the waiting time of all its jobs, those still queued included: between decisions
-    the queue does not change, so it is the length of the queue times the elapsed time.
+    The sum over an episode is minus the sum of (waiting time / scale) ** power over all its jobs, those still queued
+    included. Between decisions the queue does not change, so the sum is exact. A power above 1 tells long waits
+    from many short ones.
 
     Parameters
     ----------
     scale : float
-        Waiting time that earns -1, in seconds.
+        Waiting time of a job that earns -1, in seconds.
+    power : float
+        At least 1.
 
     Raises
     ------
     InvalidConfiguration
-        If the scale is not above 0.
+        If an argument is out of range.
     """
 
-    def __init__(self, scale: float = 10_000.0) -> None:
-        if not scale > 0:
-            raise InvalidConfiguration(f"the scale is {scale!r}, want a time above 0")
+    def __init__(self, scale: float = 10_000.0, power: float = 1.0) -> None:
+        if not scale > 0 or not power >= 1:
+            raise InvalidConfiguration(f"scale {scale!r}, power {power!r}: want a time above 0, at least 1")
         self.scale = scale
+        self.power = power
 
     def reset(self, simulation: Simulation) -> None:
         """Learn that an episode begins."""
         self._simulation = simulation
         self._queue = simulation.problem.observation.queue  # type: ignore[attr-defined]
         self._length, self._time = 0, 0.0
-        self._waited = 0.0
+        self._submissions = np.zeros(0)
+        self._cost = 0.0
 
     def answered(self, answer: Any) -> None:
         """Note how many jobs wait from now on."""
         self._count(self._simulation.env.now)
         self._length = len(self._queue)
+        if self.power > 1:
+            self._submissions = self._queue.submission_time.copy()
 
     def _count(self, time: float) -> None:
-        self._waited += self._length * (time - self._time)
+        if self.power == 1:
+            self._cost += self._length * (time - self._time) / self.scale
+        elif time > self._time:
+            before, after = ((instant - self._submissions) / self.scale for instant in (self._time, time))
+            self._cost += float((after**self.power - before**self.power).sum())
         self._time = time
 
     def collect(self) -> float:
         """Return what was earned since the last call."""
         self._count(self._simulation.end_time)
-        waited, self._waited = self._waited, 0.0
-        return -waited / self.scale
+        cost, self._cost = self._cost, 0.0
+        return -cost
 
 
-REWARDS: dict[str, Callable[[], Reward]] = {"paper": PaperReward, "scaled": ScaledReward, "waiting": WaitingCost}
-"""The rewards by name."""
+REWARDS: dict[str, Callable[[], Reward]] = {
+    "paper": PaperReward,
+    "scaled": ScaledReward,
+    "waiting": WaitingCost,
+    "long-waits": lambda: WaitingCost(100_000.0, 4.0),
+}
+"""The rewards by name; ``long-waits`` is the waiting cost to the fourth power."""
 
 
 def make_reward(reward: str | Reward) -> Reward:

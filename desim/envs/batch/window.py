@@ -5,6 +5,7 @@ Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import gymnasium
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
+from desim.envs.batch.reservation import allowed_beside_oldest
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 
@@ -95,16 +97,31 @@ class WindowEncoder:
         Of the arrays beside the mask.
     slots : int
         Slots of the arrays, S, at least those of the window; the rest are always empty.
+    reserve_after : float
+        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible. The
+        window then needs a slot at the head.
 
     Raises
     ------
     InvalidConfiguration
-        If the window does not fit.
+        If the window does not fit, or shows no oldest job to reserve for.
     """
 
-    def __init__(self, window: SplitWindow, spaces: dict[str, gymnasium.spaces.Space[Any]], slots: int) -> None:
+    def __init__(
+        self,
+        window: SplitWindow,
+        spaces: dict[str, gymnasium.spaces.Space[Any]],
+        slots: int,
+        reserve_after: float = math.inf,
+    ) -> None:
         if slots < window.size:
             raise InvalidConfiguration(f"{window!r} does not fit into {slots} slots")
+        if not reserve_after >= 0 or (reserve_after < math.inf and not window.head):
+            raise InvalidConfiguration(
+                f"reserve_after is {reserve_after!r} with {window.head} slots at the head: want a time of at least 0, "
+                "and a slot for the oldest job"
+            )
+        self.reserve_after = reserve_after
         self.window = window
         self.slots = slots
         mask = gymnasium.spaces.Box(0, 1, (slots + 1,), np.int8)
@@ -123,21 +140,44 @@ class WindowEncoder:
         observation : BatchObservation
             A decision.
         """
-        cores = observation.queue.requested_cores
-        if len(cores) > self.window.size:
-            cores = cores[self.window.positions(len(cores))]
-        return not (cores <= observation.free_cores).any()
+        queue = observation.queue
+        positions = self.window.positions(len(queue))
+        cores, times = queue.requested_cores[positions], queue.requested_time[positions]
+        return not self.possible(observation, positions, cores, times).any()
 
-    def mask(self, fits: NDArray[np.bool_]) -> NDArray[np.int8]:
+    def possible(
+        self,
+        observation: BatchObservation,
+        positions: NDArray[np.int64],
+        cores: NDArray[np.int64],
+        times: NDArray[np.float64],
+    ) -> NDArray[np.bool_]:
+        """Tell which jobs of the queue may start now, shape (n,).
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+        positions, cores : array of int, shape (n,)
+            Queue positions and requested cores of the jobs in question.
+        times : array of float, shape (n,)
+            Their requested times in seconds.
+        """
+        submissions = observation.queue.submission_time
+        if len(submissions) and observation.time - submissions[0] >= self.reserve_after:
+            return allowed_beside_oldest(observation, positions, cores, times)
+        return cores <= observation.free_cores
+
+    def mask(self, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
         """Return the mask of possible actions, shape (S + 1,).
 
         Parameters
         ----------
-        fits : array of bool, shape (min(L, M),)
-            Which jobs in the window fit into the free cores.
+        possible : array of bool, shape (min(L, M),)
+            Which jobs in the window may start.
         """
         mask = np.zeros(self.slots + 1, np.int8)
-        mask[: len(fits)] = fits
+        mask[: len(possible)] = possible
         mask[-1] = 1
         return mask
 
@@ -168,6 +208,9 @@ class WindowEncoder:
             return None, True
         queue = observation.queue
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
-        if position is None or queue.requested_cores[position] > observation.free_cores:
+        if position is None:
+            return None, False
+        job = np.array([position])
+        if not self.possible(observation, job, queue.requested_cores[job], queue.requested_time[job])[0]:
             return None, False
         return int(queue.job_id[position]), True
