@@ -184,13 +184,14 @@ class Simulation:
             other.advance()
         return other
 
-    def finish(self, *, status: str = "complete", agent: str = "") -> Result:
+    def finish(self, *, status: str | None = None, agent: str = "") -> Result:
         """Close the records and return the result; what is still in the system is recorded as such.
 
         Parameters
         ----------
-        status : str
-            ``"complete"``, ``"interrupted"`` or ``"failed"``.
+        status : str, optional
+            ``"complete"``, ``"truncated"`` (by :meth:`stop`, with work left), ``"interrupted"`` or ``"failed"``. By
+            default the first or the second, whichever is true of a run that has come to its end.
         agent : str
             Name of the agent, for the records.
 
@@ -201,6 +202,8 @@ class Simulation:
         """
         from desim.result import Result
 
+        if status is None:
+            status = "truncated" if self.truncated and self.end_time < self.until else "complete"
         self.problem.close(self.end_time)
         info = self.problem.describe() | {
             "agent": agent,

@@ -41,7 +41,9 @@ class TrainingOptions:
     unmasked: bool = False
     """Let impossible actions be chosen; they end the scheduling cycle."""
     warm_start: int = 0
-    """Rollouts in which the agent first learns to start the shortest job of its window."""
+    """Rollouts in which the agent first learns to do what a rule does."""
+    expert: Literal["shortest", "reserving"] = "reserving"
+    """The rule: the shortest job of the window first, or the same with a reservation; see `desim list`."""
     steps: int = 3_000_000
     """Decisions to learn from."""
     learning_rate: float = 3e-3
@@ -102,6 +104,7 @@ class TrainingOptions:
             episodes=episodes,
             reward=self.reward,
             warm_start=self.warm_start,
+            expert=self.expert,
             ppo=replace(
                 default.ppo,
                 learning_rate=self.learning_rate,

@@ -23,7 +23,7 @@ from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim import plugins
 from desim.envs import ACTION_MASK
-from desim.envs.batch import JOB_FEATURES, BatchEnv, TraceEpisodes
+from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE, BatchEnv, TraceEpisodes
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["WINDOWS", "EpisodeOptions", "SplitWindowTraining", "make_env", "measure", "train"]
@@ -97,7 +97,9 @@ class SplitWindowTraining:
     reward : {"waiting", "paper", "scaled"}
         What is earned.
     warm_start : int
-        Rollouts in which the agent first learns to start the shortest job of its window; 0 does without.
+        Rollouts in which the agent first learns to do what a rule does in its window; 0 does without.
+    expert : {"shortest", "reserving"}
+        The rule, of :class:`agents.batch.window_rules.WindowRule`; the latter for the scorer.
     ppo : PPOConfig
         Settings of the algorithm.
     training : TrainingConfig
@@ -109,6 +111,7 @@ class SplitWindowTraining:
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
     reward: str = "waiting"
     warm_start: int = 0
+    expert: Literal["shortest", "reserving"] = "reserving"
     ppo: PPOConfig = field(default_factory=lambda: DEFAULT_PPO)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(total_steps=3_000_000))
 
@@ -184,13 +187,60 @@ def measure(gym_env: Any) -> dict[str, float]:
     return {name: metrics[name] for name in MEASURES}
 
 
-def _shortest(observations: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    """Return the slot of the shortest job that fits, or to wait where none does."""
+def shortest(observations: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return the slots of the shortest jobs that fit, for imitation.
+
+    Parameters
+    ----------
+    observations : dict of str to array, shape (B, ...)
+        Flat ones or features.
+
+    Returns
+    -------
+    array of int, shape (B,)
+        To wait where no job fits.
+    """
     mask = observations[ACTION_MASK][:, :-1].astype(bool)
     column = JOB_FEATURES.index("requested_time") if "cluster" in observations else 1
-    times = np.where(mask, observations["jobs"][:, :, column], np.inf)
-    slots: NDArray[Any] = np.where(mask.any(1), times.argmin(1), mask.shape[1])
+    return _least(observations["jobs"][:, :, column], mask)
+
+
+def reserving(observations: dict[str, NDArray[Any]], horizon: float = 3600.0) -> NDArray[Any]:
+    """Return what the rule "reserving" does, for imitation.
+
+    Parameters
+    ----------
+    observations : dict of str to array, shape (B, ...)
+        Features.
+    horizon : float
+        In seconds.
+
+    Returns
+    -------
+    array of int, shape (B,)
+        To wait where no job fits, or all would delay the reserved one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the observations are flat.
+    """
+    if "cluster" not in observations:
+        raise InvalidConfiguration("the rule 'reserving' needs features: use 'shortest' with the flat observation")
+    jobs, cluster = observations["jobs"], observations["cluster"]
+    mask = observations[ACTION_MASK][:, :-1].astype(bool)
+    soon = cluster[:, CLUSTER_FEATURES.index("reserved_job")] > 0
+    soon &= cluster[:, CLUSTER_FEATURES.index("reserved_time")] < SCALE * np.log1p(horizon)
+    mask &= ~(soon[:, None] & (jobs[:, :, JOB_FEATURES.index("delays_reservation")] > 0))
+    return _least(jobs[:, :, JOB_FEATURES.index("requested_time")], mask)
+
+
+def _least(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
+    slots: NDArray[Any] = np.where(mask.any(1), np.where(mask, values, np.inf).argmin(1), mask.shape[1])
     return slots
+
+
+EXPERTS = {"shortest": shortest, "reserving": reserving}
 
 
 def train(
@@ -224,9 +274,10 @@ def train(
         objective="waiting_time_mean",
         maximize=False,
     )
-    training = Training(task, learner, settings.training, directory, settings.plain())
+    others = {name: value for name, value in settings.plain().items() if name != "training"}
+    training = Training(task, learner, settings.training, directory, others)
     if settings.warm_start and not training.history:
-        agreements = imitate(learner, training.rollout, _shortest, num_rollouts=settings.warm_start)
+        agreements = imitate(learner, training.rollout, EXPERTS[settings.expert], num_rollouts=settings.warm_start)
         if report is not None:
             report({"steps": 0, "seconds": 0.0, "agreement": agreements[-1]})
     return training.run(report)

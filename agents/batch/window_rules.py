@@ -8,12 +8,17 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from desim.envs.batch.window import SplitWindow
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 
-__all__ = ["WindowRule"]
+__all__ = ["RULES", "WindowRule"]
+
+Rule = Literal["random", "shortest", "smallest", "first", "reserving"]
+RULES: tuple[Rule, ...] = ("random", "shortest", "smallest", "first", "reserving")
+"""The rules by name."""
 
 
 class WindowRule:
@@ -21,13 +26,16 @@ class WindowRule:
 
     Parameters
     ----------
-    rule : {"random", "shortest", "smallest", "first"}
+    rule : {"random", "shortest", "smallest", "first", "reserving"}
         Which: any, with equal probabilities; the one with the least requested time; that with the least requested
-        cores; or the first in the window. Of equal jobs the first.
+        cores; or the first in the window. Of equal jobs the first. "reserving" is "shortest" with a reservation: if
+        the shortest job that does not fit could start within the horizon, no longer one that would delay it starts.
     head : int
         Slots at the head of the queue.
     tail : int
         Slots at its tail.
+    horizon : float
+        Of the rule "reserving", in seconds.
 
     Raises
     ------
@@ -35,10 +43,11 @@ class WindowRule:
         If there is no such rule, or the window makes no sense.
     """
 
-    def __init__(self, rule: Literal["random", "shortest", "smallest", "first"], head: int, tail: int = 0) -> None:
-        if rule not in ("random", "shortest", "smallest", "first"):
-            raise InvalidConfiguration(f"no rule {rule!r}; there are random, shortest, smallest, first")
+    def __init__(self, rule: Rule, head: int, tail: int = 0, *, horizon: float = 3600.0) -> None:
+        if rule not in RULES:
+            raise InvalidConfiguration(f"no rule {rule!r}; there are {', '.join(RULES)}")
         self.rule = rule
+        self.horizon = horizon
         self.window = SplitWindow(head, tail)
         self.name = f"window-{rule}-{head}-{tail}"
         self.reset({}, np.random.default_rng(0))
@@ -50,16 +59,35 @@ class WindowRule:
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job to start, or None."""
         queue = observation.queue
-        positions = self.window.positions(len(queue))
-        positions = positions[queue.requested_cores[positions] <= observation.free_cores]
+        shown = self.window.positions(len(queue))
+        fits = queue.requested_cores[shown] <= observation.free_cores
+        if self.rule == "reserving" and fits.any() and not fits.all():
+            fits &= self._harmless(observation, shown, fits)
+        positions = shown[fits]
         if not len(positions):
             return None
         if self.rule == "random":
             position = positions[self._rng.integers(len(positions))]
-        elif self.rule == "shortest":
+        elif self.rule in ("shortest", "reserving"):
             position = positions[queue.requested_time[positions].argmin()]
         elif self.rule == "smallest":
             position = positions[queue.requested_cores[positions].argmin()]
         else:
             position = positions[0]
         return int(queue.job_id[position])
+
+    def _harmless(
+        self, observation: BatchObservation, shown: NDArray[np.int64], fits: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Tell which jobs in the window do not delay the shortest that does not fit."""
+        queue, running, time = observation.queue, observation.running, observation.time
+        cores, times = queue.requested_cores[shown], queue.requested_time[shown]
+        blocked = int(np.where(fits, np.inf, times).argmin())
+        released = running.requested_cores.cumsum() + observation.free_cores
+        place = int(released.searchsorted(cores[blocked]))
+        if place == len(released) or running.expected_end[place] - time >= self.horizon:
+            return np.ones(len(shown), np.bool_)
+        begin = max(float(running.expected_end[place]), time)
+        spare = released[int(running.expected_end.searchsorted(begin, "right")) - 1] - cores[blocked]
+        harmless: NDArray[np.bool_] = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
+        return harmless

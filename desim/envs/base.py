@@ -210,7 +210,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         self._time = now
         self._num_decisions += 1
         over = decision is None
-        self._went_on_to_its_end = over and (now >= self.until or not simulation.truncated)
+        self._went_on_to_its_end = over
         truncated = _is_cut_short(simulation) if over else self._num_decisions >= self.max_decisions
         if over or truncated:
             self._decision = None
@@ -273,8 +273,10 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
             Tables and metrics of the episode, up to now; ``interrupted`` if it would have gone on.
         """
         self._decision = None
-        status = "complete" if self._went_on_to_its_end else "interrupted"
-        return self.simulation.finish(status=status, agent="gymnasium")
+        if self._result is None:  # records can be closed once
+            status = None if self._went_on_to_its_end else "interrupted"
+            self._result = self.simulation.finish(status=status, agent="gymnasium")
+        return self._result
 
 
 def _is_cut_short(simulation: Simulation) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
     InvalidConfiguration
         As for :class:`DrawnEpisodes`.
     """
-    return cast(Episodes, workload) if callable(workload) else DrawnEpisodes(workload)
+    return workload if callable(workload) else DrawnEpisodes(workload)
 
 
 def named(what: str, given: str | Part, choices: Mapping[str, Callable[[], Part]]) -> Part:

@@ -33,15 +33,15 @@ class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.ut
     def __init__(self, env: gymnasium.Env[Arrays, Any]) -> None:
         gymnasium.utils.RecordConstructorArgs.__init__(self)
         gymnasium.ObservationWrapper.__init__(self, env)
-        space = env.observation_space
+        space: gymnasium.Space[Any] = env.observation_space
         if not isinstance(space, gymnasium.spaces.Dict):
             raise InvalidConfiguration(f"the observation space is {space}, want a Dict")
-        vectors = {}
+        vectors: dict[str, gymnasium.Space[Any]] = {}
         for name, box in space.spaces.items():
             if not isinstance(box, gymnasium.spaces.Box):
                 raise InvalidConfiguration(f"the observation space of {name} is {box}, want a Box")
-            vectors[name] = gymnasium.spaces.Box(box.low.ravel(), box.high.ravel(), dtype=box.dtype.type)  # type: ignore[arg-type]
-        self.observation_space = gymnasium.spaces.Dict(vectors)
+            vectors[name] = gymnasium.spaces.Box(box.low.ravel(), box.high.ravel(), dtype=box.dtype.type)
+        self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict(vectors)
 
     def observation(self, observation: Arrays) -> Arrays:
         """Return an observation with vectors.

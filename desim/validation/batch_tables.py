@@ -94,7 +94,7 @@ class BatchRun:
     end_time, until : float
         When the run ended and when it was to end, in seconds; ``until`` may be infinite.
     run_status : str
-        ``"complete"``, ``"interrupted"`` or ``"failed"``.
+        ``"complete"``, ``"truncated"``, ``"interrupted"`` or ``"failed"``.
     kills, rejects, loses : bool
         Whether jobs are killed at their requested time, too wide jobs rejected, cut jobs lost.
     """

@@ -16,7 +16,7 @@ __all__ = [
     "time_faults",
 ]
 
-RUN_STATUSES = ("complete", "interrupted", "failed")
+RUN_STATUSES = ("complete", "truncated", "interrupted", "failed")
 """How a run can have ended."""
 
 

@@ -139,11 +139,17 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
         "desim.problems.dag",
         "desim.problems.deferrable",
         "desim.processes",
+        "desim.envs",
+        "desim.envs.batch",
+        "desim.envs.dag",
+        "desim.envs.deferrable",
+        "desim.envs.multiserver",
         "agents.batch",
         "agents.dag",
         "agents.multiserver",
         "workloads.azure",
         "workloads.deferrable",
+        "workloads.episodes",
         "workloads.swf",
         "workloads.multiserver",
         "workloads.tpch",
@@ -153,6 +159,12 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
 def test_an_import_is_light(module: str, tmp_path: Path) -> None:
     code = f"import {module}, sys; print(*sorted(set(sys.modules) & {set(HEAVY)!r}))"
     assert fresh(code, tmp_path) == ""
+
+
+@pytest.mark.parametrize("module", ["desim", "desim.problems.batch", "desim.plugins", "workloads.episodes"])
+def test_only_environments_import_gymnasium(module: str, tmp_path: Path) -> None:
+    code = f"import {module}, sys; before = 'gymnasium' in sys.modules; import desim.envs; "
+    assert fresh(f"{code} print(before, 'gymnasium' in sys.modules)", tmp_path) == "False True"
 
 
 def test_an_import_prints_nothing_and_leaves_random_states_alone(tmp_path: Path) -> None:

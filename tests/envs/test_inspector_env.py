@@ -103,12 +103,13 @@ def test_the_improvement_of_the_waiting_time() -> None:
     assert sum(rewards) == pytest.approx((base - own) / base)
 
 
-def test_a_base_without_waiting_counts_as_one_second() -> None:
+@pytest.mark.parametrize(("floor", "earned"), [(-math.inf, -200.0), (-3.0, -3.0)])
+def test_a_base_without_waiting_counts_as_one_second(floor: float, earned: float) -> None:
     jobs = [Job(number, 1000.0 * number, 1, 10.0, 10.0) for number in range(3)]
-    env = InspectorEnv(BackfilledPriority("fcfs"), jobs, 1, num_jobs=3, reward="waiting_time")
+    env = InspectorEnv(BackfilledPriority("fcfs"), jobs, 1, num_jobs=3, reward="waiting_time", floor=floor)
     env.reset(seed=0)
     rewards = [env.step(action)[1] for action in (0, 1, 1, 1)]
-    assert rewards == [0.0, 0.0, 0.0, pytest.approx(-200.0)]  # one of three jobs has waited for 600 s
+    assert rewards == [0.0, 0.0, 0.0, pytest.approx(earned)]  # one of three jobs has waited for 600 s
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -193,6 +194,11 @@ def test_jobs_that_can_be_read_only_once_are_refused() -> None:
     env = InspectorEnv(BackfilledPriority("fcfs"), lambda rng: BatchCluster(iter(JOBS), CORES))
     with pytest.raises(InvalidConfiguration, match="read only once"):
         env.reset(seed=0)
+
+
+def test_a_floor_that_forbids_all_losses() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"the floor is 0\.0"):
+        make(floor=0.0)
 
 
 def test_an_unknown_objective() -> None:

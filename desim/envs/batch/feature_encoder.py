@@ -12,7 +12,7 @@ from desim.envs.base import ACTION_MASK, Arrays
 from desim.envs.batch.window import SplitWindow, WindowEncoder
 from desim.problems.batch import BatchObservation
 
-__all__ = ["CLUSTER_FEATURES", "JOB_FEATURES", "FeatureEncoder"]
+__all__ = ["CLUSTER_FEATURES", "JOB_FEATURES", "SCALE", "FeatureEncoder"]
 
 JOB_FEATURES = (
     "present",
@@ -46,7 +46,8 @@ CLUSTER_FEATURES = (
 )
 """The columns of ``cluster``; loads are in seconds of the whole machine."""
 
-_SCALE = 0.25
+SCALE = 0.25
+"""What logarithms of times, areas and numbers are multiplied with."""
 _NEVER = 1e7  # seconds; cores that are down
 
 
@@ -54,8 +55,8 @@ class FeatureEncoder(WindowEncoder):
     """Features of each job in the window, beside a summary of the cluster.
 
     A network that scores every job with the same weights can use them for windows and clusters of any
-    size. "Reserved" is the shortest job in the window that does not fit: a job delays it if it would still run, on
-    cores that it needs, when it could start (as in EASY back-filling).
+    size. "Reserved" is the shortest job in the window that does not fit: a longer job delays it if it would still
+    run, on cores that it needs, when it could start (as in EASY back-filling over the shortest first).
 
     Parameters
     ----------
@@ -73,7 +74,10 @@ class FeatureEncoder(WindowEncoder):
         shapes = {"jobs": (slots, len(JOB_FEATURES)), "cluster": (len(CLUSTER_FEATURES),)}
         box = gymnasium.spaces.Box
         super().__init__(
-            window, {name: box(-1.0, 100.0, shape, np.float32) for name, shape in shapes.items()}, slots, reserve_after
+            window,
+            {name: box(-100.0, 100.0, shape, np.float32) for name, shape in shapes.items()},
+            slots,
+            reserve_after,
         )
 
     def encode(self, observation: BatchObservation) -> Arrays:
@@ -103,13 +107,13 @@ class FeatureEncoder(WindowEncoder):
         released += free
         until = _time_until(cores, fits, ends, released, time)
         logs = np.log1p((times, cores, waits, until))
-        logs *= _SCALE
+        logs *= SCALE
         rows = np.zeros((len(JOB_FEATURES), self.slots), np.float32)
         shown = rows[:, :count]
         shown[0] = 1.0
         shown[1] = logs[0]
         shown[2] = cores / total
-        shown[3] = logs[1] * (1.0 / (_SCALE * math.log1p(total)))
+        shown[3] = logs[1] * (1.0 / (SCALE * math.log1p(total)))
         shown[4] = logs[2]
         shown[5] = fits
         shown[7] = logs[3]
@@ -123,7 +127,8 @@ class FeatureEncoder(WindowEncoder):
             blocked = int(np.where(fits, np.inf, times).argmin())
             reserved = time + until[blocked]
             spare = released[int(ends.searchsorted(reserved, "right")) - 1] if len(ends) else free
-            shown[10] = fits & (time + times > reserved) & (cores > spare - cores[blocked])
+            late = fits & (times > times[blocked]) & (time + times > reserved)
+            shown[10] = late & (cores > spare - cores[blocked])
             reservation = [1.0, logs[3, blocked], logs[0, blocked], cores[blocked] / total]
         if length > size:
             shown[11, self.window.head :] = 1.0
@@ -146,7 +151,7 @@ class FeatureEncoder(WindowEncoder):
 
 
 def _log(value: float) -> float:
-    return _SCALE * math.log1p(value)
+    return SCALE * math.log1p(value)
 
 
 def _time_until(

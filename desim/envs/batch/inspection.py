@@ -8,12 +8,14 @@ share this module, so that both mean the same.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problems.batch import BatchObservation, Queue, WaitUntil
 
-__all__ = ["Answer", "BasePolicy", "Inspection", "Question"]
+__all__ = ["AcceptingAgent", "Answer", "BasePolicy", "Inspection", "Question"]
 
 Answer = int | list[int] | WaitUntil | None
 """What the cluster is told."""
@@ -201,6 +203,29 @@ class Inspection:
 
     def _wait(self) -> Answer:
         return WaitUntil(self._until) if self._until < math.inf else None
+
+
+class AcceptingAgent:
+    """Accepts every choice of the base policy: what an inspector is compared with.
+
+    Parameters
+    ----------
+    inspection : Inspection
+        The rules; it is reset by each run.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.inspection = inspection
+        self.name = inspection.base.name
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Forget the last run."""
+        self.inspection.reset()
+
+    def act(self, observation: BatchObservation) -> Answer:
+        """Return what the base policy would do."""
+        found = self.inspection.next(observation)
+        return self.inspection.decide(observation, accept=True) if isinstance(found, Question) else found
 
 
 def _state(observation: BatchObservation) -> tuple[int, int, int]:

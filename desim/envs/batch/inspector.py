@@ -5,6 +5,7 @@ Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022. The rules stand in :mod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -14,13 +15,13 @@ import numpy as np
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.envs.batch.episodes import TraceEpisodes
-from desim.envs.batch.inspection import Answer, BasePolicy, Inspection, Question
+from desim.envs.batch.inspection import AcceptingAgent, Answer, BasePolicy, Inspection, Question
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problems.base import Problem
 from desim.problems.batch import BatchObservation, Job
 from desim.result import Result
 
-__all__ = ["INSPECTION_FEATURES", "OBJECTIVES", "AcceptingAgent", "Improvement", "InspectionEncoder", "InspectorEnv"]
+__all__ = ["INSPECTION_FEATURES", "OBJECTIVES", "Improvement", "InspectionEncoder", "InspectorEnv"]
 
 INSPECTION_FEATURES = (
     "waiting_time",
@@ -126,29 +127,6 @@ class InspectionEncoder:
         return False
 
 
-class AcceptingAgent:
-    """Accepts every choice of the base policy: what an inspector is compared with.
-
-    Parameters
-    ----------
-    inspection : Inspection
-        The rules; it is reset by each run.
-    """
-
-    def __init__(self, inspection: Inspection) -> None:
-        self.inspection = inspection
-        self.name = inspection.base.name
-
-    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run."""
-        self.inspection.reset()
-
-    def act(self, observation: BatchObservation) -> Answer:
-        """Return what the base policy would do."""
-        found = self.inspection.next(observation)
-        return self.inspection.decide(observation, accept=True) if isinstance(found, Question) else found
-
-
 class Improvement:
     """The relative improvement over the base policy alone on the same sequence, earned at its end: (base - own) / base.
 
@@ -158,6 +136,9 @@ class Improvement:
         The base policy alone.
     objective : {"bounded_slowdown", "waiting_time"}
         Whose mean over all jobs is compared; a base's mean below 1 (a waiting time in seconds) counts as 1.
+    floor : float
+        A sequence that is worse earns this. Where the base policy hardly lets anybody wait, an inspector may be many
+        times worse, and a few such sequences outweigh the others in the mean.
 
     Attributes
     ----------
@@ -167,14 +148,17 @@ class Improvement:
     Raises
     ------
     InvalidConfiguration
-        If there is no such objective.
+        If there is no such objective, or the floor is not below 0.
     """
 
-    def __init__(self, agent: AcceptingAgent, objective: str = "bounded_slowdown") -> None:
+    def __init__(self, agent: AcceptingAgent, objective: str = "bounded_slowdown", *, floor: float = -math.inf) -> None:
         if objective not in OBJECTIVES:
             raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(OBJECTIVES)}")
+        if not floor < 0:
+            raise InvalidConfiguration(f"the floor is {floor!r}, want a number below 0")
         self.agent = agent
         self.objective = objective
+        self.floor = floor
         self.own: Result | None = None
         self.base: Result | None = None
         self._earned = 0.0
@@ -202,7 +186,7 @@ class Improvement:
         own, base = (
             result.metrics(unfinished="include")[OBJECTIVES[self.objective]] for result in (self.own, self.base)
         )
-        self._earned = (base - own) / max(base, 1.0)
+        self._earned = max((base - own) / max(base, 1.0), self.floor)
 
     def collect(self) -> float:
         """Return what was earned since the last call."""
@@ -228,6 +212,8 @@ class InspectorEnv(SchedulingEnv):
         Jobs of a sequence that is cut from a trace. All of them are finished, and no others arrive.
     reward : {"bounded_slowdown", "waiting_time"}
         Whose relative improvement is earned, at the end of a sequence.
+    floor : float
+        The least that a sequence can earn.
     **rules
         Further arguments of :class:`~desim.envs.batch.inspection.Inspection`.
 
@@ -245,10 +231,11 @@ class InspectorEnv(SchedulingEnv):
         *,
         num_jobs: int = 128,
         reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown",
+        floor: float = -math.inf,
         **rules: Any,
     ) -> None:
         self.inspection = Inspection(base, **rules)
-        self.improvement = Improvement(AcceptingAgent(Inspection(base, **rules)), reward)
+        self.improvement = Improvement(AcceptingAgent(Inspection(base, **rules)), reward, floor=floor)
         if not callable(jobs):
             jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals="closed")
         self._sequences = jobs

@@ -142,7 +142,10 @@ class NodeEncoder:
     def _describe_nodes(self, rows: NDArray[np.float32], shown: list[Node], observation: DagObservation) -> None:
         """Fill in the features of nodes, but for the best finish time."""
         places: dict[JobState, int] = {}
-        fixed, of_jobs, job_of, tasks = [], [], [], []
+        fixed: list[Floats] = []
+        of_jobs: list[tuple[float, float, float]] = []
+        job_of: list[int] = []
+        tasks: list[int] = []
         for state, node in shown:
             features = self._known.of(state, observation.executors)
             place = places.setdefault(state, len(of_jobs))
@@ -180,13 +183,9 @@ class NodeEncoder:
 
     def _mask(self, num_nodes: int, up: NDArray[np.bool_]) -> NDArray[np.int8]:
         """Return the mask of possible actions, of all nodes that are seen and all executors that are up."""
-        if self.allocation is None:
-            mask = np.zeros((self.max_nodes, self.num_executors), np.int8)
-            mask[:num_nodes] = up
-            mask = mask.ravel()
-        else:
-            mask = np.zeros(self.max_nodes, np.int8)
-            mask[:num_nodes] = up.any()
+        columns = up if self.allocation is None else np.atleast_1d(up.any())
+        mask: NDArray[np.int8] = np.zeros(self.max_nodes * len(columns), np.int8)
+        mask.reshape(self.max_nodes, -1)[:num_nodes] = columns
         if not mask.any():
             mask[0] = 1
         return mask

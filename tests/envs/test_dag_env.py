@@ -1,0 +1,317 @@
+"""DAG jobs for learners: features, masks and rewards, each against a plain second version."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from env_cases import Masked, Unmasked, play, total
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.dag import DEFT, EFT, FIFO, ListScheduler
+from agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim import simulate
+from desim.core import Decision, Simulation
+from desim.envs.dag import (
+    EXECUTOR_FEATURES,
+    NODE_FEATURES,
+    SYSTEM_FEATURES,
+    CompletionTimeReward,
+    DagEnv,
+    JobFeatures,
+    MakespanReward,
+    NodeEncoder,
+)
+from desim.exceptions import InfeasibleAction, InvalidConfiguration
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskState
+from desim.processes import Outage, planned_outages
+from workloads import episodes
+
+ALL_DOWN = Outage(3.0, 7.0, 0b111)
+
+
+def random_job(rng: Random, job_id: int, time: float) -> Job:
+    """Return a job of a few nodes."""
+    nodes = rng.randint(1, 7)
+    edges = [
+        (parent, child, rng.choice((0.0, 1.0, 4.0)))
+        for child in range(1, nodes)
+        for parent in rng.sample(range(child), min(child, rng.randint(1, 2)))
+    ]
+    work = [rng.choice((0.0, 1.0, 2.0, 5.0)) for _ in range(nodes)]
+    tasks = [rng.randint(1, 3) for _ in range(nodes)]
+    return Job(job_id, work, edges, submission_time=time, num_tasks=tasks, allow_disconnected=True)
+
+
+def random_cluster(rng: Random, *, outages: bool = True) -> DagCluster:
+    """Return a cluster of three executors, which may all be down for a while."""
+    times = sorted(rng.choice((0.0, 1.0, 5.0, 12.0)) for _ in range(rng.randint(1, 6)))
+    ids = rng.sample(range(50), len(times))
+    jobs = [random_job(rng, job_id, time) for job_id, time in zip(ids, times, strict=True)]
+    down = [ALL_DOWN, Outage(8.0, 11.0, 0b010)] if outages and rng.random() < 0.6 else []
+    options: dict[str, Any] = {
+        "transfers": rng.choice(("when_finished", "when_assigned")),
+        "processes": [planned_outages(down)] if down else (),
+    }
+    executors = Executors([1.0, 1.5, 2.0], 1.5, rng.choice((0.0, 0.25)))
+    if rng.random() < 0.3:
+        return TaskCluster(jobs, executors, **options)
+    return DagCluster(jobs, executors, plan_ahead=rng.random() < 0.3, **options)
+
+
+def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simulation, Decision]]:
+    """Yield the decisions of a run in which possible actions are chosen at random."""
+    simulation = Simulation(random_cluster(rng, **options))
+    while (decision := simulation.advance()) is not None:
+        yield simulation, decision
+        possible = np.flatnonzero(encoder.encode(decision.observation)["action_mask"]).tolist()
+        decision.answer(encoder.decode(decision.observation, rng.choice(possible))[0])
+
+
+@given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_the_mask_is_what_the_cluster_accepts(seed: int, max_nodes: int) -> None:
+    encoder = NodeEncoder(3, max_nodes)
+    for number, (simulation, decision) in enumerate(decisions(Random(seed), encoder)):
+        observation = decision.observation
+        mask = encoder.encode(observation)["action_mask"].tolist()
+        nodes = list(observation.executable.values())[:max_nodes]
+        if encoder.forced(observation):
+            assert mask == [1] + [0] * (3 * max_nodes - 1)
+            assert [encoder.decode(observation, action) for action in (0, 1)] == [(None, True), (None, False)]
+            assert not any(is_accepted(simulation, Assign(state.job.job_id, node, 0)) for state, node in nodes)
+            continue
+        for action in range(3 * max_nodes):
+            place, executor = divmod(action, 3)
+            answer, valid = encoder.decode(observation, action)
+            assert valid == bool(mask[action])
+            if place >= len(nodes):
+                assert (answer, valid) == (None, False)
+                continue
+            state, node = nodes[place]
+            asked = Assign(state.job.job_id, node, executor)
+            assert answer == (asked if valid else None)
+            if number % 4 == 0:
+                assert valid == is_accepted(simulation, asked)
+
+
+def is_accepted(simulation: Simulation, asked: Assign) -> bool:
+    """Tell whether the cluster carries out an assignment, and that it refuses it otherwise."""
+    fork = simulation.fork()
+    assigned: list[tuple[Any, ...]] = []
+    fork.problem.on("assignment", lambda time, copy: assigned.append((copy.state.job.job_id, copy.node, copy.executor)))
+    decision = fork.advance()
+    assert decision is not None
+    decision.answer(asked)
+    if assigned:
+        assert assigned == [asked[:3]]
+        return True
+    with pytest.raises(InfeasibleAction, match="down"):
+        fork.advance()
+    return False
+
+
+@given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 6))
+@settings(max_examples=30, deadline=None)
+def test_features_are_those_that_are_described(seed: int, max_nodes: int) -> None:
+    encoder = NodeEncoder(3, max_nodes)
+    for _, decision in decisions(Random(seed), encoder):
+        seen = decision.observation
+        found = encoder.encode(seen)
+        expected = slow_features(seen, max_nodes)
+        for name, table in expected.items():
+            np.testing.assert_allclose(found[name], table, rtol=1e-5, atol=1e-6, err_msg=name)
+            assert found[name] in encoder.observation_space[name]
+
+
+def log(value: float) -> float:
+    return math.log1p(min(value, 1e9)) / 4
+
+
+def slow_features(seen: Any, max_nodes: int) -> dict[str, np.ndarray]:
+    """Return all arrays but the mask, written as they are described."""
+    executors = range(seen.executors.num_executors)
+    idle_at = [time - seen.time for time in seen.available_times.tolist()]
+    nodes = np.zeros((max_nodes, len(NODE_FEATURES)))
+    finish_times = np.zeros((max_nodes, len(executors)))
+    for row, (state, node) in enumerate(list(seen.executable.values())[:max_nodes]):
+        job = state.job
+        for executor in executors:
+            start = max(seen.available_times[executor], state.ready_time(node, executor), seen.time)
+            finish_times[row, executor] = log(start + state.run_times[node, executor] - seen.time)
+        transfers = mean_transfer_times(job, seen.executors)
+        ends = [(parent, int(child)) for parent in range(job.num_nodes) for child in job.children(parent)]
+        edges = list(zip(ends, transfers, strict=True))
+        left = [
+            mean_run_times(job, seen.executors)[other] for other in range(job.num_nodes) if not state.finished[other]
+        ]
+        nodes[row] = [
+            1.0,
+            log(mean_run_times(job, seen.executors)[node]),
+            log(np.mean([seconds for (_, child), seconds in edges if child == node] or [0.0])),
+            log(np.mean([seconds for (parent, _), seconds in edges if parent == node] or [0.0])),
+            log(rank_up(job, seen.executors)[node]),
+            log(rank_down(job, seen.executors)[node]),
+            log(len(job.children(node))),
+            log(state.num_unfinished),
+            log(sum(left)),
+            log(seen.time - job.submission_time),
+            log(state.unassigned_tasks[node] if isinstance(state, TaskState) else 1),
+            finish_times[row].min(),
+        ]
+    up = [time < math.inf for time in idle_at]
+    waiting = [len(seen.timetables[executor].waiting) for executor in executors]
+    rows = [
+        [up[executor], seen.executors.speeds[executor] / 2.0, log(idle_at[executor]), log(waiting[executor])]
+        for executor in executors
+    ]
+    count = len(seen.executable)
+    system = [log(len(seen.jobs)), log(count), log(max(count - max_nodes, 0)), sum(up) / 3, log(min(idle_at))]
+    return {"nodes": nodes, "executors": np.array(rows), "finish_times": finish_times, "system": np.array(system)}
+
+
+def test_names_of_features_are_columns() -> None:
+    space = NodeEncoder(3, 5).observation_space
+    assert [space[name].shape for name in ("nodes", "executors", "system")] == [
+        (5, len(NODE_FEATURES)),
+        (3, len(EXECUTOR_FEATURES)),
+        (len(SYSTEM_FEATURES),),
+    ]
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_ranks_are_those_of_the_agents(seed: int) -> None:
+    rng = Random(seed)
+    job, executors = random_job(rng, 1, 0.0), Executors([1.0, 3.0], rng.choice((0.5, 2.0)), 0.125)
+    up, down = JobFeatures(job, executors).table[:, 3:5].T
+    np.testing.assert_allclose(np.expm1(4 * up), rank_up(job, executors), atol=1e-9)
+    np.testing.assert_allclose(np.expm1(4 * down), rank_down(job, executors), atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [Masked, Unmasked])
+def test_rewards_are_what_the_metrics_say(rule: type[Masked]) -> None:
+    rng = Random(3)
+    clusters = [random_cluster(rng, outages=False) for _ in range(12)]
+    for reward, scale in (("makespan", 1_000.0), ("completion_time", 10_000.0)):
+        gym_env = DagEnv(clusters, 3, max_nodes=4, reward=reward)
+        finished = 0
+        for seed in range(12):
+            steps = play(gym_env, rule(seed), seed=seed)
+            result = gym_env.result()
+            metrics = result.metrics()
+            if steps[-1][2]:
+                finished += 1
+                assert metrics["num_completed"] == metrics["num_jobs"]
+                times = {
+                    "makespan": metrics["makespan"],
+                    "completion_time": metrics["turnaround_time_mean"] * metrics["num_jobs"],
+                }
+            else:  # one that waits for ever has jobs left, which count up to the end
+                assert rule is Unmasked
+                assert metrics["num_completed"] < metrics["num_jobs"]
+                end, jobs = result.info["end_time"], result.jobs
+                spent = (jobs["finish_time"].fill_null(end) - jobs["submission_time"]).sum()
+                times = {"makespan": end - steps[0][4]["time"], "completion_time": spent}
+            assert -scale * total(steps) == pytest.approx(times[reward], abs=1e-9)
+        assert (finished == 12) == (rule is Masked)
+
+
+def test_every_step_earns_minus_the_time_that_it_takes() -> None:
+    steps = play(DagEnv(num_executors=3, num_jobs=2), Masked(), seed=1)
+    assert [-1_000 * step[1] for step in steps] == pytest.approx([step[4]["elapsed"] for step in steps])
+
+
+@pytest.mark.parametrize("allocation", [EFT, DEFT])
+def test_with_an_allocation_the_first_node_is_fifo(allocation: Any) -> None:
+    jobs, executors = episodes.dag(np.random.default_rng(5), num_jobs=6, num_executors=5)
+    chosen = allocation()
+    gym_env = DagEnv([DagCluster(jobs, executors)], 5, max_nodes=30, allocation=chosen.allocate)
+    assert gym_env.action_space == gymnasium.spaces.Discrete(30)
+    steps = play(gym_env, lambda gym_env, seen: oldest(gym_env), seed=0)
+    assert not any(step[4]["invalid"] for step in steps)
+    ours, theirs = gym_env.result(), simulate(DagCluster(jobs, executors), ListScheduler(FIFO(), chosen))
+    columns = ["job_id", "node", "executor", "starting_time", "finish_time"]
+    assert ours.table("copies").select(columns).rows() == theirs.table("copies").select(columns).rows()
+
+
+def oldest(gym_env: Any) -> int:
+    """Return the place of the node that FIFO takes: of the job that arrived first, the first."""
+    seen = gym_env.simulation.problem.observation
+    order = {job_id: number for number, job_id in enumerate(seen.jobs)}
+    keys = [(order[state.job.job_id], node) for state, node in seen.executable.values()]
+    return keys.index(min(keys))
+
+
+def test_an_allocation_may_have_no_executor() -> None:
+    encoder = NodeEncoder(2, 3, allocation=lambda observation, state, node: None)
+    simulation = Simulation(DagCluster([Job(1, [1.0])], Executors([1.0, 1.0])))
+    decision = simulation.advance()
+    assert decision is not None
+    assert [encoder.decode(decision.observation, action) for action in range(3)] == [
+        (None, True),
+        (None, False),
+        (None, False),
+    ]
+    assert encoder.encode(decision.observation)["action_mask"].tolist() == [1, 0, 0]
+
+
+def test_waiting_is_forced_while_all_executors_are_down() -> None:
+    job = Job(1, [4.0, 1.0], [(0, 1, 0.0)])
+    down = planned_outages([ALL_DOWN])
+    cluster = DagCluster([job], Executors([1.0] * 3), processes=[down])
+    returns = []
+    for skip in (False, True):
+        gym_env = DagEnv([cluster], 3, max_nodes=2, reward="completion_time", skip_forced=skip)
+        steps = play(gym_env, lambda gym_env, seen: int(gym_env.action_masks().argmax()), seed=0)
+        times = [step[4]["time"] for step in steps]
+        returns.append(total(steps))
+        # Node 0 is lost at 3 and runs again from 7 to 11; node 1 runs until 12.
+        assert times == ([0.0, 7.0, 11.0, 12.0] if skip else [0.0, 3.0, 7.0, 11.0, 12.0])
+        assert not any(step[4]["invalid"] for step in steps)
+    assert returns == pytest.approx([-12 / 10_000] * 2)
+
+
+def test_a_learner_that_waits_for_ever_is_not_told_that_all_is_done() -> None:
+    gym_env = DagEnv([DagCluster([Job(1, [1.0, 1.0], [(0, 1, 0.0)])], Executors([1.0, 2.0]))], 2, max_nodes=2)
+    gym_env.reset(seed=0)
+    *_, info = gym_env.step(0)
+    assert not info["invalid"]
+    _, _, terminated, truncated, info = gym_env.step(3)  # there is no second node
+    assert (terminated, truncated, info["invalid"]) == (False, True, True)
+    assert gym_env.result().metrics()["num_completed"] == 0
+
+
+def test_default_episodes_share_their_executors() -> None:
+    gym_env = DagEnv(num_jobs=2, num_executors=4)
+    speeds = [play(gym_env, Masked(), seed=seed, most=1)[0][0]["executors"][:, 1].tolist() for seed in (1, 2)]
+    assert speeds[0] == speeds[1]
+    other = DagEnv(num_jobs=2, num_executors=4, workload_seed=1)
+    assert play(other, Masked(), seed=1, most=1)[0][0]["executors"][:, 1].tolist() != speeds[0]
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    cluster = DagCluster([Job(1, [1.0])], Executors([1.0, 1.0]))
+    with pytest.raises(InvalidConfiguration, match="has 2 executors, the encoder 3"):
+        DagEnv([cluster], 3).reset(seed=0)
+    for wrong in ((0, 5), (5, 0)):
+        with pytest.raises(InvalidConfiguration, match="want at least 1"):
+            NodeEncoder(*wrong)
+    with pytest.raises(InvalidConfiguration, match="no problem"):
+        DagEnv([], 2)
+    with pytest.raises(InvalidConfiguration, match="iterator"):
+        DagEnv([DagCluster(iter([Job(1, [1.0])]), Executors([1.0]))], 1)
+    decision = Simulation(cluster).advance()
+    assert decision is not None
+    for action in (-1, 10):
+        with pytest.raises(InvalidConfiguration, match="none of 0 to 9"):
+            NodeEncoder(2, 5).decode(decision.observation, action)
+    for reward in (MakespanReward, CompletionTimeReward):
+        with pytest.raises(InvalidConfiguration, match="scale"):
+            reward(0.0)

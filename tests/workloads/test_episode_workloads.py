@@ -1,0 +1,103 @@
+"""The default workloads of the Gymnasium environments, and how they are found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from desim import plugins
+from desim.exceptions import InvalidConfiguration
+from workloads import episodes, submissions
+from workloads.deferrable import FLUCTUATING
+from workloads.transform import offered_load
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def test_every_problem_has_a_workload_that_is_found() -> None:
+    for problem in ("batch", "dag", "deferrable", "multiserver"):
+        assert plugins.episode_workload(problem) is getattr(episodes, problem)
+    assert "workloads" in plugins.packages()
+
+
+def described(workload: Any) -> str:
+    """Return all numbers of a workload."""
+    if isinstance(workload, tuple) and hasattr(workload[0], "graph"):
+        return repr((workload[0].weights.tolist(), workload[0].graph.capacity.tolist(), workload[1].tolist()))
+    if isinstance(workload, tuple) and hasattr(workload[1], "speeds"):
+        jobs = [(job.label, job.submission_time, job.child_size.tolist()) for job in workload[0]]
+        return repr((jobs, workload[1].speeds.tolist()))
+    return repr((workload, getattr(workload, "capacity", np.empty(0)).tolist()))
+
+
+@pytest.mark.parametrize(
+    ("make", "settings"),
+    [(episodes.batch, {"num_jobs": 30}), (episodes.dag, {}), (episodes.deferrable, {}), (episodes.multiserver, {})],
+)
+def test_a_workload_follows_from_the_generator_alone(make: Any, settings: dict[str, Any]) -> None:
+    first, again, other = (described(make(rng(seed), **settings)) for seed in (1, 1, 2))
+    assert first == again != other
+    generator = rng(1)
+    assert described(make(generator, **settings)) == first
+    assert described(make(generator, **settings)) not in (first, other)
+
+
+def test_batch_jobs_have_the_load_that_is_asked_for() -> None:
+    for load in (0.5, 1.0):
+        jobs = episodes.batch(rng(), num_jobs=500, num_cores=64, load=load)
+        assert len(jobs) == 500
+        assert max(job.requested_cores for job in jobs) <= 64
+        assert offered_load(jobs, 64) == pytest.approx(load)
+
+
+def test_dag_jobs_come_as_often_as_executors_can_take() -> None:
+    for count in (5, 10):
+        jobs, executors = episodes.dag(rng(), num_jobs=2_000, num_executors=count)
+        assert executors.num_executors == count
+        assert set(executors.speeds.tolist()) <= {round(2.1 + step / 10, 1) for step in range(16)}
+        assert jobs[-1].submission_time / (len(jobs) - 1) == pytest.approx(45 * 50 / count, rel=0.1)
+        assert len({job.label for job in jobs}) > 100
+    jobs, same = episodes.dag(rng(), num_jobs=3, executors=executors, mean_interval=0.0, ccr=2.0)
+    assert same is executors
+    assert [(job.job_id, job.submission_time) for job in jobs] == [(0, 0.0), (1, 0.0), (2, 0.0)]
+    for job in jobs:
+        run_time = job.work.mean() / 2.85
+        assert job.child_size.mean() == pytest.approx(2.0 * run_time)
+    assert len(submissions.batch(jobs)) == 3
+
+
+def test_deferrable_jobs_have_the_settings_that_are_given() -> None:
+    assert episodes.deferrable(rng()).num_slots == 360
+    scenario = episodes.deferrable(rng(), settings=FLUCTUATING)
+    assert scenario.num_slots == len(scenario.capacity) == 100
+    assert {job.cores for job in scenario.jobs} == {1, 2, 4, 8}
+
+
+def test_a_multiserver_system_can_be_kept() -> None:
+    rewards, arrivals = episodes.multiserver(rng(), num_slots=30, num_ports=4, num_nodes=8, probability=0.25)
+    assert (rewards.graph.num_ports, rewards.graph.num_nodes, rewards.graph.num_channels) == (4, 8, 20)
+    assert arrivals.shape == (30, 4)
+    same, others = episodes.multiserver(rng(5), num_slots=30, rewards=rewards, probability=1.0)
+    assert same is rewards
+    assert others.all()
+    assert not arrivals.all()
+
+
+def test_settings_out_of_range_are_named() -> None:
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        (episodes.batch, {"num_jobs": 0}),
+        (episodes.batch, {"num_jobs": 5, "load": 0.0}),
+        (episodes.dag, {"num_jobs": 0}),
+        (episodes.dag, {"num_executors": 0}),
+        (episodes.dag, {"mean_interval": -1.0}),
+        (episodes.dag, {"ccr": -1.0}),
+        (episodes.multiserver, {"num_slots": 0}),
+        (episodes.multiserver, {"probability": 2.0}),
+    ]
+    for make, settings in wrong:
+        with pytest.raises(InvalidConfiguration, match=list(settings)[-1]):
+            make(rng(), **settings)
