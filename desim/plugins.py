@@ -27,6 +27,7 @@ __all__ = [
     "packages",
     "problems",
     "training_options",
+    "trainings",
     "workload_provider",
 ]
 
@@ -207,6 +208,17 @@ def training_options(problem: str) -> type[Any]:
     """
     found: type[Any] = _providers(TRAINING, problem)[0]
     return found
+
+
+def trainings() -> list[str]:
+    """Return what can be trained.
+
+    Returns
+    -------
+    list of str
+        Sorted: names of problems, or of problems and agents.
+    """
+    return sorted({point.name for point in _points(TRAINING)})
 
 
 def packages() -> list[str]:

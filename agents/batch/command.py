@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["TrainingOptions"]
+__all__ = ["InspectorOptions", "TrainingOptions"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class TrainingOptions:
     """Generated jobs request between 1 and this times their actual run time."""
     group: int = 1
     """Environments that face the same episodes, whose mean advantage is taken off; 1 does without."""
+    name: str | None = None
+    """Of the files with the weights; by default after the window."""
     quick: bool = False
     """A small training of a few minutes, whatever --steps says."""
 
@@ -117,13 +119,7 @@ class TrainingOptions:
 
     def command(self) -> str:
         """Return the command line that trains the same agent."""
-        words = ["desim", "train", "batch"]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value != field.default:
-                flag = "--" + field.name.replace("_", "-")
-                words += [flag] if value is True else [flag, str(value)]
-        return shlex.join(words)
+        return _command("batch", self)
 
     def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Train, and write the weights.
@@ -149,9 +145,100 @@ class TrainingOptions:
 
         if not self.load > 0 or self.workers < 0:
             raise InvalidConfiguration(f"load {self.load!r}, workers {self.workers!r}: want values above 0, at least 0")
+        if self.warm_start < 0:
+            raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0 rollouts")
         settings = self.settings()
         result = train(settings, directory / "checkpoint", report)
-        stem = directory / f"split-window-{self.head}-{self.tail}"
+        stem = directory / (self.name or f"split-window-{self.head}-{self.tail}")
         if result.status != "interrupted":
             write(stem, settings, result, self.command())
         return {"status": result.status, "weights": str(stem), "validation": result.best}
+
+
+@dataclass(frozen=True)
+class InspectorOptions:
+    """Train a SchedInspector over a priority; its weights and their card are written to the directory.
+
+    Examples::
+
+        desim train batch-inspector --base f1 --out f1
+    """
+
+    base: str = "sjf-cores"
+    """The priority that chooses; see `desim list`."""
+    picks_anew: bool = False
+    """Let the priority choose anew at each arrival and completion while an accepted job waits for its cores."""
+    reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown"
+    """Whose relative improvement over the base is earned."""
+    steps: int = 500_000
+    """Decisions to learn from."""
+    seed: int = 0
+    """Of everything random in the training."""
+    workers: int = 2
+    """Processes that simulate; 0 simulates in this one. Results depend on it."""
+    cores: int = 256
+    """Cores of the cluster."""
+    load: float = 1.06
+    """Offered load of the generated workloads."""
+    overestimate: float = 1.0
+    """Generated jobs request between 1 and this times their actual run time."""
+    name: str | None = None
+    """Of the files with the weights; by default after the priority."""
+
+    def command(self) -> str:
+        """Return the command line that trains the same agent."""
+        return _command("batch-inspector", self)
+
+    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Train, and write the weights; as for :class:`TrainingOptions`.
+
+        Parameters
+        ----------
+        directory : Path
+            Where checkpoints, TensorBoard's log, and at the end the weights go.
+        report : callable
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        dict
+            ``status``, ``weights`` and ``validation``.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an option is out of range, or the directory holds another training.
+        """
+        from agents.batch.inspector_network import InspectorConfig
+        from agents.batch.inspector_training import InspectorTraining, train_inspector, write_inspector
+
+        default = InspectorTraining()
+        settings = replace(
+            default,
+            agent=InspectorConfig(self.base, keeps_accepted=not self.picks_anew),
+            episodes=replace(default.episodes, num_cores=self.cores, load=self.load, overestimate=self.overestimate),
+            reward=self.reward,
+            training=replace(
+                default.training,
+                total_steps=self.steps,
+                seed=self.seed,
+                num_workers=self.workers,
+                num_threads=max(self.workers, 1),
+            ),
+        )
+        result = train_inspector(settings, directory / "checkpoint", report)
+        stem = directory / (self.name or f"inspector-{self.base}")
+        if result.status != "interrupted":
+            write_inspector(stem, settings, result, self.command())
+        return {"status": result.status, "weights": str(stem), "validation": result.best}
+
+
+def _command(problem: str, options: Any) -> str:
+    """Return the command line of options that are not as by default."""
+    words = ["desim", "train", problem]
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if value != field.default and value is not None:
+            flag = "--" + field.name.replace("_", "-")
+            words += [flag] if value is True else [flag, str(value)]
+    return shlex.join(words)

@@ -8,7 +8,6 @@ condition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,19 @@ import numpy as np
 import torch
 
 from agents.batch.backfilling import EASYBackfilling
+from agents.batch.inspector_network import InspectorConfig
 from agents.batch.orders import as_priority
 from agents.batch.priorities import Priority
-from agents.batch.split_window import PRETRAINED
 from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.policy import MLPPolicy, Policy, to_tensors
+from agents.learning.policy import Policy, to_tensors
+from agents.learning.pretrained import pretrained_stem
 from desim.envs.base import Arrays
 from desim.envs.batch.inspection import Answer, Inspection, Question
-from desim.envs.batch.inspector import INSPECTION_FEATURES, InspectionEncoder
+from desim.envs.batch.inspector import InspectionEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Queue
 
-__all__ = ["BackfilledPriority", "Inspector", "InspectorConfig", "Rule"]
+__all__ = ["BackfilledPriority", "Inspector", "Rule"]
 
 Rule = Callable[[Arrays], int]
 """Says of the encoded observation of a question: 1 to accept, 0 to reject."""
@@ -85,83 +85,6 @@ class _Reserving(Priority):
 
     def first(self, queue: Queue, time: float) -> int:
         return self.position
-
-
-@dataclass(frozen=True)
-class InspectorConfig:
-    """Base policy, rules and network.
-
-    Parameters
-    ----------
-    base : str
-        Name of the base policy's priority.
-    hidden : tuple of int
-        Units of the hidden layers, of actor and critic each.
-    max_rejections : int
-        Most rejections of a job.
-    interval : float
-        Longest time from a rejection to the next question, in seconds.
-    keeps_accepted : bool
-        Whether an accepted job that does not fit stays the chosen one; see
-        :class:`~desim.envs.batch.inspection.Inspection`.
-    """
-
-    base: str = "sjf-cores"
-    hidden: tuple[int, ...] = (32, 16, 8)
-    max_rejections: int = 72
-    interval: float = 600.0
-    keeps_accepted: bool = True
-
-    def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.envs.batch.inspection.Inspection` beside the base policy."""
-        return {
-            "max_rejections": self.max_rejections,
-            "interval": self.interval,
-            "keeps_accepted": self.keeps_accepted,
-        }
-
-    def policy(self, rng: np.random.Generator) -> Policy:
-        """Return a new network; it accepts nearly three out of four choices, and its likeliest action is to accept.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            For its weights.
-
-        Returns
-        -------
-        Policy
-            Actor and critic.
-        """
-        policy = MLPPolicy({"features": len(INSPECTION_FEATURES)}, 2, rng, hidden=self.hidden)
-        bias = policy.actor[-1].bias
-        assert isinstance(bias, torch.Tensor)
-        with torch.no_grad():
-            bias.copy_(torch.tensor([0.0, 1.0]))
-        return policy
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        return asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> InspectorConfig:
-        """Return the configuration that a card holds.
-
-        Parameters
-        ----------
-        values : dict
-            Of :meth:`plain`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If they are none.
-        """
-        try:
-            return cls(**values | {"hidden": tuple(values.get("hidden", ()))})
-        except TypeError as error:
-            raise InvalidConfiguration(f"no configuration of an inspector: {error}") from error
 
 
 class Inspector:
@@ -313,7 +236,4 @@ class Inspector:
         InvalidConfiguration
             If there is none of this name.
         """
-        found = sorted(path.stem for path in PRETRAINED.glob("*.json"))
-        if name not in found:
-            raise InvalidConfiguration(f"no pretrained agent {name!r}; there are {', '.join(found) or 'none yet'}")
-        return cls.load(PRETRAINED / name, greedy=greedy)
+        return cls.load(pretrained_stem(name, "inspector"), greedy=greedy)

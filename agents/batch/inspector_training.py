@@ -1,13 +1,15 @@
 """Training of an inspector: PPO on sequences of jobs, with a reward at the end of each.
 
 Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: sequences of 128 jobs, and the relative improvement of the
-average bounded slowdown over the base policy alone.
+average bounded slowdown over the base policy alone. Departures: what a sequence can lose is limited, because a few
+sequences with next to no waiting would decide everything; a new network begins by accepting; several environments face
+the same sequence, and the mean of their advantages is taken off; the best weights are those with the least mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,8 +17,9 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from agents.batch.inspector import BackfilledPriority, InspectorConfig
-from agents.batch.training import EpisodeOptions, _traces
+from agents.batch.inspector import BackfilledPriority
+from agents.batch.inspector_network import InspectorConfig
+from agents.batch.training import EpisodeOptions, trace_episodes
 from agents.learning.checkpoint import save_weights
 from agents.learning.learner import Discounting
 from agents.learning.ppo import PPO, PPOConfig
@@ -38,9 +41,12 @@ class InspectorTraining:
     episodes : EpisodeOptions
         Workloads; sequences must be closed.
     reward : {"bounded_slowdown", "waiting_time"}
-        Whose relative improvement is earned.
+        Whose relative improvement is earned, and whose mean on the validation sequences is to be least.
+    floor : float
+        The least that a sequence can earn; minus infinity is the paper's reward.
     ppo : PPOConfig
-        Settings of the algorithm. Nothing is discounted, because only the end of a sequence is rewarded.
+        Settings of the algorithm. Nothing is discounted, because only the end of a sequence is rewarded. Its groups are
+        those of the training.
     training : TrainingConfig
         Length, seed and environments. Rollouts are whole sequences, which are no longer than ``num_steps``.
     """
@@ -50,14 +56,25 @@ class InspectorTraining:
         default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128, arrivals="closed")
     )
     reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown"
+    floor: float = -1.0
     ppo: PPOConfig = field(
         default_factory=lambda: PPOConfig(
-            learning_rate=1e-3, final_learning_rate=1e-4, minibatch_size=2048, discounting=Discounting(1.0, 1.0)
+            learning_rate=1e-3,
+            final_learning_rate=1e-4,
+            minibatch_size=2048,
+            entropy=0.03,
+            discounting=Discounting(1.0, 1.0),
         )
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
-            total_steps=1_000_000, num_steps=10_000, whole_episodes=True, validation_episodes=64, validate_every=10
+            total_steps=500_000,
+            num_envs=128,
+            num_steps=10_000,
+            whole_episodes=True,
+            group_size=16,
+            validation_episodes=64,
+            validate_every=5,
         )
     )
 
@@ -84,8 +101,10 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
     agent, episodes = settings.agent, settings.episodes
     if episodes.arrivals != "closed":
         raise InvalidConfiguration(f"arrivals is {episodes.arrivals!r}: an inspector learns from closed sequences")
-    sequences = _traces(episodes, validation=validation)
-    return InspectorEnv(BackfilledPriority(agent.base), sequences, reward=settings.reward, **agent.rules())
+    sequences = trace_episodes(episodes, validation=validation)
+    return InspectorEnv(
+        BackfilledPriority(agent.base), sequences, reward=settings.reward, floor=settings.floor, **agent.rules()
+    )
 
 
 def measure_inspector(gym_env: gymnasium.Env[Any, Any]) -> dict[str, float]:
@@ -128,15 +147,18 @@ def train_inspector(
     Returns
     -------
     TrainingResult
-        The best weights on the validation sequences by the mean improvement, and the learning curve.
+        The best weights on the validation sequences, and the learning curve.
     """
     root = np.random.SeedSequence(settings.training.seed)
     for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-    learner = PPO(settings.agent.policy(for_weights), settings.ppo, for_learner)
+    ppo = replace(settings.ppo, group_size=settings.training.group_size)
+    learner = PPO(settings.agent.policy(for_weights), ppo, for_learner)
     task = Task(
         partial(make_inspector_env, settings),
         partial(make_inspector_env, settings, validation=True),
         measure_inspector,
+        objective=settings.reward,
+        maximize=False,
     )
     return Training(task, learner, settings.training, directory, settings.plain()).run(report)
 

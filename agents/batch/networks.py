@@ -43,8 +43,9 @@ class WindowScorer(Policy):
         summary = len(CLUSTER_FEATURES) + len(JOB_FEATURES)
         self.job_score = initialized(mlp([len(JOB_FEATURES) + summary, *hidden, 1], nn.Tanh), rng, 0.01)
         self.wait_score = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng, 0.01)
-        with torch.no_grad():
-            self.wait_score[-1].bias.fill_(-2.0)  # begins by starting what fits
+        last = self.wait_score[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.constant_(last.bias, -2.0)  # begins by starting what fits
         self.critic = initialized(mlp([summary, *hidden, 1], nn.Tanh), rng)
 
     def forward(self, observations: dict[str, Tensor]) -> tuple[Distribution, Tensor]:

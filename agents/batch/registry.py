@@ -23,11 +23,12 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     ),
 }
 
-SPLIT_WINDOW = "split-window"
+SPLIT_WINDOW, INSPECTOR = "split-window", "inspector"
 _PATTERNS = {
     "window-RULE-HEAD-TAIL": "Starts the shortest, smallest, first or a random job that fits in a window of the queue.",
     "split-window:NAME": "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
     "split-window:NAME@HEAD-TAIL": "The same on another window.",
+    "inspector:NAME": "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
 }
 
 
@@ -56,6 +57,8 @@ def create(name: str) -> Agent:
         return _window_rule(name)
     if name.startswith(f"{SPLIT_WINDOW}:"):
         return _split_window(name.partition(":")[2])
+    if name.startswith(f"{INSPECTOR}:"):
+        return _inspector(name.partition(":")[2])
     for prefix in sorted(_BACKFILLING, key=len, reverse=True):
         make = _BACKFILLING[prefix][1]
         if name == prefix:
@@ -85,9 +88,16 @@ def _split_window(source: str) -> Agent:
     if window and not (head.isdecimal() and tail.isdecimal()):
         raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")
     sizes = {"head": int(head), "tail": int(tail)} if window else {}
-    if "/" in stem:
+    if "/" in stem:  # no pretrained name
         return SplitWindowAgent.load(stem, **sizes)
     return SplitWindowAgent.pretrained(stem, **sizes)
+
+
+def _inspector(stem: str) -> Agent:
+    """Return the inspector of trained weights: a pretrained name or a path."""
+    from agents.batch.inspector import Inspector
+
+    return Inspector.load(stem) if "/" in stem else Inspector.pretrained(stem)
 
 
 def descriptions() -> dict[str, str]:

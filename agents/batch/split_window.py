@@ -8,6 +8,7 @@ nothing is asked.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -18,15 +19,13 @@ import torch
 from agents.batch.networks import WindowScorer
 from agents.learning.checkpoint import load_into, load_weights
 from agents.learning.policy import MLPPolicy, Policy, to_tensors
+from agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
 from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 
-__all__ = ["PRETRAINED", "SplitWindowAgent", "SplitWindowConfig"]
-
-PRETRAINED = Path(__file__).parents[1] / "pretrained"
-"""Where trained weights are."""
+__all__ = ["SplitWindowAgent", "SplitWindowConfig"]
 
 
 @dataclass(frozen=True)
@@ -75,11 +74,12 @@ class SplitWindowConfig:
     def encoder(self) -> WindowEncoder:
         """Return the encoder of the observation."""
         window = SplitWindow(self.head, self.tail)
-        return make_encoder(self.observation, window, self.num_cores, **self.reservation())
+        return make_encoder(self.observation, window, self.num_cores, reserve_after=self.reserve_after_or_never)
 
-    def reservation(self) -> dict[str, float]:
-        """Return the argument of an encoder that reserves for the oldest job, if it shall."""
-        return {} if self.reserve_after is None else {"reserve_after": self.reserve_after}
+    @property
+    def reserve_after_or_never(self) -> float:
+        """When the oldest job gets a reservation, in seconds of waiting; infinity for never."""
+        return math.inf if self.reserve_after is None else self.reserve_after
 
     def policy(self, rng: np.random.Generator) -> Policy:
         """Return a new network.
@@ -207,11 +207,13 @@ class SplitWindowAgent:
         tensors, card = load_weights(stem)
         if card.get("agent") != "split-window":
             raise InvalidConfiguration(f"{stem} holds no split-window agent but {card.get('agent')!r}")
-        values = dict(card["config"])
+        values = card.get("config")
+        if not isinstance(values, dict):
+            raise InvalidConfiguration(f"{stem} holds no configuration of a split-window agent but {values!r}")
         if head is not None or tail is not None:
             if values.get("network") != "scorer":
                 raise InvalidConfiguration(f"the network of {stem} is bound to its window")
-            values |= {"head": head or 0, "tail": tail or 0}
+            values = values | {"head": head or 0, "tail": tail or 0}
         config = SplitWindowConfig.of(values)
         policy = config.policy(np.random.default_rng(0))
         load_into(policy, tensors, str(stem))
@@ -233,7 +235,4 @@ class SplitWindowAgent:
         InvalidConfiguration
             If there is none of this name.
         """
-        found = sorted(path.stem for path in PRETRAINED.glob("*.json"))
-        if name not in found:
-            raise InvalidConfiguration(f"no pretrained agent {name!r}; there are {', '.join(found) or 'none yet'}")
-        return cls.load(PRETRAINED / name, head=head, tail=tail)
+        return cls.load(pretrained_stem(name, "split-window"), head=head, tail=tail)

@@ -26,7 +26,17 @@ from desim.envs import ACTION_MASK
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE, BatchEnv, TraceEpisodes
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["WINDOWS", "EpisodeOptions", "SplitWindowTraining", "make_env", "measure", "train"]
+__all__ = [
+    "WINDOWS",
+    "EpisodeOptions",
+    "SplitWindowTraining",
+    "make_env",
+    "measure",
+    "trace_episodes",
+    "train",
+    "with_seed",
+    "write",
+]
 
 WINDOWS = tuple((size - tail, tail) for size in (8, 10, 16, 20, 32, 64) for tail in range(1, size + 1))
 """The windows of the DBF paper's figure 5 with at least one slot at the tail."""
@@ -121,8 +131,21 @@ class SplitWindowTraining:
 
 
 @lru_cache(maxsize=4)
-def _traces(options: EpisodeOptions, *, validation: bool) -> TraceEpisodes:
-    """Return the episodes for training or validation, made once in each process."""
+def trace_episodes(options: EpisodeOptions, *, validation: bool) -> TraceEpisodes:
+    """Return the episodes for training or validation, made once in each process.
+
+    Parameters
+    ----------
+    options : EpisodeOptions
+        What they are like.
+    validation : bool
+        Whether they are for validation, from other seeds.
+
+    Returns
+    -------
+    TraceEpisodes
+        Of generated traces.
+    """
     provider = plugins.workload_provider("batch", "lublin")
     count = max(options.num_traces // 4, 1) if validation else options.num_traces
     first = VALIDATION_SEED if validation else 1
@@ -159,14 +182,14 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
     """
     agent, episodes = settings.agent, settings.episodes
     return BatchEnv(
-        _traces(episodes, validation=validation),
+        trace_episodes(episodes, validation=validation),
         episodes.num_cores,
         window=settings.windows or (agent.head, agent.tail),
         observation=agent.observation,
         reward=settings.reward,
         num_jobs=episodes.num_jobs,
         skip_forced=True,
-        **agent.reservation(),
+        reserve_after=agent.reserve_after_or_never,
     )
 
 
@@ -320,5 +343,13 @@ def write(stem: Path, settings: SplitWindowTraining, result: TrainingResult, com
 
 
 def with_seed(settings: SplitWindowTraining, seed: int) -> SplitWindowTraining:
-    """Return the same training from another seed."""
+    """Return the same training from another seed.
+
+    Parameters
+    ----------
+    settings : SplitWindowTraining
+        What is trained.
+    seed : int
+        Of everything random in it.
+    """
     return replace(settings, training=replace(settings.training, seed=seed))

@@ -44,7 +44,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[
     try:
         directory.mkdir(parents=True, exist_ok=True)
         content = save(tensors)
-        name = f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
+        name = _name_of(content)
         write_atomically(directory / name, lambda path: path.write_bytes(content))
         text = json.dumps(document | {"tensors": name}) + "\n"
         write_atomically(directory / DOCUMENT, lambda path: path.write_text(text))
@@ -80,10 +80,21 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         return None
     try:
         document = json.loads(path.read_text())
-        tensors = load((directory / document["tensors"]).read_bytes())
+        name = document["tensors"]
+        content = (directory / name).read_bytes()
+        if name != _name_of(content):
+            raise RecordError(f"{directory / name} is not the file that {path} was written with")
+        tensors = load(content)
+    except RecordError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
     return tensors, document
+
+
+def _name_of(content: bytes) -> str:
+    """Return the name of a tensor file, which tells its content."""
+    return f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
 
 
 def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from agents.learning.learner import Learner
+from agents.learning.learner import Learner, between
 from agents.learning.policy import to_tensors
 from agents.learning.rollout import Rollout
 
@@ -28,9 +28,9 @@ def imitate(
     expert: Expert,
     *,
     num_rollouts: int,
-    epochs: int = 2,
+    epochs: int = 4,
     minibatch_size: int = 1024,
-    learning_rate: float = 1e-3,
+    learning_rate: float = 2e-3,
 ) -> list[float]:
     """Train a policy to act as an expert would, and its critic on what it earns meanwhile.
 
@@ -49,7 +49,7 @@ def imitate(
     minibatch_size : int
         Samples a step.
     learning_rate : float
-        Of Adam.
+        Of Adam, at the beginning; it falls to a tenth of this.
 
     Returns
     -------
@@ -59,8 +59,10 @@ def imitate(
     policy = learner.policy
     optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
     agreements = []
-    for _ in range(num_rollouts):
+    for number in range(num_rollouts):
         rollout = collect()
+        for group in optimizer.param_groups:
+            group["lr"] = between(learning_rate, 0.1 * learning_rate, number / num_rollouts)
         samples = learner.samples(rollout, *learner.estimate(rollout))
         shown = {name: array[rollout.valid] for name, array in rollout.observations.items()}
         wanted = to_tensors({"actions": expert(shown)}, samples.targets.device.type)["actions"]

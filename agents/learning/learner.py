@@ -199,7 +199,7 @@ class Learner:
         """
         device = next(self.policy.parameters()).device.type
         valid = rollout.valid
-        chosen = targets[valid]
+        chosen: NDArray[Any] = targets[valid]
         if self.normalize_values:
             self.moments.update(chosen)
             chosen = self.moments.normalized(chosen)
@@ -234,7 +234,8 @@ class Learner:
         names = [name for name, _ in self.policy.named_parameters()]
         for number, state in self.optimizer.state_dict()["state"].items():
             found |= {f"optimizer.{names[number]}.{key}": tensor for key, tensor in state.items()}
-        return {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+        # Copies, since layers may share their weights, which a tensor file cannot.
+        return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in found.items()}
 
     def state(self) -> dict[str, Any]:
         """Return all else that it needs to go on, as plain values."""

@@ -69,6 +69,11 @@ class PPOConfig:
         if not self.clip > 0 or self.epochs < 1 or self.minibatch_size < 1:
             given = f"clip {self.clip!r}, epochs {self.epochs!r}, minibatch_size {self.minibatch_size!r}"
             raise InvalidConfiguration(f"{given}: want values above 0")
+        if not (self.entropy >= 0 and self.final_entropy >= 0 and self.final_learning_rate >= 0):
+            given = (
+                f"entropy {self.entropy!r} to {self.final_entropy!r}, final_learning_rate {self.final_learning_rate!r}"
+            )
+            raise InvalidConfiguration(f"{given}: want values of at least 0")
 
 
 class PPO(Learner):
@@ -131,7 +136,9 @@ class PPO(Learner):
         distribution, values = self.policy(part.observations)
         log_ratio = distribution.log_prob(part.actions) - part.log_probs
         ratio = log_ratio.exp()
-        scaled = (part.advantages - part.advantages.mean()) / (part.advantages.std() + 1e-8)
+        scaled = part.advantages
+        if len(scaled) > 1:  # one alone has no deviation
+            scaled = (scaled - scaled.mean()) / (scaled.std() + 1e-8)
         clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
         policy_loss = -torch.minimum(scaled * ratio, scaled * clipped).mean()
         value_loss = (values - part.targets).square().mean()

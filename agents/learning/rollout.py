@@ -319,8 +319,9 @@ class _Recorder:
     def end(self, step: int, number: int, lane: _Lane, *, truncated: bool, measure: Any) -> None:
         """Note the end of an episode."""
         self.ends[step, number] = True
-        if truncated:
-            self.truncated.append((step, number, _as_dict(lane.observation)))
+        if truncated:  # copied, since an environment may write the next observation into the same array
+            seen = {name: np.array(array) for name, array in _as_dict(lane.observation).items()}
+            self.truncated.append((step, number, seen))
         measured = {} if measure is None else measure(lane.gym_env)
         self.episodes.append({"return": lane.earned, "length": float(len(lane.actions)), **measured})
 

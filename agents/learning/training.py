@@ -26,7 +26,7 @@ from agents.learning.policy import Policy
 from agents.learning.rollout import Collector, Rollout
 from agents.learning.workers import WorkerCollector
 from desim._interruption import deferred_interrupts
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
 
@@ -106,7 +106,13 @@ class TrainingConfig:
             if getattr(self, name) < 1:
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
         if self.num_envs % self.group_size:
-            raise InvalidConfiguration(f"{self.num_envs} environments are no whole number of groups")
+            raise InvalidConfiguration(
+                f"{self.num_envs} environments are no whole number of groups of {self.group_size}"
+            )
+        if self.seed < 0 or self.num_workers < 0:
+            raise InvalidConfiguration(f"seed {self.seed!r}, num_workers {self.num_workers!r}: want at least 0")
+        if self.num_threads < 1 or (self.patience is not None and self.patience < 1):
+            raise InvalidConfiguration(f"num_threads {self.num_threads!r}, patience {self.patience!r}: want at least 1")
 
 
 @dataclass
@@ -345,13 +351,22 @@ class Training:
         found = load_checkpoint(directory)
         if found is None:
             return
-        tensors, document = found
-        differing = [name for name in self._settings if document["settings"].get(name) != _plain(self._settings[name])]
+        try:
+            self._take_over(*found, directory)
+        except DesimError:
+            raise
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise RecordError(f"the checkpoint in {directory} does not fit this training ({reason})") from error
+
+    def _take_over(self, tensors: dict[str, Tensor], document: dict[str, Any], directory: Path) -> None:
+        settings = document["settings"]
+        differing = [name for name in self._settings if settings.get(name) != _plain(self._settings[name])]
         if differing:
             name = differing[0]
             raise InvalidConfiguration(
                 f"{directory} holds a checkpoint of another training: its {name} is "
-                f"{document['settings'].get(name)!r}, not {self._settings[name]!r}"
+                f"{settings.get(name)!r}, not {self._settings[name]!r}"
             )
         self.learner.restore(tensors, document["learner"])
         self.collector.restore(document["collector"])

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -62,7 +67,8 @@ class WorkerCollector:
             near, far = context.Pipe()
             made = _Sent((make_env, list(seeds[begin:end]), generator, measure))
             process = context.Process(target=_work, args=(far, made), daemon=True)
-            process.start()
+            with _uninterrupted():
+                process.start()
             far.close()
             self._pipes.append(near)
             self._processes.append(process)
@@ -129,6 +135,19 @@ class WorkerCollector:
                 process.terminate()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Let processes that are started here ignore Ctrl-C from their first moment: they inherit it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Sent:
     """Anything on its way to another process, functions of a session included."""
 
@@ -144,13 +163,15 @@ class _Sent:
 
 
 def _work(pipe: Connection, made: _Sent) -> None:
-    """Serve requests until the other end is closed."""
-    import signal
-
+    """Serve requests until the other end is closed; errors are answers as well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's business
     torch.set_num_threads(1)
     make_env, seeds, rng, measure = made.content
-    collector = Collector(make_env, seeds, rng, measure=measure)
+    failure: Exception | None = None
+    try:
+        collector = Collector(make_env, seeds, rng, measure=measure)
+    except Exception as error:
+        failure = _told(error)
     policy: Policy | None = None
     while True:
         try:
@@ -158,8 +179,10 @@ def _work(pipe: Connection, made: _Sent) -> None:
         except (EOFError, OSError):
             return
         try:
-            answer: Any = None
-            if name == "policy":
+            answer: Any = failure
+            if failure is not None:
+                pass
+            elif name == "policy":
                 policy = arguments[0].content
             elif name == "state":
                 answer = collector.state()
@@ -172,4 +195,15 @@ def _work(pipe: Connection, made: _Sent) -> None:
                 answer = getattr(collector, name)(policy, length)
             pipe.send(answer)
         except Exception as error:
-            pipe.send(error)
+            pipe.send(_told(error))
+
+
+def _told(error: Exception) -> Exception:
+    """Return an error that can be sent, with a note on where it happened."""
+    where = traceback.format_exc().rstrip()
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        error = DesimError(f"{type(error).__name__}: {error}")
+    error.add_note(f"In a worker process:\n{where}")
+    return error

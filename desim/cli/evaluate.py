@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from desim import plugins
 from desim.cli.options import JsonFlag, WorkloadOptions
-from desim.cli.output import plain, print_json, print_table, progress
+from desim.cli.output import print_json, print_table, progress
 from desim.cli.scenario import shared_workload
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
-from desim.metrics import compare, summarize
+from desim.metrics import Estimate, compare, summarize
 from desim.plotting._metric_names import metric_name
 
 __all__ = ["Evaluate"]
@@ -68,6 +68,8 @@ class Evaluate:
             raise InvalidConfiguration(f"--agents {self.agents!r}: want different names with commas between them")
         if self.episodes < 1 or self.workers < 1:
             raise InvalidConfiguration(f"{self.episodes} episodes by {self.workers} workers: want at least 1 of each")
+        if self.episode_seed < 0:
+            raise InvalidConfiguration(f"--episode-seed {self.episode_seed}: want at least 0")
         for name in names:
             plugins.create_agent(self.problem, name)  # before anything is simulated
         found: dict[str, list[dict[str, float]]] = {}
@@ -78,7 +80,7 @@ class Evaluate:
                     listen(sum(map(len, found.values())))
         means, differences = summarize(found, names=METRICS), compare(found, names[0], names=METRICS)
         if self.as_json:
-            print_json({"episodes": found, "means": plain(means), "differences": plain(differences)})
+            print_json({"episodes": found, "means": _named(means), "differences": _named(differences)})
             return 0
         heads = ["agent", *(metric_name(name).heading.replace(", ", ",\n") for name in METRICS)]
         title = f"Means over {self.episodes} episodes ± half width of the 95 % confidence interval"
@@ -118,6 +120,13 @@ class Evaluate:
         result = simulate(problem, plugins.create_agent(self.problem, name), seed=number)
         metrics = result.metrics(unfinished="include")
         return name, {metric: metrics[metric] for metric in METRICS}
+
+
+def _named(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
+    """Return estimates with the names of their parts."""
+    return {
+        name: {metric: estimate._asdict() for metric, estimate in row.items()} for name, row in table.items()
+    }
 
 
 def _text(mean: float, half_width: float, sign: str = "") -> str:

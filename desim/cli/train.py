@@ -14,6 +14,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_text, remark
+from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Train", "train_command"]
 
@@ -34,7 +35,9 @@ class Train:
 
     def execute(self) -> int:
         """Train; 1 if it was interrupted."""
-        options: Any = self.options  # type: ignore[attr-defined]  # of the problem's own class
+        options: Any = getattr(self, "options", None)  # of the problem's own class
+        if options is None:
+            raise InvalidConfiguration("what is to be learned is missing: desim train PROBLEM, for example batch")
         begin = time.monotonic()
         found = options.train(self.out, _report)
         if self.as_json:
@@ -63,9 +66,13 @@ def train_command(problem: str) -> type[Train]:
 
     Raises
     ------
+    InvalidConfiguration
+        If there is no such problem.
     MissingDependency
         If no package trains agents of this problem.
     """
+    if problem not in plugins.trainings():
+        raise InvalidConfiguration(f"nothing to train {problem!r}; there are {', '.join(plugins.trainings())}")
     options = plugins.training_options(problem)
     made = dataclasses.make_dataclass(
         "TrainProblem", [("options", options, field(default_factory=options))], bases=(Train,), frozen=True

@@ -128,7 +128,7 @@ def read_cut_executions(
     Returns
     -------
     CutExecutions
-        In no particular order.
+        In the order of the jobs.
     """
     import polars as pl
 
@@ -152,7 +152,7 @@ def read_cut_executions(
         jobs.lazy()
         .filter(pl.col("status") != "rejected")
         .select("job_id", "submission_time", "starting_time", "requested_time", cores)
-        .join(cuts.lazy(), on="job_id")
+        .join(cuts.lazy(), on="job_id", maintain_order="left_right")  # sums depend on it in the last digit
         .filter(begun_after)
         .select("cut_start", "cut_end", cores.cast(pl.Float64), (cores * pl.col("requested_time")).alias("load"))
         .collect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -62,7 +62,9 @@ class FlatEncoder(WindowEncoder):
         self.order = order
         box = gymnasium.spaces.Box
         shapes = {"cores": (num_cores,), "jobs": (window.size, 3)}
-        spaces = {name: box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()}
+        spaces: dict[str, gymnasium.Space[Any]] = {
+            name: box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()
+        }
         super().__init__(window, spaces, window.size)
 
     def encode(self, observation: BatchObservation) -> Arrays:

@@ -49,5 +49,5 @@ def allowed_beside_oldest(
             return cores <= free
         begin = running.expected_end[place]
         spare = int(released[int(running.expected_end.searchsorted(begin, "right")) - 1]) - needed
-    harmless = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
-    return (cores <= free) & harmless
+    allowed: NDArray[np.bool_] = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
+    return allowed & (cores <= free)
