@@ -1,0 +1,64 @@
+"""Figure 5: every split of windows of several sizes."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from experiments.checks import print_checks
+from experiments.dbf import window_pictures
+from experiments.dbf.agents import CONTROLS, LEARNED
+from experiments.dbf.checks import beaten, halving_checks, tail_checks
+from experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
+from experiments.dbf.study import Study
+from experiments.dbf.windows import WindowOptions, measure_windows
+from experiments.options import run_as_program
+
+__all__ = ["Figure5", "figure5"]
+
+SHOWN = ("waiting_time_mean", "queue_length_mean")
+WRITTEN = (*SHOWN, "started_waiting_time_mean", "waiting_time_p99", "waiting_time_max", "utilization")
+
+
+@dataclass(frozen=True)
+class Figure5(WindowOptions):
+    """Waiting time and queue length with every split, learned and by rules in the same window."""
+
+
+def figure5(options: Figure5) -> Study:
+    """Run the experiment; print, write and draw its results.
+
+    Parameters
+    ----------
+    options : Figure5
+        Windows, episodes, directories.
+
+    Returns
+    -------
+    Study
+        What was measured.
+    """
+    study, missing = measure_windows("Figure 5", options)
+    print_header(study)
+    print_missing(missing)
+    for panel in study.panels:
+        for metric in SHOWN:
+            print_by_column(study, panel, metric, title=panel.name)
+    print_end(study)
+    checks = tail_checks(study) + halving_checks(study)
+    print_checks(checks)
+    against = [
+        check
+        for panel in study.panels
+        for tail in panel.columns
+        for check in beaten(study, panel, tail, [LEARNED], CONTROLS, metrics=SHOWN[:1])
+    ]
+    if against:
+        print_checks(against)
+    write_study(study, checks + against, WRITTEN)
+    window_pictures.draw_windows(study, SHOWN, name="figure5")
+    return study
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_program(Figure5, figure5))
