@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 
+from experiments.checks import Check
 from experiments.osdec.agents import OPTIMUM, PAPER_ROWS
 from experiments.osdec.paper import CASES, TABLE_1, TABLE_4
 from experiments.panels import Panel, Study
 
-__all__ = ["Check", "bound_checks", "case_checks", "comparison_checks", "default_checks"]
+__all__ = ["bound_checks", "case_checks", "comparison_checks", "default_checks"]
 
 #: How far our figures may be from the paper's, relative to these.
 UTILIZATION, DELAY, RATIO = 0.05, 0.25, 0.10
 #: A bound of the solver holds up to a millionth.
 TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class Check:
-    """Something that was to be shown.
-
-    Attributes
-    ----------
-    text : str
-        What, with figures.
-    holds : bool
-        Whether it is so.
-    """
-
-    text: str
-    holds: bool
-
-    def __str__(self) -> str:
-        """Return a line for a report."""
-        return f"{'holds' if self.holds else 'FAILS'}: {self.text}"
 
 
 def default_checks(study: Study, panel: Panel, column: str) -> list[Check]:
@@ -163,8 +143,3 @@ def bound_checks(study: Study) -> list[Check]:
         Check(f"{above} of {total} runs are above the bound of their trajectory", above == 0),
         Check(f"{proved} of {optima} optima are proved", proved == optima),
     ]
-
-
-def failures(checks: Sequence[Check]) -> list[Check]:
-    """Return what does not hold."""
-    return [check for check in checks if not check.holds]

@@ -11,15 +11,15 @@ import numpy as np
 
 from desim.cli.output import print_table, print_text
 from desim.metrics.statistics import Estimate, mean_interval
+from experiments.checks import Check, print_checks
 from experiments.compare import short, with_interval
 from experiments.osdec.agents import OPTIMUM
-from experiments.osdec.checks import Check, failures
 from experiments.osdec.paper import LEARNED_ROWS
 from experiments.osdec.simulating import METRICS
 from experiments.panels import Panel, Study
 from experiments.results import print_heading, violation_lines, write_results
 
-__all__ = ["METRIC_WORDS", "print_checks", "print_header", "print_metrics", "shortfall", "write_study"]
+__all__ = ["METRIC_WORDS", "print_findings", "print_header", "print_metrics", "shortfall", "write_study"]
 
 METRIC_WORDS = {
     "utilization": "utilization",
@@ -110,8 +110,8 @@ def _compared(study: Study, panel: Panel, column: str, row: str) -> list[str]:
     return [with_interval(lead, 2), with_interval(shortfall(study, panel, column, row), 2)]
 
 
-def print_checks(study: Study, checks: Sequence[Check]) -> None:
-    """Print what was to be shown, and whether it holds.
+def print_findings(study: Study, checks: Sequence[Check]) -> None:
+    """Print what was to be shown, whether it holds, and violations.
 
     Parameters
     ----------
@@ -120,9 +120,7 @@ def print_checks(study: Study, checks: Sequence[Check]) -> None:
     checks : sequence of Check
         What was to be shown; a trial in a smaller size need not.
     """
-    for check in checks:
-        print_text(str(check))
-    print_text(f"{len(checks) - len(failures(checks))} of {len(checks)} checks hold.")
+    print_checks(checks)
     for line in violation_lines(study):
         print_text(line)
 

@@ -11,7 +11,7 @@ from experiments.osdec.agents import rows_of
 from experiments.osdec.checks import bound_checks, default_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import TABLE_1
-from experiments.osdec.report import print_checks, print_header, print_metrics, write_study
+from experiments.osdec.report import print_findings, print_header, print_metrics, write_study
 from experiments.osdec.simulating import Setting, perform
 from experiments.panels import Panel, Study, outcomes_of
 
@@ -50,7 +50,7 @@ def table1(options: Table1) -> Study:
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = default_checks(study, panel, COLUMN) + checks
-    print_checks(study, checks)
+    print_findings(study, checks)
     figures = {
         (COLUMN, row, metric): figure
         for row, printed in paper.items()

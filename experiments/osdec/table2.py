@@ -13,7 +13,7 @@ from experiments.osdec.agents import rows_of
 from experiments.osdec.checks import bound_checks, comparison_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import LEARNED_ROWS, TABLE_2
-from experiments.osdec.report import print_checks, print_header, write_study
+from experiments.osdec.report import print_findings, print_header, write_study
 from experiments.osdec.simulating import Setting, perform
 from experiments.panels import Panel, Study, outcomes_of
 
@@ -49,7 +49,7 @@ def table2(options: Table2) -> Study:
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + checks
-    print_checks(study, checks)
+    print_findings(study, checks)
     figures = {
         (column, row, "utilization"): figure
         for row, printed in TABLE_2.items()

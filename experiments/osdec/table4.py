@@ -14,7 +14,7 @@ from experiments.osdec.agents import PAPER_ROWS, rows_of
 from experiments.osdec.checks import bound_checks, case_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import CASES, LEARNED_ROWS, TABLE_4
-from experiments.osdec.report import METRIC_WORDS, print_checks, print_header, shortfall, write_study
+from experiments.osdec.report import METRIC_WORDS, print_findings, print_header, shortfall, write_study
 from experiments.osdec.simulating import Setting, perform
 from experiments.panels import Panel, Study, outcomes_of
 
@@ -67,7 +67,7 @@ def table4(options: Table4) -> Study:
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = case_checks(study, panel, options.metric) + checks
-    print_checks(study, checks)
+    print_findings(study, checks)
     figures = {
         (case, row, options.metric): figure
         for row, printed in TABLE_4.items()
