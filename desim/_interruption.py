@@ -7,8 +7,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
-__all__ = ["deferred_interrupts"]
+if TYPE_CHECKING:
+    from desim.result import Result
+
+__all__ = ["SimulationInterrupted", "deferred_interrupts"]
 
 
 @contextmanager
@@ -35,3 +39,19 @@ def deferred_interrupts() -> Iterator[list[int]]:
         yield caught
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
+
+    Parameters
+    ----------
+    message : str
+        When it happened.
+    result : Result
+        The records up to the interruption, complete and consistent; also an attribute.
+    """
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result

@@ -25,7 +25,7 @@ from simpy.core import EmptySchedule
 
 from desim._clock import Phase, at
 from desim._decision import Agent, Decision
-from desim._interruption import deferred_interrupts
+from desim._interruption import SimulationInterrupted, deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.records import Records
 
@@ -221,22 +221,6 @@ class _HorizonReached(Exception):  # control flow inside advance(), never seen o
 
 def _reach_horizon(event: simpy.Event) -> None:
     raise _HorizonReached
-
-
-class SimulationInterrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
-
-    Parameters
-    ----------
-    message : str
-        When it happened.
-    result : Result
-        The records up to the interruption, complete and consistent; also an attribute.
-    """
-
-    def __init__(self, message: str, result: Result) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 def simulate(
