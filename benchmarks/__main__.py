@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("imports", "replay", "backfilling", "scaling", "multiserver", "dag", "deferrable")
+BENCHMARKS = ("imports", "replay", "backfilling", "scaling", "multiserver", "dag", "deferrable", "learning")
 
 
 def main() -> None:

@@ -91,7 +91,6 @@ class TrainingOptions:
             total_steps=400_000 if self.quick else self.steps,
             seed=self.seed,
             num_workers=self.workers,
-            num_threads=max(self.workers, 1),
             group_size=self.group,
             whole_episodes=self.group > 1,
             num_steps=4_000 if self.group > 1 else 256,
@@ -223,7 +222,6 @@ class InspectorOptions:
                 total_steps=self.steps,
                 seed=self.seed,
                 num_workers=self.workers,
-                num_threads=max(self.workers, 1),
             ),
         )
         result = train_inspector(settings, directory / "checkpoint", report)

@@ -160,7 +160,8 @@ def train_inspector(
         objective=settings.reward,
         maximize=False,
     )
-    return Training(task, learner, settings.training, directory, settings.plain()).run(report)
+    others = {name: value for name, value in settings.plain().items() if name != "training"}
+    return Training(task, learner, settings.training, directory, others).run(report)
 
 
 def write_inspector(stem: Path, settings: InspectorTraining, result: TrainingResult, command: str = "") -> None:

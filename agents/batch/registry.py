@@ -83,7 +83,7 @@ def _split_window(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
     from agents.batch.split_window import SplitWindowAgent
 
-    stem, _, window = source.partition("@")
+    stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
     head, _, tail = window.partition("-")
     if window and not (head.isdecimal() and tail.isdecimal()):
         raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")

@@ -18,7 +18,7 @@ import torch
 
 from agents.batch.networks import WindowScorer
 from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.policy import MLPPolicy, Policy, to_tensors
+from agents.learning.policy import MLPPolicy, Policy, one_thread, to_tensors
 from agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
 from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
@@ -175,7 +175,7 @@ class SplitWindowAgent:
         if self.encoder.forced(observation):
             return None
         encoded = self.encoder.encode(observation)
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             distribution, _ = self.policy(to_tensors({name: array[None] for name, array in encoded.items()}))
             action = distribution.mode() if self.greedy else distribution.sample(self._rng)
         return self.encoder.decode(observation, int(action))[0]

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from agents.batch._experts import EXPERTS, reserving, shortest
+from agents.batch._training_episodes import EpisodeOptions, trace_episodes
 from agents.batch.split_window import SplitWindowConfig
 from agents.learning.checkpoint import save_weights
 from agents.learning.imitation import imitate
 from agents.learning.learner import Discounting
 from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
-from desim import plugins
-from desim.envs import ACTION_MASK
-from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE, BatchEnv, TraceEpisodes
+from desim.envs.batch import BatchEnv
 from desim.exceptions import InvalidConfiguration
 
 __all__ = [
+    "EXPERTS",
     "WINDOWS",
     "EpisodeOptions",
     "SplitWindowTraining",
     "make_env",
     "measure",
+    "reserving",
+    "shortest",
     "trace_episodes",
     "train",
     "with_seed",
@@ -50,7 +52,6 @@ DEFAULT_PPO = PPOConfig(
 )
 """Settings that served well: what comes an hour later counts 2 % less, whatever the number of decisions in between."""
 
-VALIDATION_SEED = 1_000_000
 MEASURES = (
     "waiting_time_mean",
     "waiting_time_p99",
@@ -59,37 +60,6 @@ MEASURES = (
     "utilization",
     "queued_load_mean",
 )
-
-
-@dataclass(frozen=True)
-class EpisodeOptions:
-    """Where episodes come from.
-
-    Parameters
-    ----------
-    num_cores : int
-        Cores of the cluster.
-    load : float
-        Offered load of the generated traces; the DBF paper's trace has 1.06.
-    overestimate : float
-        Generated jobs request between 1 and this times their actual run time.
-    num_traces : int
-        Generated traces for training; a quarter as many for validation.
-    trace_jobs : int
-        Jobs of a trace.
-    num_jobs : int
-        Jobs of an episode.
-    arrivals : {"open", "closed"}
-        Whether jobs go on arriving until num_jobs have been started.
-    """
-
-    num_cores: int = 256
-    load: float = 1.06
-    overestimate: float = 1.0
-    num_traces: int = 64
-    trace_jobs: int = 10_000
-    num_jobs: int = 1_000
-    arrivals: Literal["open", "closed"] = "open"
 
 
 @dataclass(frozen=True)
@@ -128,41 +98,6 @@ class SplitWindowTraining:
     def plain(self) -> dict[str, Any]:
         """Return plain values, for a card."""
         return asdict(self) | {"agent": self.agent.plain()}
-
-
-@lru_cache(maxsize=4)
-def trace_episodes(options: EpisodeOptions, *, validation: bool) -> TraceEpisodes:
-    """Return the episodes for training or validation, made once in each process.
-
-    Parameters
-    ----------
-    options : EpisodeOptions
-        What they are like.
-    validation : bool
-        Whether they are for validation, from other seeds.
-
-    Returns
-    -------
-    TraceEpisodes
-        Of generated traces.
-    """
-    provider = plugins.workload_provider("batch", "lublin")
-    count = max(options.num_traces // 4, 1) if validation else options.num_traces
-    first = VALIDATION_SEED if validation else 1
-    traces = [
-        list(
-            provider.load(
-                "lublin",
-                num_jobs=options.trace_jobs,
-                num_cores=options.num_cores,
-                seed=first + number,
-                load=options.load,
-                overestimate=options.overestimate,
-            ).jobs
-        )
-        for number in range(count)
-    ]
-    return TraceEpisodes(traces, options.num_cores, num_jobs=options.num_jobs, arrivals=options.arrivals)
 
 
 def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> BatchEnv:
@@ -208,62 +143,6 @@ def measure(gym_env: Any) -> dict[str, float]:
     """
     metrics = gym_env.unwrapped.result().metrics(unfinished="include")
     return {name: metrics[name] for name in MEASURES}
-
-
-def shortest(observations: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    """Return the slots of the shortest jobs that fit, for imitation.
-
-    Parameters
-    ----------
-    observations : dict of str to array, shape (B, ...)
-        Flat ones or features.
-
-    Returns
-    -------
-    array of int, shape (B,)
-        To wait where no job fits.
-    """
-    mask = observations[ACTION_MASK][:, :-1].astype(bool)
-    column = JOB_FEATURES.index("requested_time") if "cluster" in observations else 1
-    return _least(observations["jobs"][:, :, column], mask)
-
-
-def reserving(observations: dict[str, NDArray[Any]], horizon: float = 3600.0) -> NDArray[Any]:
-    """Return what the rule "reserving" does, for imitation.
-
-    Parameters
-    ----------
-    observations : dict of str to array, shape (B, ...)
-        Features.
-    horizon : float
-        In seconds.
-
-    Returns
-    -------
-    array of int, shape (B,)
-        To wait where no job fits, or all would delay the reserved one.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the observations are flat.
-    """
-    if "cluster" not in observations:
-        raise InvalidConfiguration("the rule 'reserving' needs features: use 'shortest' with the flat observation")
-    jobs, cluster = observations["jobs"], observations["cluster"]
-    mask = observations[ACTION_MASK][:, :-1].astype(bool)
-    soon = cluster[:, CLUSTER_FEATURES.index("reserved_job")] > 0
-    soon &= cluster[:, CLUSTER_FEATURES.index("reserved_time")] < SCALE * np.log1p(horizon)
-    mask &= ~(soon[:, None] & (jobs[:, :, JOB_FEATURES.index("delays_reservation")] > 0))
-    return _least(jobs[:, :, JOB_FEATURES.index("requested_time")], mask)
-
-
-def _least(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-    slots: NDArray[Any] = np.where(mask.any(1), np.where(mask, values, np.inf).argmin(1), mask.shape[1])
-    return slots
-
-
-EXPERTS = {"shortest": shortest, "reserving": reserving}
 
 
 def train(
@@ -351,5 +230,10 @@ def with_seed(settings: SplitWindowTraining, seed: int) -> SplitWindowTraining:
         What is trained.
     seed : int
         Of everything random in it.
+
+    Returns
+    -------
+    SplitWindowTraining
+        A copy.
     """
     return replace(settings, training=replace(settings.training, seed=seed))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +123,7 @@ def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -
         stem.parent.mkdir(parents=True, exist_ok=True)
         content = save(single)
         write_atomically(_path(stem, ".safetensors"), lambda path: path.write_bytes(content))
-        text = json.dumps(card | {"sha256": hashlib.sha256(content).hexdigest()}, indent=1) + "\n"
+        text = json.dumps(_finite(card | {"sha256": hashlib.sha256(content).hexdigest()}), indent=1) + "\n"
         write_atomically(_path(stem, ".json"), lambda path: path.write_text(text))
     except RecordError:
         raise
@@ -185,6 +186,15 @@ def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) 
     except RuntimeError as error:
         reason = " ".join(str(error).split())
         raise RecordError(f"the weights of {source} do not fit the network: {reason}") from error
+
+
+def _finite(value: Any) -> Any:
+    """Replace numbers that JSON does not know by null."""
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _path(stem: Path, suffix: str) -> Path:

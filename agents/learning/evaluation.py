@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from agents.learning.policy import Policy, to_tensors
+from agents.learning.policy import Policy, one_thread, to_tensors
 
 __all__ = ["evaluate", "mean_of"]
 
@@ -56,7 +56,7 @@ def evaluate(
     lanes = [_Lane(gym_env) for gym_env in envs]
     active = [lane for lane in lanes if lane.next(waiting)]
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             while active:
                 names = active[0].observation
                 batch = {name: np.stack([lane.observation[name] for lane in active]) for name in names}

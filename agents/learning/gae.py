@@ -7,10 +7,14 @@ decision that is followed by another at the same instant is not discounted at al
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["advantages"]
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Discounting", "advantages"]
 
 Floats = NDArray[np.floating]
 
@@ -61,3 +65,49 @@ def advantages(
         result[step] = advantage
         following = values[step]
     return result
+
+
+@dataclass(frozen=True)
+class Discounting:
+    """How much the future counts.
+
+    Parameters
+    ----------
+    discount : float
+        Weight of what comes one decision, or one unit of time, later.
+    decay : float
+        The lambda of generalized advantage estimation, for one decision or one unit of time.
+    time_unit : float, optional
+        In seconds or slots. With it, both hold for one unit of simulated time, and decisions at the same instant are
+        not discounted at all (semi-Markov decision process); without, for one decision.
+    """
+
+    discount: float = 0.99
+    decay: float = 0.95
+    time_unit: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not 0 <= self.discount <= 1 or not 0 <= self.decay <= 1:
+            given = f"discount {self.discount!r}, decay {self.decay!r}"
+            raise InvalidConfiguration(f"{given}: want numbers from 0 to 1")
+        if self.time_unit is not None and not self.time_unit > 0:
+            raise InvalidConfiguration(f"time_unit is {self.time_unit!r}, want a time above 0")
+
+    def weights(self, elapsed: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return discount and decay of each step, by the time that elapsed with it.
+
+        Parameters
+        ----------
+        elapsed : array of float
+            In seconds or slots.
+
+        Returns
+        -------
+        two arrays of the same shape
+            Discounts and decays.
+        """
+        if self.time_unit is None:
+            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
+        units = elapsed / self.time_unit
+        return self.discount**units, self.decay**units

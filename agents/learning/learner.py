@@ -11,59 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from agents.learning.baselines import group_means
-from agents.learning.gae import advantages
+from agents.learning.gae import Discounting, advantages
 from agents.learning.normalizers import RunningMoments
 from agents.learning.policy import Policy, to_tensors
 from agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Discounting", "Learner", "Samples", "between", "explained"]
-
-
-@dataclass(frozen=True)
-class Discounting:
-    """How much the future counts.
-
-    Parameters
-    ----------
-    discount : float
-        Weight of what comes one decision, or one unit of time, later.
-    decay : float
-        The lambda of generalized advantage estimation, for one decision or one unit of time.
-    time_unit : float, optional
-        In seconds or slots. With it, both hold for one unit of simulated time, and decisions at the same instant are
-        not discounted at all (semi-Markov decision process); without, for one decision.
-    """
-
-    discount: float = 0.99
-    decay: float = 0.95
-    time_unit: float | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        if not 0 <= self.discount <= 1 or not 0 <= self.decay <= 1:
-            given = f"discount {self.discount!r}, decay {self.decay!r}"
-            raise InvalidConfiguration(f"{given}: want numbers from 0 to 1")
-        if self.time_unit is not None and not self.time_unit > 0:
-            raise InvalidConfiguration(f"time_unit is {self.time_unit!r}, want a time above 0")
-
-    def weights(self, elapsed: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return discount and decay of each step, by the time that elapsed with it.
-
-        Parameters
-        ----------
-        elapsed : array of float
-            In seconds or slots.
-
-        Returns
-        -------
-        two arrays of the same shape
-            Discounts and decays.
-        """
-        if self.time_unit is None:
-            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
-        units = elapsed / self.time_unit
-        return self.discount**units, self.decay**units
 
 
 @dataclass
@@ -274,6 +228,11 @@ def between(first: float, last: float, progress: float) -> float:
         At the beginning and at the end.
     progress : float
         Part that is over, 0 to 1.
+
+    Returns
+    -------
+    float
+        Between both.
     """
     return first + (last - first) * min(max(progress, 0.0), 1.0)
 
@@ -287,6 +246,11 @@ def explained(samples: Samples, rollout: Rollout) -> dict[str, float]:
         Of the rollout.
     rollout : Rollout
         With the values as they were when acting.
+
+    Returns
+    -------
+    dict of str to float
+        NaN where all targets are equal.
     """
     targets = samples.targets.cpu().numpy()
     variance = float(targets.var())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import cast
 
@@ -15,13 +16,16 @@ from torch import Tensor, nn
 from agents.learning.distributions import Distribution, MaskedCategorical
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["MLPPolicy", "Policy", "initialized", "mlp", "to_tensors"]
+__all__ = ["MLPPolicy", "Policy", "initialized", "mlp", "one_thread", "to_tensors"]
 
 Observations = dict[str, Tensor]
 
 
 class Policy(nn.Module):
     """Base class of all actor-critic networks."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
         """Return what to do and what to expect.
@@ -58,6 +62,21 @@ def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> O
         Of the same names and shapes.
     """
     return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use one thread meanwhile.
+
+    Batches are small when a policy acts. Threads that share them wait for one another most of the time, and on a busy
+    machine for very long. Afterwards there are as many as before.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:

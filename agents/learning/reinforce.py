@@ -94,6 +94,11 @@ class Reinforce(Learner):
 
         A truncated episode counts on the critic's value of its last observation with the baseline "value", and
         ends there with the others.
+
+        Parameters
+        ----------
+        rollout : Rollout
+            T steps of N environments.
         """
         discounts, _ = self.discounting.weights(rollout.elapsed)
         final = np.zeros_like(rollout.rewards)

@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.learning.policy import Policy, to_tensors
+from agents.learning._lane import EnvState, Lane
+from agents.learning._recorder import PER_STEP, Recorder
+from agents.learning.policy import Policy, one_thread, to_tensors
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Collector", "EnvState", "Rollout", "concatenated"]
 
 Arrays = dict[str, NDArray[Any]]
-EnvState = dict[str, Any]
-"""Where an environment stands: the seed of its episode, the actions since, and the state of its seed generator."""
 
 
 @dataclass
@@ -71,9 +71,6 @@ class Rollout:
         return int(self.valid.sum())
 
 
-_PER_STEP = ("actions", "log_probs", "values", "rewards", "elapsed", "ends", "final_values", "valid")
-
-
 def concatenated(rollouts: Sequence[Rollout]) -> Rollout:
     """Return rollouts side by side, as one of all their environments.
 
@@ -92,10 +89,11 @@ def concatenated(rollouts: Sequence[Rollout]) -> Rollout:
     length = max(len(rollout.rewards) for rollout in rollouts)
 
     def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return arrays side by side."""
         return np.concatenate([_lengthened(array, length) for array in arrays], axis=1)
 
     names = rollouts[0].observations
-    steps = {name: joined([getattr(rollout, name) for rollout in rollouts]) for name in _PER_STEP}
+    steps = {name: joined([getattr(rollout, name) for rollout in rollouts]) for name in PER_STEP}
     return Rollout(
         observations={name: joined([rollout.observations[name] for rollout in rollouts]) for name in names},
         last_values=np.concatenate([rollout.last_values for rollout in rollouts]),
@@ -110,45 +108,6 @@ def _lengthened(array: NDArray[Any], length: int) -> NDArray[Any]:
     if len(array) == length:
         return array
     return np.concatenate([array, np.zeros((length - len(array), *array.shape[1:]), array.dtype)])
-
-
-class _Lane:
-    """One environment and where it stands; it can be brought back there by doing the same again."""
-
-    def __init__(self, gym_env: gymnasium.Env[Any, Any], rng: np.random.Generator) -> None:
-        self.gym_env = gym_env
-        self.rng = rng
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a new episode."""
-        self._start(int(self.rng.integers(2**31)))
-
-    def _start(self, seed: int) -> None:
-        self.seed = seed
-        self.actions: list[Any] = []
-        self.earned = 0.0
-        self.observation, self.info = self.gym_env.reset(seed=seed)
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Act and note it."""
-        self.actions.append(action)
-        self.observation, reward, terminated, truncated, info = self.gym_env.step(action)
-        self.earned += float(reward)
-        return self.observation, float(reward), terminated, truncated, info
-
-    def state(self) -> EnvState:
-        """Return where the environment stands, as plain values."""
-        actions = [np.asarray(action).tolist() for action in self.actions]
-        return {"seed": self.seed, "actions": actions, "rng": self.rng.bit_generator.state}
-
-    def restore(self, state: EnvState) -> None:
-        """Go to where an environment stood."""
-        self.rng.bit_generator.state = state["rng"]
-        self._start(state["seed"])
-        space = self.gym_env.action_space
-        for action in state["actions"]:
-            self.step(np.asarray(action, space.dtype) if space.shape else int(action))
 
 
 class Collector:
@@ -186,7 +145,7 @@ class Collector:
             raise InvalidConfiguration("a rollout needs at least one environment")
         self.rng = rng
         self.measure = measure
-        self._lanes = [_Lane(make_env(), np.random.default_rng(seed)) for seed in seeds]
+        self._lanes = [Lane(make_env(), np.random.default_rng(seed)) for seed in seeds]
 
     def state(self) -> dict[str, Any]:
         """Return where all environments and the generator stand, as plain values."""
@@ -249,11 +208,11 @@ class Collector:
         return self._run(policy, longest, whole=True)
 
     def _run(self, policy: Policy, num_steps: int, *, whole: bool) -> Rollout:
-        recorder = _Recorder(self._lanes, num_steps)
+        recorder = Recorder(self._lanes, num_steps)
         device = next(policy.parameters()).device.type
         done = np.zeros(len(self._lanes), np.bool_)
         step = 0
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             while step < num_steps and not done.all():
                 recorder.see(step)
                 begin = time.perf_counter()
@@ -276,82 +235,4 @@ class Collector:
                         done[number] = whole
                         lane.begin()
                 step += 1
-            return recorder.rollout(step, policy, device)
-
-
-class _Recorder:
-    """The arrays of a rollout while it is made."""
-
-    def __init__(self, lanes: list[_Lane], num_steps: int) -> None:
-        self.lanes = lanes
-        self.begin = time.perf_counter()
-        self.infer = 0.0
-        shape = (num_steps, len(lanes))
-        first = _as_dict(lanes[0].observation)
-        self.observations = {
-            name: np.zeros((num_steps + 1, len(lanes), *np.shape(array)), _dtype(array))
-            for name, array in first.items()
-        }
-        space = lanes[0].gym_env.action_space
-        self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
-        self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
-        self.rewards, self.elapsed = np.zeros(shape), np.zeros(shape)
-        self.ends, self.valid = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
-        self.episodes: list[dict[str, float]] = []
-        self.truncated: list[tuple[int, int, dict[str, Any]]] = []
-
-    def see(self, step: int) -> None:
-        """Note what every environment shows."""
-        for number, lane in enumerate(self.lanes):
-            for name, array in _as_dict(lane.observation).items():
-                self.observations[name][step, number] = array
-
-    def seen(self, step: int) -> Arrays:
-        """Return what all environments show at a step."""
-        return {name: array[step] for name, array in self.observations.items()}
-
-    def decide(self, step: int, actions: torch.Tensor, log_probs: torch.Tensor, values: torch.Tensor) -> None:
-        """Note what is done."""
-        self.actions[step] = actions.cpu().numpy()
-        self.log_probs[step] = log_probs.cpu().numpy()
-        self.values[step] = values.cpu().numpy()
-
-    def end(self, step: int, number: int, lane: _Lane, *, truncated: bool, measure: Any) -> None:
-        """Note the end of an episode."""
-        self.ends[step, number] = True
-        if truncated:  # copied, since an environment may write the next observation into the same array
-            seen = {name: np.array(array) for name, array in _as_dict(lane.observation).items()}
-            self.truncated.append((step, number, seen))
-        measured = {} if measure is None else measure(lane.gym_env)
-        self.episodes.append({"return": lane.earned, "length": float(len(lane.actions)), **measured})
-
-    def rollout(self, length: int, policy: Policy, device: str) -> Rollout:
-        """Return all that was noted in a number of steps."""
-        self.see(length)
-        begin = time.perf_counter()
-        _, last = policy(to_tensors(self.seen(length), device))
-        if self.truncated:
-            steps, numbers, shown = zip(*self.truncated, strict=True)
-            batch = {
-                name: np.stack([seen[name] for seen in shown]).astype(array.dtype, copy=False)
-                for name, array in self.observations.items()
-            }
-            self.final_values[list(steps), list(numbers)] = policy(to_tensors(batch, device))[1].cpu().numpy()
-        self.infer += time.perf_counter() - begin
-        total = time.perf_counter() - self.begin
-        return Rollout(
-            observations={name: array[:length] for name, array in self.observations.items()},
-            last_values=last.cpu().numpy(),
-            episodes=self.episodes,
-            seconds={"simulate": total - self.infer, "infer": self.infer},
-            **{name: getattr(self, name)[:length] for name in _PER_STEP},
-        )
-
-
-def _as_dict(observation: Any) -> dict[str, Any]:
-    return observation if isinstance(observation, dict) else {"observation": observation}
-
-
-def _dtype(array: Any) -> np.dtype[Any]:
-    dtype = np.asarray(array).dtype
-    return np.dtype(np.float32) if dtype == np.float64 else dtype
+            return Rollout(**recorder.fields(step, policy, device))

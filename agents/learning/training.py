@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import gymnasium
 import numpy as np
 import torch
 from torch import Tensor
 
+from agents.learning._task import TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
 from agents.learning.checkpoint import load_checkpoint, save_checkpoint
-from agents.learning.evaluation import Measure, evaluate, mean_of
+from agents.learning.evaluation import evaluate, mean_of
 from agents.learning.learner import Learner
 from agents.learning.policy import Policy
 from agents.learning.rollout import Collector, Rollout
@@ -29,112 +29,6 @@ from desim._interruption import deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
-
-VALIDATION, TRAINING = 0, 1
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be learned.
-
-    Parameters
-    ----------
-    make_env : callable
-        Returns a new environment to train in.
-    make_validation_env : callable
-        Returns a new environment to evaluate in.
-    measure : callable, optional
-        Called with an environment whose episode has ended; returns measures by name.
-    objective : str
-        The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
-    maximize : bool
-        Whether more is better.
-    """
-
-    make_env: Callable[[], gymnasium.Env[Any, Any]]
-    make_validation_env: Callable[[], gymnasium.Env[Any, Any]]
-    measure: Measure | None = None
-    objective: str = "return"
-    maximize: bool = True
-
-
-@dataclass(frozen=True)
-class TrainingConfig:
-    """Settings of a training that are the same for all algorithms.
-
-    Parameters
-    ----------
-    total_steps : int
-        Decisions to learn from.
-    seed : int
-        Of everything random in the training.
-    num_envs : int
-        Environments that advance together.
-    num_steps : int
-        Decisions of each environment in a rollout; of whole episodes, the most.
-    whole_episodes : bool
-        Whether a rollout is one episode of each environment.
-    group_size : int
-        Neighbouring environments that face the same episodes.
-    num_workers : int
-        Processes that simulate; 0 simulates in this one.
-    validation_episodes : int
-        Episodes of a validation.
-    validate_every : int
-        Updates between validations; a checkpoint is written after each.
-    patience : int, optional
-        Validations without an improvement after which the training ends.
-    num_threads : int
-        Threads for learning.
-    """
-
-    total_steps: int = 1_000_000
-    seed: int = 0
-    num_envs: int = 32
-    num_steps: int = 256
-    whole_episodes: bool = False
-    group_size: int = 1
-    num_workers: int = 0
-    validation_episodes: int = 32
-    validate_every: int = 20
-    patience: int | None = None
-    num_threads: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
-            if getattr(self, name) < 1:
-                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
-        if self.num_envs % self.group_size:
-            raise InvalidConfiguration(
-                f"{self.num_envs} environments are no whole number of groups of {self.group_size}"
-            )
-        if self.seed < 0 or self.num_workers < 0:
-            raise InvalidConfiguration(f"seed {self.seed!r}, num_workers {self.num_workers!r}: want at least 0")
-        if self.num_threads < 1 or (self.patience is not None and self.patience < 1):
-            raise InvalidConfiguration(f"num_threads {self.num_threads!r}, patience {self.patience!r}: want at least 1")
-
-
-@dataclass
-class TrainingResult:
-    """What has come of a training.
-
-    Attributes
-    ----------
-    weights : dict of str to Tensor
-        Those that did best on the validation episodes.
-    best : dict of str to float
-        Their measures.
-    history : list of dict
-        The learning curve: an entry for each validation.
-    status : str
-        ``"complete"``, ``"stopped"`` (no more improvement) or ``"interrupted"``.
-    """
-
-    weights: dict[str, Tensor]
-    best: dict[str, float]
-    history: list[dict[str, Any]]
-    status: str
 
 
 class Collecting(Protocol):
@@ -151,18 +45,6 @@ class Collecting(Protocol):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go to where it stood."""
-
-
-def validation_seeds(count: int) -> list[int]:
-    """Return the seeds of the validation episodes, the same for all trainings.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    """
-    sequence = np.random.SeedSequence(VALIDATION)
-    return [int(seed) for seed in sequence.generate_state(count)]
 
 
 class Training:
@@ -184,7 +66,8 @@ class Training:
     Raises
     ------
     InvalidConfiguration
-        If the directory holds a checkpoint of another training.
+        If the directory holds a checkpoint of another training, or the learner's groups are not those of the
+        environments.
     RecordError
         If the checkpoint cannot be read.
     """
@@ -197,6 +80,11 @@ class Training:
         directory: Path | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
+        if learner.group_size > 1 and (config.group_size != learner.group_size or not config.whole_episodes):
+            raise InvalidConfiguration(
+                f"groups of {learner.group_size} for advantages need whole episodes and environments in such groups, "
+                f"not {config.group_size}"
+            )
         self.task = task
         self.learner = learner
         self.config = config
@@ -279,7 +167,6 @@ class Training:
 
     def _iterate(self, report: Callable[[dict[str, Any]], None] | None) -> None:
         begin = time.perf_counter()
-        torch.set_num_threads(1)  # batches are small, and threads that wait for them only cost
         rollout = self.rollout()
         torch.set_num_threads(self.config.num_threads)
         middle = time.perf_counter()

@@ -145,7 +145,7 @@ def _uninterrupted() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before or signal.SIG_DFL)  # None: not of Python's making
 
 
 class _Sent:

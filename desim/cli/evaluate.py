@@ -124,9 +124,7 @@ class Evaluate:
 
 def _named(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
     """Return estimates with the names of their parts."""
-    return {
-        name: {metric: estimate._asdict() for metric, estimate in row.items()} for name, row in table.items()
-    }
+    return {name: {metric: estimate._asdict() for metric, estimate in row.items()} for name, row in table.items()}
 
 
 def _text(mean: float, half_width: float, sign: str = "") -> str:

@@ -34,7 +34,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
     Raises
     ------
     InvalidConfiguration
-        If the count is below 1; when the problem is bound, if it has no such event.
+        If the count is no whole number of at least 1; when the problem is bound, if it has no such event.
 
     Examples
     --------
@@ -46,10 +46,9 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
     >>> result.info["end_time"], result.jobs["status"].to_list()
     (20.0, ['completed', 'completed', 'running'])
     """
-    if count < 1:
-        raise InvalidConfiguration(f"a run cannot end after {count!r} events, want at least 1")
+    if count < 1 or count != int(count):
+        raise InvalidConfiguration(f"a run cannot end after {count!r} events, want a whole number of at least 1")
 
-    @in_background
     def run(problem: Any) -> Generator[simpy.Event, Any, None]:
         left = count
 
@@ -59,7 +58,11 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
             if left == 0:
                 problem.simulation.stop(truncated=True)
 
-        problem.on(event, count_down)
-        yield from ()
+        problem.on(event, count_down)  # at once: a process begins with time, and may miss what happens at 0
+        return _nothing()
 
-    return run
+    return in_background(run)
+
+
+def _nothing() -> Generator[simpy.Event, Any, None]:
+    yield from ()

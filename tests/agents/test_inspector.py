@@ -228,7 +228,7 @@ class TestNetworks:
         save_weights(tmp_path / "other", {}, {"agent": "split-window"})
         with pytest.raises(InvalidConfiguration, match="holds no inspector but 'split-window'"):
             Inspector.load(tmp_path / "other")
-        with pytest.raises(InvalidConfiguration, match="no pretrained agent 'nobody'"):
+        with pytest.raises(InvalidConfiguration, match="no pretrained inspector agent 'nobody'"):
             Inspector.pretrained("nobody")
         with pytest.raises(InvalidConfiguration, match="no configuration of an inspector"):
             InspectorConfig.of({"colour": "blue"})

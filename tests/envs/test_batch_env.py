@@ -190,7 +190,9 @@ def slow_features(window: tuple[int, int], seen: Any) -> tuple[list[list[float]]
             row["area_over_smallest"] = area - min(log(other[2]) + log(other[1]) for other in fitting)
         if reserved is not None and job in fitting:
             start = time + time_until(reserved[1])
-            row["delays_reservation"] = float(time + requested > start and cores > free_at(start) - reserved[1])
+            row["delays_reservation"] = float(
+                requested > reserved[2] and time + requested > start and cores > free_at(start) - reserved[1]
+            )
         rows.append(list(row.values()))
     cluster = dict.fromkeys(CLUSTER_FEATURES, 0.0)
     cluster |= {

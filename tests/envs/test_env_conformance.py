@@ -56,14 +56,7 @@ def test_stable_baselines_has_nothing_to_complain_of(name: str, settings: dict[s
     assert [str(warning.message) for warning in caught if not advice.match(str(warning.message))] == []
 
 
-BELOW_THE_BOUND = pytest.mark.xfail(
-    reason="jobs that do not fit may be shorter than all that do by more than FeatureEncoder's bound of -1"
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"), [pytest.param(*VARIANTS[0], marks=BELOW_THE_BOUND), *VARIANTS[1:]], ids=str
-)
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
 @pytest.mark.parametrize("rule", [Masked, Unmasked])
 def test_observations_and_masks_stay_within_their_spaces(
     name: str, settings: dict[str, Any], rule: type[Masked]

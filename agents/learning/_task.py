@@ -1,0 +1,140 @@
+"""What is learned, how long, and what has come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from torch import Tensor
+
+from agents.learning.evaluation import Measure
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["TRAINING", "VALIDATION", "Task", "TrainingConfig", "TrainingResult", "validation_seeds"]
+
+VALIDATION, TRAINING = 0, 1
+"""What the seeds of validation and training episodes begin with, which keeps them apart."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned.
+
+    Parameters
+    ----------
+    make_env : callable
+        Returns a new environment to train in.
+    make_validation_env : callable
+        Returns a new environment to evaluate in.
+    measure : callable, optional
+        Called with an environment whose episode has ended; returns measures by name.
+    objective : str
+        The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
+    maximize : bool
+        Whether more is better.
+    """
+
+    make_env: Callable[[], gymnasium.Env[Any, Any]]
+    make_validation_env: Callable[[], gymnasium.Env[Any, Any]]
+    measure: Measure | None = None
+    objective: str = "return"
+    maximize: bool = True
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Settings of a training that are the same for all algorithms.
+
+    Parameters
+    ----------
+    total_steps : int
+        Decisions to learn from.
+    seed : int
+        Of everything random in the training.
+    num_envs : int
+        Environments that advance together.
+    num_steps : int
+        Decisions of each environment in a rollout; of whole episodes, the most.
+    whole_episodes : bool
+        Whether a rollout is one episode of each environment.
+    group_size : int
+        Neighbouring environments that face the same episodes.
+    num_workers : int
+        Processes that simulate; 0 simulates in this one.
+    validation_episodes : int
+        Episodes of a validation.
+    validate_every : int
+        Updates between validations; a checkpoint is written after each.
+    patience : int, optional
+        Validations without an improvement after which the training ends.
+    num_threads : int
+        Threads for learning.
+    """
+
+    total_steps: int = 1_000_000
+    seed: int = 0
+    num_envs: int = 32
+    num_steps: int = 256
+    whole_episodes: bool = False
+    group_size: int = 1
+    num_workers: int = 0
+    validation_episodes: int = 32
+    validate_every: int = 20
+    patience: int | None = None
+    num_threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
+            if getattr(self, name) < 1:
+                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
+        if self.num_envs % self.group_size:
+            raise InvalidConfiguration(
+                f"{self.num_envs} environments are no whole number of groups of {self.group_size}"
+            )
+        if self.seed < 0 or self.num_workers < 0:
+            raise InvalidConfiguration(f"seed {self.seed!r}, num_workers {self.num_workers!r}: want at least 0")
+        if self.num_threads < 1 or (self.patience is not None and self.patience < 1):
+            raise InvalidConfiguration(f"num_threads {self.num_threads!r}, patience {self.patience!r}: want at least 1")
+
+
+@dataclass
+class TrainingResult:
+    """What has come of a training.
+
+    Attributes
+    ----------
+    weights : dict of str to Tensor
+        Those that did best on the validation episodes.
+    best : dict of str to float
+        Their measures.
+    history : list of dict
+        The learning curve: an entry for each validation.
+    status : str
+        ``"complete"``, ``"stopped"`` (no more improvement) or ``"interrupted"``.
+    """
+
+    weights: dict[str, Tensor]
+    best: dict[str, float]
+    history: list[dict[str, Any]]
+    status: str
+
+
+def validation_seeds(count: int) -> list[int]:
+    """Return the seeds of the validation episodes, the same for all trainings.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+
+    Returns
+    -------
+    list of int
+        More of them begin with the same.
+    """
+    sequence = np.random.SeedSequence(VALIDATION)
+    return [int(seed) for seed in sequence.generate_state(count)]

@@ -1,0 +1,412 @@
+"""The split-window agent: the policy of the environment, in simulate(); its network; its files and names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.batch import create
+from agents.batch.command import TrainingOptions
+from agents.batch.networks import WindowScorer
+from agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
+from agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure, train, with_seed, write
+from agents.learning import pretrained
+from agents.learning.checkpoint import load_weights, save_weights
+from agents.learning.distributions import MaskedCategorical
+from agents.learning.policy import Policy, to_tensors
+from agents.learning.training import TrainingConfig, TrainingResult, validation_seeds
+from desim import Simulation, simulate
+from desim.envs import ACTION_MASK
+from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, BatchEnv
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.problems.batch import BatchCluster, Job
+from desim.validation import validate
+from workloads import lublin
+
+CORES = 32
+JOBS = lublin.generate(250, CORES, seed=11, load=1.1, overestimate=2.0)
+CONFIGS = {
+    "scorer": SplitWindowConfig(5, 3, hidden=(16, 8)),
+    "unmasked scorer": SplitWindowConfig(5, 3, hidden=(16, 8), masked=False),
+    "reserving scorer": SplitWindowConfig(5, 3, hidden=(16, 8), reserve_after=2_000.0),
+    "mlp": SplitWindowConfig(5, 3, "mlp", (16, 8), num_cores=CORES),
+    "unmasked mlp": SplitWindowConfig(5, 3, "mlp", (16, 8), masked=False, num_cores=CORES),
+}
+
+
+def policy_of(config: SplitWindowConfig, seed: int = 0, spread: float = 3.0) -> Any:
+    """Return a network that has opinions: new ones are near to indifferent."""
+    policy = config.policy(np.random.default_rng(seed))
+    rng = np.random.default_rng(seed + 1)
+    with torch.no_grad():
+        for name, parameter in policy.named_parameters():
+            if not name.startswith("critic"):
+                parameter.add_(spread * 0.1 * torch.from_numpy(rng.normal(size=parameter.shape)).float())
+    return policy
+
+
+def agent_of(name: str, seed: int = 0, **options: Any) -> SplitWindowAgent:
+    return SplitWindowAgent(policy_of(CONFIGS[name], seed), CONFIGS[name], **options)
+
+
+def starts(agent: Any, jobs: list[Job] = JOBS, seed: int = 0) -> dict[int, float | None]:
+    table = simulate(BatchCluster(jobs, CORES), agent, seed=seed, until=1e6).jobs
+    return dict(zip(table["job_id"].to_list(), table["starting_time"].to_list(), strict=True))
+
+
+class TestAgent:
+    @pytest.mark.parametrize("skip", [True, False])
+    @pytest.mark.parametrize("name", CONFIGS)
+    def test_it_acts_in_a_run_as_its_policy_does_in_the_environment(self, name: str, skip: bool) -> None:
+        agent, config = agent_of(name), CONFIGS[name]
+        gym_env = BatchEnv(
+            lambda rng: BatchCluster(JOBS, CORES),
+            CORES,
+            window=(5, 3),
+            observation=config.observation,
+            skip_forced=skip,
+            until=1e6,
+            reserve_after=config.reserve_after_or_never,
+        )
+        seen, _ = gym_env.reset(seed=0)
+        over, num_invalid = False, 0
+        while not over:
+            if not skip and gym_env.encoder.forced(gym_env.simulation.problem.observation):  # type: ignore[attr-defined]
+                action = 8  # the network is not asked where there is no choice
+            else:
+                with torch.inference_mode():
+                    batch = to_tensors({key: array[None] for key, array in seen.items()})
+                    action = int(agent.policy(batch)[0].mode())
+            seen, _, terminated, truncated, info = gym_env.step(action)
+            num_invalid += info["invalid"]
+            over = terminated or truncated
+        table = gym_env.result().jobs
+        expected = dict(zip(table["job_id"].to_list(), table["starting_time"].to_list(), strict=True))
+        assert starts(agent) == expected
+        assert (num_invalid > 0) == (not config.masked)
+        assert sum(start is not None for start in expected.values()) > 50
+
+    @pytest.mark.parametrize("greedy", [True, False])
+    @pytest.mark.parametrize("name", [name for name, config in CONFIGS.items() if config.masked])
+    def test_with_a_mask_it_never_asks_for_what_cannot_be(self, name: str, greedy: bool) -> None:
+        agent = agent_of(name, greedy=greedy)
+        plain = agent.encoder.decode
+        answers = []
+
+        def decode(observation: Any, action: Any) -> Any:
+            answers.append(plain(observation, action))
+            return answers[-1]
+
+        agent.encoder.decode = decode  # type: ignore[method-assign]
+        result = simulate(BatchCluster(JOBS, CORES), agent, until=1e6)
+        assert all(valid for _, valid in answers)
+        assert len(answers) > 100
+        assert validate(result, JOBS).ok
+
+    @pytest.mark.parametrize(
+        ("slot", "masked", "expected"),
+        [
+            # At 2 job 1 does not fit beside job 0, and job 2, which would, is not asked about. At 9 both start.
+            (0, False, [0.0, 9.0, 9.0]),
+            (0, True, [0.0, 9.0, 2.0]),
+            # Job 0 is always in slot 0, and slot 1 is empty but for the moments at which job 1 and job 2 arrive.
+            (1, False, [None, 1.0, 2.0]),
+            (1, True, [0.0, 9.0, 2.0]),
+        ],
+    )
+    def test_without_a_mask_the_impossible_ends_the_cycle(self, slot: int, masked: bool, expected: list[Any]) -> None:
+        class Stubborn(Policy):
+            """Wants the same slot all the time."""
+
+            def forward(self, observations: dict[str, torch.Tensor]) -> Any:
+                logits = -0.1 * torch.arange(9.0) + 50.0 * (torch.arange(9) == slot)
+                mask = observations[ACTION_MASK] if masked else None
+                return MaskedCategorical(logits[None], mask), torch.zeros(1)
+
+        jobs = [Job(0, 0.0, 3, 9.0, 9.0), Job(1, 1.0, 2, 5.0, 5.0), Job(2, 2.0, 1, 1.0, 1.0)]
+        agent = SplitWindowAgent(Stubborn(), CONFIGS["unmasked scorer"])
+        table = simulate(BatchCluster(jobs, 4), agent, until=100.0).jobs.sort("job_id")
+        assert table["starting_time"].to_list() == expected
+
+    def test_drawn_actions_follow_the_seed(self) -> None:
+        runs = [starts(agent_of("scorer", greedy=False), seed=seed) for seed in (1, 1, 2)]
+        assert runs[0] == runs[1] != runs[2]
+        assert starts(agent_of("scorer"), seed=1) == starts(agent_of("scorer"), seed=2)
+
+    def test_the_flat_observation_is_bound_to_its_number_of_cores(self) -> None:
+        with pytest.raises(InvalidConfiguration, match="split-window is for 32 cores, the cluster has 64"):
+            simulate(BatchCluster(JOBS, 64), agent_of("mlp"))
+        assert simulate(BatchCluster(JOBS, 64), agent_of("scorer")).metrics()["jobs_started"] > 50
+
+    def test_a_policy_that_is_given_is_switched_to_evaluation(self) -> None:
+        policy = policy_of(CONFIGS["scorer"]).train()
+        assert not SplitWindowAgent(policy, CONFIGS["scorer"]).policy.training
+
+
+def random_observations(seed: int, rows: int, slots: int, *, at_most: int | None = None) -> dict[str, torch.Tensor]:
+    """Return encoded observations, whose last slots may be empty."""
+    rng = np.random.default_rng(seed)
+    jobs = rng.normal(size=(rows, slots, len(JOB_FEATURES))).astype(np.float32)
+    present = np.arange(slots) < rng.integers(1, (at_most or slots) + 1, size=(rows, 1))
+    jobs[:, :, 0] = 1.0
+    jobs[~present] = 0.0
+    mask = np.ones((rows, slots + 1), np.int8)
+    mask[:, :-1] = present & (rng.random((rows, slots)) < 0.6)
+    cluster = rng.normal(size=(rows, len(CLUSTER_FEATURES))).astype(np.float32)
+    return to_tensors({"jobs": jobs, "cluster": cluster, ACTION_MASK: mask})
+
+
+class TestScorer:
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10**6), st.integers(1, 9), st.booleans())
+    def test_it_is_what_it_says(self, seed: int, slots: int, masked: bool) -> None:
+        scorer = policy_of(SplitWindowConfig(1, 1, hidden=(16, 8), masked=masked), seed)
+        seen = random_observations(seed, 3, slots)
+        distribution, values = scorer(seen)
+        for row in range(3):
+            jobs, cluster, mask = seen["jobs"][row], seen["cluster"][row], seen[ACTION_MASK][row]
+            shown = [job for job in jobs if job[0] == 1]
+            summary = torch.cat([cluster, torch.stack(shown).mean(0)])
+            scores = [scorer.job_score(torch.cat([job, summary])) for job in jobs] + [scorer.wait_score(summary)]
+            logits = torch.cat(scores)
+            if masked:
+                logits = logits.masked_fill(mask == 0, -torch.inf)
+            torch.testing.assert_close(
+                distribution.log_probabilities[row].exp(), logits.softmax(0), atol=1e-6, rtol=1e-4
+            )
+            torch.testing.assert_close(values[row], scorer.critic(summary)[0])
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10**6), st.integers(2, 9))
+    def test_jobs_in_other_slots_take_their_probabilities_along(self, seed: int, slots: int) -> None:
+        scorer = policy_of(CONFIGS["scorer"], seed)
+        seen = random_observations(seed, 2, slots)
+        order = np.random.default_rng(seed).permutation(slots)
+        moved = {
+            "jobs": seen["jobs"][:, order],
+            "cluster": seen["cluster"],
+            ACTION_MASK: seen[ACTION_MASK][:, np.append(order, slots)],
+        }
+        before, after = scorer(seen), scorer(moved)
+        probabilities = before[0].log_probabilities.exp()[:, np.append(order, slots)]
+        torch.testing.assert_close(after[0].log_probabilities.exp(), probabilities, atol=1e-6, rtol=1e-4)
+        torch.testing.assert_close(after[1], before[1], atol=1e-5, rtol=1e-5)
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.integers(0, 10**6), st.integers(1, 9), st.integers(1, 40))
+    def test_more_empty_slots_change_nothing(self, seed: int, slots: int, more: int) -> None:
+        scorer = policy_of(CONFIGS["scorer"], seed)
+        seen = random_observations(seed, 3, slots)
+        mask = seen[ACTION_MASK]
+        wide = {
+            "jobs": torch.cat([seen["jobs"], torch.zeros(3, more, len(JOB_FEATURES))], 1),
+            "cluster": seen["cluster"],
+            ACTION_MASK: torch.cat([mask[:, :-1], torch.zeros(3, more, dtype=torch.int8), mask[:, -1:]], 1),
+        }
+        before, after = scorer(seen), scorer(wide)
+        columns = [*range(slots), slots + more]
+        found = after[0].log_probabilities.exp()
+        torch.testing.assert_close(found[:, columns], before[0].log_probabilities.exp(), atol=1e-6, rtol=1e-5)
+        assert found.sum(1).tolist() == pytest.approx([1.0] * 3)
+        torch.testing.assert_close(after[1], before[1], atol=1e-6, rtol=1e-5)
+
+    def test_it_begins_by_starting_what_fits(self) -> None:
+        seen = random_observations(3, 200, 8)
+        fits = seen[ACTION_MASK][:, :-1].any(1)
+        probability = WindowScorer(np.random.default_rng(0))(seen)[0].log_probabilities.exp()
+        assert (probability[fits, -1] < 0.2).all()
+        assert (probability[~fits, -1] == 1.0).all()
+
+    def test_an_empty_window_is_no_trouble(self) -> None:
+        seen = random_observations(0, 2, 4)
+        seen["jobs"][:] = 0.0
+        seen[ACTION_MASK][:, :-1] = 0
+        distribution, values = WindowScorer(np.random.default_rng(0))(seen)
+        assert distribution.mode().tolist() == [4, 4]
+        assert torch.isfinite(values).all()
+
+    def test_gradients_are_finite(self) -> None:
+        for masked in (True, False):
+            scorer = WindowScorer(np.random.default_rng(0), masked=masked)
+            distribution, values = scorer(random_observations(5, 20, 6))
+            actions = distribution.mode()
+            (distribution.log_prob(actions).mean() + distribution.entropy().mean() + values.mean()).backward()
+            assert all(torch.isfinite(parameter.grad).all() for parameter in scorer.parameters())  # type: ignore[arg-type]
+
+
+class TestFiles:
+    @pytest.fixture
+    def stem(self, tmp_path: Path) -> Path:
+        """Return the files of a scorer."""
+        config = CONFIGS["scorer"]
+        weights = policy_of(config).state_dict()
+        save_weights(tmp_path / "mine", weights, {"agent": "split-window", "config": config.plain()})
+        return tmp_path / "mine"
+
+    @pytest.mark.parametrize("name", CONFIGS)
+    def test_what_was_stored_acts_as_before(self, name: str, tmp_path: Path) -> None:
+        agent = agent_of(name)
+        card = json.loads(json.dumps({"agent": "split-window", "config": CONFIGS[name].plain()}))
+        save_weights(tmp_path / "m-1.5", agent.policy.state_dict(), card)
+        loaded = SplitWindowAgent.load(tmp_path / "m-1.5")
+        assert loaded.config == CONFIGS[name]
+        assert loaded.name == "m-1.5"
+        assert starts(loaded, JOBS[:120]) == starts(agent, JOBS[:120])
+
+    def test_a_scorer_serves_other_windows(self, stem: Path) -> None:
+        agent = SplitWindowAgent.load(stem, head=9, tail=1)
+        assert (agent.config.head, agent.config.tail, agent.config.hidden) == (9, 1, (16, 8))
+        same = SplitWindowAgent(policy_of(CONFIGS["scorer"]), SplitWindowConfig(9, 1, hidden=(16, 8)))
+        assert starts(agent, JOBS[:120]) == starts(same, JOBS[:120]) != starts(SplitWindowAgent.load(stem), JOBS[:120])
+        by_name: Any = create(f"split-window:{stem}@9-1")
+        assert (by_name.config, by_name.name) == (agent.config, "mine")
+
+    def test_a_network_over_the_flat_observation_does_not(self, tmp_path: Path) -> None:
+        card = {"agent": "split-window", "config": CONFIGS["mlp"].plain()}
+        save_weights(tmp_path / "flat", policy_of(CONFIGS["mlp"]).state_dict(), card)
+        with pytest.raises(InvalidConfiguration, match=r"the network of .*flat is bound to its window"):
+            SplitWindowAgent.load(tmp_path / "flat", head=4)
+
+    @pytest.mark.parametrize(
+        ("card", "error", "what"),
+        [
+            ({"agent": "inspector"}, InvalidConfiguration, "holds no split-window agent but 'inspector'"),
+            ({}, InvalidConfiguration, "but None"),
+            ({"agent": "split-window"}, InvalidConfiguration, "no configuration of a split-window agent"),
+            (
+                {"agent": "split-window", "config": [1]},
+                InvalidConfiguration,
+                "no configuration of a split-window agent",
+            ),
+            ({"agent": "split-window", "config": {"width": 3}}, InvalidConfiguration, "width"),
+            ({"agent": "split-window", "config": {"hidden": 3}}, InvalidConfiguration, "no configuration"),
+            ({"agent": "split-window", "config": {"network": "oracle"}}, InvalidConfiguration, "no network 'oracle'"),
+            ({"agent": "split-window", "config": {"hidden": [5]}}, RecordError, "do not fit the network"),
+        ],
+        ids=str,
+    )
+    def test_other_cards_are_refused(self, card: dict[str, Any], error: Any, what: str, tmp_path: Path) -> None:
+        save_weights(tmp_path / "other", policy_of(CONFIGS["scorer"]).state_dict(), card)
+        with pytest.raises(error, match=what):
+            SplitWindowAgent.load(tmp_path / "other")
+
+    def test_agents_that_come_with_the_package(self, stem: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(pretrained, "PRETRAINED", stem.parent)
+        save_weights(stem.parent / "other", policy_of(CONFIGS["scorer"]).state_dict(), {"agent": "inspector"})
+        agent: Any = create("split-window:mine@4-4")
+        assert isinstance(agent, SplitWindowAgent)
+        assert (agent.name, agent.config.head) == ("mine", 4)
+        for name in ("yours", "other"):
+            with pytest.raises(
+                InvalidConfiguration, match=f"no pretrained split-window agent '{name}'; there are mine"
+            ):
+                SplitWindowAgent.pretrained(name)
+        with pytest.raises(InvalidConfiguration, match=r"no window '4x4'; want for example @9-1"):
+            create("split-window:mine@4x4")
+        monkeypatch.setattr(pretrained, "PRETRAINED", stem.parent / "empty")
+        with pytest.raises(InvalidConfiguration, match="there are none yet"):
+            create("split-window:mine")
+        with pytest.raises(RecordError, match="there are no weights"):
+            create("split-window:./nothing")
+
+
+class TestConfig:
+    def test_it_goes_through_json(self) -> None:
+        for config in CONFIGS.values():
+            assert SplitWindowConfig.of(json.loads(json.dumps(config.plain()))) == config
+
+    @pytest.mark.parametrize(
+        ("wrong", "what"),
+        [
+            ({"network": "oracle"}, "no network 'oracle'"),
+            ({"head": 0, "tail": 0}, "a window of 0"),
+            ({"head": -1}, "a window of -1"),
+            ({"network": "mlp", "reserve_after": 5.0}, "reserve_after is for the scorer"),
+            ({"head": 0, "tail": 4, "reserve_after": 5.0}, "a slot for the oldest job"),
+        ],
+    )
+    def test_what_makes_no_sense_is_refused(self, wrong: dict[str, Any], what: str) -> None:
+        with pytest.raises(InvalidConfiguration, match=what):
+            SplitWindowConfig(**wrong)
+
+    def test_networks_have_the_sizes_that_are_asked_for(self) -> None:
+        def widths(network: Any) -> list[int]:
+            return [layer.out_features for layer in network if isinstance(layer, torch.nn.Linear)]
+
+        rng = np.random.default_rng(0)
+        paper: Any = SplitWindowConfig(9, 1, "mlp").policy(rng)
+        assert widths(paper.actor) == [1024, 512, 256, 11]
+        assert paper.actor[0].in_features == 256 + 3 * 10
+        scorer: Any = SplitWindowConfig().policy(rng)
+        assert widths(scorer.job_score) == [64, 32, 1]
+
+
+TINY = SplitWindowTraining(
+    agent=SplitWindowConfig(4, 2, hidden=(8,)),
+    episodes=EpisodeOptions(num_cores=16, num_traces=2, trace_jobs=120, num_jobs=30),
+    training=TrainingConfig(total_steps=200, num_envs=2, num_steps=50, validation_episodes=2, validate_every=2),
+)
+
+
+class TestTraining:
+    def test_it_is_determined_by_its_settings(self) -> None:
+        first, second, other = (train(one) for one in (TINY, TINY, with_seed(TINY, 5)))
+        assert [entry["validation"] for entry in first.history] == [entry["validation"] for entry in second.history]
+        assert all(torch.equal(tensor, second.weights[name]) for name, tensor in first.weights.items())
+        assert not all(torch.equal(tensor, other.weights[name]) for name, tensor in first.weights.items())
+
+    def test_the_weights_are_those_of_an_agent_with_a_card(self, tmp_path: Path) -> None:
+        result = train(TINY)
+        write(tmp_path / "tiny", TINY, result, "desim train batch")
+        agent = SplitWindowAgent.load(tmp_path / "tiny")
+        assert agent.config == TINY.agent
+        _, card = load_weights(tmp_path / "tiny")
+        assert card["command"] == "desim train batch"
+        assert card["seed"] == 0
+        assert card["training"]["episodes"]["num_jobs"] == 30
+        assert card["validation"] == result.best
+        assert len(card["history"]) == len(result.history)
+        # It does in the validation episodes what the card says.
+        found = []
+        for seed in validation_seeds(2):
+            gym_env = make_env(TINY, validation=True)
+            gym_env.reset(seed=seed)
+            simulation: Simulation = gym_env.simulation
+            while (decision := simulation.advance()) is not None:
+                decision.answer(agent.act(decision.observation))
+            found.append(measure(gym_env)["waiting_time_mean"])
+        assert np.mean(found) == pytest.approx(result.best["waiting_time_mean"])
+
+    def test_an_interrupted_one_writes_no_weights(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidConfiguration, match="its weights are not final"):
+            write(tmp_path / "tiny", TINY, TrainingResult({}, {}, [], "interrupted"))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_workloads_for_validation_are_others(self) -> None:
+        envs = [make_env(TINY, validation=validation) for validation in (False, True)]
+        traces = [env._workload.traces for env in envs]  # type: ignore[attr-defined]
+        assert [len(part) for part in traces] == [2, 1]
+        assert all(trace != traces[1][0] for trace in traces[0])
+        assert traces[0][0] != traces[0][1]
+
+    def test_options_become_settings_and_a_command(self) -> None:
+        options = TrainingOptions(head=9, tail=1, seed=4, unmasked=True, load=0.9, group=4, any_window=True, workers=0)
+        assert options.command() == (
+            "desim train batch --head 9 --tail 1 --any-window --unmasked --seed 4 --workers 0 --load 0.9 --group 4"
+        )
+        found = options.settings()
+        assert (found.agent.head, found.agent.tail, found.agent.masked) == (9, 1, False)
+        assert found.episodes.load == 0.9
+        assert (found.training.seed, found.training.num_workers) == (4, 0)
+        assert found.training.group_size == found.ppo.group_size == 4
+        assert found.training.whole_episodes
+        assert all(tail >= 1 and 8 <= head + tail <= 64 for head, tail in found.windows)
+        assert TrainingOptions(quick=True, steps=5).settings().training.total_steps == 400_000
+        assert TrainingOptions().command() == "desim train batch"

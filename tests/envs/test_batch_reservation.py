@@ -1,0 +1,124 @@
+"""A reservation for the oldest job, and costs of long waits, against EASY back-filling and plain sums."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.batch import EASYBackfilling, WindowRule
+from desim import simulate
+from desim.envs import ACTION_MASK
+from desim.envs.batch import BatchEnv, FeatureEncoder, SplitWindow, TraceEpisodes, WaitingCost
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchCluster, Job
+
+CORES = 8
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> list[Job]:
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 6), st.integers(1, CORES), st.integers(1, 30), st.integers(1, 30)),
+            min_size=2,
+            max_size=25,
+        )
+    )
+    jobs, time = [], 0.0
+    for number, (gap, cores, requested, run) in enumerate(rows):
+        time += gap if number else 0  # an episode begins with its first job
+        jobs.append(Job(number, time, cores, float(requested), float(min(requested, run))))
+    return jobs
+
+
+def environment(jobs: list[Job], **options: object) -> BatchEnv:
+    episodes = TraceEpisodes([jobs], CORES, num_jobs=len(jobs), arrivals="closed")
+    return BatchEnv(episodes, CORES, num_jobs=len(jobs), **options)  # type: ignore[arg-type]
+
+
+def played(gym_env: BatchEnv, *, last: bool = False) -> float:
+    """Start the first possible job, or the last, until the end; return what was earned."""
+    observation, _ = gym_env.reset(seed=0)
+    earned, over = 0.0, False
+    while not over:
+        slots = observation[ACTION_MASK][:-1].nonzero()[0]
+        action = slots[-1 if last else 0] if len(slots) else len(observation[ACTION_MASK]) - 1
+        observation, reward, terminated, truncated, info = gym_env.step(action)
+        assert not info["invalid"]
+        earned += reward
+        over = terminated or truncated
+    return earned
+
+
+@settings(max_examples=60, deadline=None)
+@given(workloads())
+def test_the_first_possible_job_beside_a_reservation_is_easy_backfilling(jobs: list[Job]) -> None:
+    gym_env = environment(jobs, window=(len(jobs), 0), reserve_after=0.0, skip_forced=True)
+    played(gym_env)
+    expected = simulate(BatchCluster(jobs, CORES), EASYBackfilling("fcfs"))
+    columns = ["job_id", "starting_time"]
+    assert gym_env.result().jobs.select(columns).equals(expected.jobs.select(columns))
+
+
+@settings(max_examples=30, deadline=None)
+@given(workloads(), st.integers(0, 40))
+def test_before_its_time_a_reservation_changes_nothing(jobs: list[Job], wait: int) -> None:
+    plain, reserving = (environment(jobs, window=(len(jobs), 0), reserve_after=limit) for limit in (np.inf, 1e9 + wait))
+    assert played(plain, last=True) == played(reserving, last=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(workloads(), st.sampled_from([1.0, 2.0, 4.0]), st.booleans())
+def test_waiting_costs_are_sums_over_jobs(jobs: list[Job], power: float, skip: bool) -> None:
+    gym_env = environment(jobs, window=(3, 2), reward=WaitingCost(7.0, power), skip_forced=skip)
+    earned = played(gym_env, last=True)
+    waits = gym_env.result().jobs["waiting_time"].to_numpy()
+    assert len(waits) == len(jobs)
+    assert earned == pytest.approx(-float(((waits / 7.0) ** power).sum()), rel=1e-9, abs=1e-9)
+
+
+def test_several_windows_share_the_slots_of_the_largest() -> None:
+    jobs = [Job(number, float(number), 1 + number % CORES, 9.0, 9.0) for number in range(40)]
+    gym_env = environment(jobs, window=[(2, 1), (5, 3), (0, 1)])
+    assert gym_env.action_space.n == 9  # type: ignore[attr-defined]
+    seen = set()
+    for seed in range(30):
+        observation, _ = gym_env.reset(seed=seed)
+        window = gym_env.encoder.window  # type: ignore[attr-defined]
+        seen.add((window.head, window.tail))
+        assert observation["jobs"].shape == (8, 12)
+        assert not observation["jobs"][window.size :].any()
+    assert seen == {(2, 1), (5, 3), (0, 1)}
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(InvalidConfiguration, match="reserve_after is -1"):
+        FeatureEncoder(SplitWindow(2, 1), reserve_after=-1.0)
+    with pytest.raises(InvalidConfiguration, match="a slot for the oldest job"):
+        FeatureEncoder(SplitWindow(0, 2), reserve_after=5.0)
+    with pytest.raises(InvalidConfiguration, match="does not fit into 2 slots"):
+        FeatureEncoder(SplitWindow(2, 1), 2)
+    with pytest.raises(InvalidConfiguration, match="power 0"):
+        WaitingCost(1.0, 0.5)
+    with pytest.raises(InvalidConfiguration, match="no window"):
+        environment([Job(0, 0.0, 1, 1.0, 1.0)], window=[])
+    with pytest.raises(InvalidConfiguration, match="knows no reservation"):
+        environment([Job(0, 0.0, 1, 1.0, 1.0)], observation="flat", reserve_after=3.0)
+
+
+def test_a_reserving_rule_holds_longer_jobs_back_and_shorter_ones_not() -> None:
+    jobs = [
+        Job(0, 0.0, 6, 10.0, 10.0),  # runs until 10
+        Job(1, 1.0, 8, 20.0, 20.0),  # blocked until 10, the shortest that does not fit
+        Job(2, 2.0, 2, 50.0, 50.0),  # longer, would delay it: held back
+        Job(3, 3.0, 2, 15.0, 15.0),  # shorter: comes first anyway
+    ]
+    starts = {}
+    for rule in ("shortest", "reserving"):
+        table = simulate(BatchCluster(jobs, CORES), WindowRule(rule, 4)).jobs.sort("job_id")
+        starts[rule] = table.select(pl.col("starting_time")).to_series().to_list()
+    assert starts["shortest"] == [0.0, 52.0, 2.0, 10.0]
+    assert starts["reserving"] == [0.0, 18.0, 38.0, 3.0]
