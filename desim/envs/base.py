@@ -59,6 +59,13 @@ class Encoder(Protocol):
         """Return the answer that an action stands for, and whether the action is possible.
 
         An action that is not possible stands for the answer that ends the scheduling cycle.
+
+        Parameters
+        ----------
+        observation : object
+            What was encoded.
+        action : object
+            Of the action space.
         """
 
     def forced(self, observation: Any) -> bool:

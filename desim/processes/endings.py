@@ -50,9 +50,11 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
         raise InvalidConfiguration(f"a run cannot end after {count!r} events, want a whole number of at least 1")
 
     def run(problem: Any) -> Generator[simpy.Event, Any, None]:
+        """Count, and end the run in time."""
         left = count
 
         def count_down(time: float, subject: Any) -> None:
+            """Count one event."""
             nonlocal left
             left -= 1
             if left == 0:
