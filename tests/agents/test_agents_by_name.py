@@ -17,6 +17,7 @@ from agents.batch import (
     create,
     descriptions,
 )
+from agents.learning.pretrained import pretrained_names
 from desim import InvalidConfiguration, simulate
 from desim.problems.batch import BatchCluster, Job
 
@@ -50,8 +51,13 @@ def test_every_description_is_of_something_and_says_something() -> None:
     lines = descriptions()
     assert set(PRIORITIES) < set(lines)
     assert all(len(line) > 10 for line in lines.values())
+    weights = pretrained_names("split-window")[0]
     for name in lines:
-        assert create(name.replace("PRIORITY", "sjf"))
+        if name.startswith("inspector:") and not pretrained_names("inspector"):
+            continue
+        known = weights if name.startswith("split-window") else (pretrained_names("inspector") or [""])[0]
+        given = name.replace("PRIORITY", "sjf").replace("RULE", "shortest").replace("NAME", known)
+        assert create(given.replace("HEAD", "9").replace("TAIL", "1"))
 
 
 @pytest.mark.parametrize("kind", [SimpleBackfilling, EASYBackfilling, ConservativeBackfilling])

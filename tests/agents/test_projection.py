@@ -88,8 +88,9 @@ def test_feasible_and_optimal_by_the_multiplier(problem: Problem) -> None:
     assert ((y >= 0) & (y <= upper)).all()
     assert y.sum() <= capacity + slack
     pull = (points - y) / weights
-    least = max(pull[y < upper], default=0.0)  # entries below their bound want no more at the multiplier
-    most = min(pull[y > 0], default=np.inf)  # entries above 0 want no less
+    below, above = y < upper - slack, y > slack  # by more than the multiplier's rounding
+    least = max(pull[below], default=0.0)  # entries below their bound want no more at the multiplier
+    most = min(pull[above], default=np.inf)  # entries above 0 want no less
     assert max(least, 0.0) <= most + slack / weights.min()
     if y.sum() < capacity - slack:
         assert np.array_equal(y, np.clip(points, 0, upper))
