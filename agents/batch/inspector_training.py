@@ -20,7 +20,6 @@ import numpy as np
 from agents.batch.inspector import BackfilledPriority
 from agents.batch.inspector_network import InspectorConfig
 from agents.batch.training import EpisodeOptions, trace_episodes
-from agents.learning.checkpoint import save_weights
 from agents.learning.learner import Discounting
 from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
@@ -185,16 +184,4 @@ def write_inspector(stem: Path, settings: InspectorTraining, result: TrainingRes
     InvalidConfiguration
         If the training was interrupted.
     """
-    if result.status == "interrupted":
-        raise InvalidConfiguration("the training was interrupted: its weights are not final")
-    card = {
-        "agent": "inspector",
-        "config": settings.agent.plain(),
-        "command": command,
-        "seed": settings.training.seed,
-        "training": settings.plain(),
-        "status": result.status,
-        "validation": result.best,
-        "history": result.history,
-    }
-    save_weights(stem, result.weights, card)
+    result.write(stem, "inspector", settings.agent.plain(), settings.plain(), command)

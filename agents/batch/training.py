@@ -17,13 +17,11 @@ import numpy as np
 from agents.batch._experts import EXPERTS, reserving, shortest
 from agents.batch._training_episodes import EpisodeOptions, trace_episodes
 from agents.batch.split_window import SplitWindowConfig
-from agents.learning.checkpoint import save_weights
 from agents.learning.imitation import imitate
 from agents.learning.learner import Discounting
 from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.envs.batch import BatchEnv
-from desim.exceptions import InvalidConfiguration
 
 __all__ = [
     "EXPERTS",
@@ -207,19 +205,7 @@ def write(stem: Path, settings: SplitWindowTraining, result: TrainingResult, com
     InvalidConfiguration
         If the training was interrupted.
     """
-    if result.status == "interrupted":
-        raise InvalidConfiguration("the training was interrupted: its weights are not final")
-    card = {
-        "agent": "split-window",
-        "config": settings.agent.plain(),
-        "command": command,
-        "seed": settings.training.seed,
-        "training": settings.plain(),
-        "status": result.status,
-        "validation": result.best,
-        "history": result.history,
-    }
-    save_weights(stem, result.weights, card)
+    result.write(stem, "split-window", settings.agent.plain(), settings.plain(), command)
 
 
 def with_seed(settings: SplitWindowTraining, seed: int) -> SplitWindowTraining:

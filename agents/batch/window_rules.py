@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.envs.batch.reservation import earliest_start
 from desim.envs.batch.window import SplitWindow
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
@@ -80,14 +81,12 @@ class WindowRule:
         self, observation: BatchObservation, shown: NDArray[np.int64], fits: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
         """Tell which jobs in the window do not delay the shortest that does not fit."""
-        queue, running, time = observation.queue, observation.running, observation.time
+        queue, time = observation.queue, observation.time
         cores, times = queue.requested_cores[shown], queue.requested_time[shown]
         blocked = int(np.where(fits, np.inf, times).argmin())
-        released = running.requested_cores.cumsum() + observation.free_cores
-        place = int(released.searchsorted(cores[blocked]))
-        if place == len(released) or running.expected_end[place] - time >= self.horizon:
+        start = earliest_start(observation, int(cores[blocked]))
+        if start is None or start[0] - time >= self.horizon:
             return np.ones(len(shown), np.bool_)
-        begin = max(float(running.expected_end[place]), time)
-        spare = released[int(running.expected_end.searchsorted(begin, "right")) - 1] - cores[blocked]
+        begin, spare = start
         harmless: NDArray[np.bool_] = (times <= times[blocked]) | (time + times <= begin) | (cores <= spare)
         return harmless

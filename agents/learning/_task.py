@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 from torch import Tensor
 
+from agents.learning.checkpoint import save_weights
 from agents.learning.evaluation import Measure
 from desim.exceptions import InvalidConfiguration
 
@@ -121,6 +123,45 @@ class TrainingResult:
     best: dict[str, float]
     history: list[dict[str, Any]]
     status: str
+
+    def write(
+        self, stem: Path, agent: str, config: dict[str, Any], settings: dict[str, Any], command: str = ""
+    ) -> None:
+        """Write the weights with their card.
+
+        Parameters
+        ----------
+        stem : Path
+            The files, without ``.safetensors`` and ``.json``.
+        agent : str
+            What kind of agent the weights are for.
+        config : dict
+            What it is made of besides its weights, as plain values.
+        settings : dict
+            All that determines the training, as plain values; those of the loop stand under ``training``.
+        command : str
+            The command line that trains the agent again.
+
+        Raises
+        ------
+        RecordError
+            If they cannot be written.
+        InvalidConfiguration
+            If the training was interrupted.
+        """
+        if self.status == "interrupted":
+            raise InvalidConfiguration("the training was interrupted: its weights are not final")
+        card = {
+            "agent": agent,
+            "config": config,
+            "command": command,
+            "seed": settings["training"]["seed"],
+            "training": settings,
+            "status": self.status,
+            "validation": self.best,
+            "history": self.history,
+        }
+        save_weights(stem, self.weights, card)
 
 
 def validation_seeds(count: int) -> list[int]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch import BatchObservation
 
-__all__ = ["allowed_beside_oldest"]
+__all__ = ["allowed_beside_oldest", "earliest_start"]
 
 
 def allowed_beside_oldest(
@@ -37,17 +37,36 @@ def allowed_beside_oldest(
         False for a job that does not fit into the free cores. Where the first job fits itself, nothing else may start
         that would take its cores.
     """
-    free, needed = observation.free_cores, observation.queue.head_cores
-    running = observation.running
-    released = running.requested_cores.cumsum()
-    released += free
-    if needed <= free:
-        begin, spare = observation.time, free - needed
-    else:
-        place = int(released.searchsorted(needed))
-        if place == len(released):  # cores are down, and nobody knows for how long: nothing delays the job further
-            return cores <= free
-        begin = running.expected_end[place]
-        spare = int(released[int(running.expected_end.searchsorted(begin, "right")) - 1]) - needed
+    fits = cores <= observation.free_cores
+    start = earliest_start(observation, observation.queue.head_cores)
+    if start is None:  # nothing delays the job further
+        return fits
+    begin, spare = start
     allowed: NDArray[np.bool_] = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
-    return allowed & (cores <= free)
+    return allowed & fits
+
+
+def earliest_start(observation: BatchObservation, cores: int) -> tuple[float, int] | None:
+    """Return when a job could start if nothing else did, and how many cores are then left beside it.
+
+    Parameters
+    ----------
+    observation : BatchObservation
+        A decision.
+    cores : int
+        Requested cores of the job.
+
+    Returns
+    -------
+    tuple of float and int, or None
+        The time in seconds, by requested times, and the cores; None if cores are down, and nobody knows for how long.
+    """
+    free, running = observation.free_cores, observation.running
+    if cores <= free:
+        return observation.time, free - cores
+    released = running.requested_cores.cumsum() + free
+    place = int(released.searchsorted(cores))
+    if place == len(released):
+        return None
+    begin = max(float(running.expected_end[place]), observation.time)
+    return begin, int(released[int(running.expected_end.searchsorted(begin, "right")) - 1]) - cores
