@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.batch.window_rules import AGE_POWER
 from desim.envs import ACTION_MASK
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["EXPERTS", "reserving", "shortest"]
+__all__ = ["EXPERTS", "aged", "reserving", "shortest"]
 
 
 def shortest(observations: dict[str, NDArray[Any]]) -> NDArray[Any]:
@@ -52,8 +53,7 @@ def reserving(observations: dict[str, NDArray[Any]], horizon: float = 3600.0) ->
     InvalidConfiguration
         If the observations are flat.
     """
-    if "cluster" not in observations:
-        raise InvalidConfiguration("the rule 'reserving' needs features: use 'shortest' with the flat observation")
+    _check_features(observations, "reserving")
     jobs, cluster = observations["jobs"], observations["cluster"]
     mask = observations[ACTION_MASK][:, :-1].astype(bool)
     soon = cluster[:, CLUSTER_FEATURES.index("reserved_job")] > 0
@@ -62,9 +62,39 @@ def reserving(observations: dict[str, NDArray[Any]], horizon: float = 3600.0) ->
     return _least(jobs[:, :, JOB_FEATURES.index("requested_time")], mask)
 
 
+def aged(observations: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return what the rule "aged" does, for imitation; the reservation for the oldest job is the environment's.
+
+    Parameters
+    ----------
+    observations : dict of str to array, shape (B, ...)
+        Features.
+
+    Returns
+    -------
+    array of int, shape (B,)
+        To wait where no job may start.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the observations are flat.
+    """
+    _check_features(observations, "aged")
+    jobs = observations["jobs"].astype(float)
+    mask = observations[ACTION_MASK][:, :-1].astype(bool)
+    times, waits = (jobs[:, :, JOB_FEATURES.index(name)] for name in ("requested_time", "waiting_time"))
+    return _least(times - AGE_POWER * waits, mask)
+
+
+def _check_features(observations: dict[str, NDArray[Any]], rule: str) -> None:
+    if "cluster" not in observations:
+        raise InvalidConfiguration(f"the rule {rule!r} needs features: use 'shortest' with the flat observation")
+
+
 def _least(values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
     slots: NDArray[Any] = np.where(mask.any(1), np.where(mask, values, np.inf).argmin(1), mask.shape[1])
     return slots
 
 
-EXPERTS = {"shortest": shortest, "reserving": reserving}
+EXPERTS = {"shortest": shortest, "reserving": reserving, "aged": aged}

@@ -42,8 +42,8 @@ class TrainingOptions:
     """Let impossible actions be chosen; they end the scheduling cycle."""
     warm_start: int = 0
     """Rollouts in which the agent first learns to do what a rule does."""
-    expert: Literal["shortest", "reserving"] = "reserving"
-    """The rule: the shortest job of the window first, or the same with a reservation; see `desim list`."""
+    expert: Literal["shortest", "reserving", "aged"] = "reserving"
+    """The rule of the window: the shortest job first; the same with a reservation; or the shortest and oldest first."""
     steps: int = 3_000_000
     """Decisions to learn from."""
     learning_rate: float = 3e-3

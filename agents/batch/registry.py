@@ -25,7 +25,7 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
 
 SPLIT_WINDOW, INSPECTOR = "split-window", "inspector"
 _PATTERNS = {
-    "window-RULE-HEAD-TAIL": "Starts the shortest, smallest, first or a random job that fits in a window of the queue.",
+    "window-RULE-HEAD-TAIL": "A job that fits in a window: the shortest, smallest, first, one at random, and others.",
     "split-window:NAME": "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
     "split-window:NAME@HEAD-TAIL": "The same on another window.",
     "inspector:NAME": "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agents.batch._experts import EXPERTS, reserving, shortest
+from agents.batch._experts import EXPERTS, aged, reserving, shortest
 from agents.batch._training_episodes import EpisodeOptions, trace_episodes
 from agents.batch.split_window import SplitWindowConfig
 from agents.learning.imitation import imitate
@@ -28,6 +28,7 @@ __all__ = [
     "WINDOWS",
     "EpisodeOptions",
     "SplitWindowTraining",
+    "aged",
     "make_env",
     "measure",
     "reserving",
@@ -76,8 +77,8 @@ class SplitWindowTraining:
         What is earned.
     warm_start : int
         Rollouts in which the agent first learns to do what a rule does in its window; 0 does without.
-    expert : {"shortest", "reserving"}
-        The rule, of :class:`agents.batch.window_rules.WindowRule`; the latter for the scorer.
+    expert : {"shortest", "reserving", "aged"}
+        The rule, of :class:`agents.batch.window_rules.WindowRule`; all but the first for the scorer.
     ppo : PPOConfig
         Settings of the algorithm.
     training : TrainingConfig
@@ -89,7 +90,7 @@ class SplitWindowTraining:
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
     reward: str = "waiting"
     warm_start: int = 0
-    expert: Literal["shortest", "reserving"] = "reserving"
+    expert: Literal["shortest", "reserving", "aged"] = "reserving"
     ppo: PPOConfig = field(default_factory=lambda: DEFAULT_PPO)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(total_steps=3_000_000))
 

@@ -10,16 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.batch.reservation import earliest_start
+from desim.envs.batch.reservation import allowed_beside_oldest, earliest_start
 from desim.envs.batch.window import SplitWindow
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 
 __all__ = ["RULES", "WindowRule"]
 
-Rule = Literal["random", "shortest", "smallest", "first", "reserving"]
-RULES: tuple[Rule, ...] = ("random", "shortest", "smallest", "first", "reserving")
+Rule = Literal["random", "shortest", "smallest", "first", "reserving", "aged"]
+RULES: tuple[Rule, ...] = ("random", "shortest", "smallest", "first", "reserving", "aged")
 """The rules by name."""
+
+AGE_POWER = 4.0
+"""How strongly the rule "aged" prefers jobs that have waited for long."""
 
 
 class WindowRule:
@@ -27,16 +30,20 @@ class WindowRule:
 
     Parameters
     ----------
-    rule : {"random", "shortest", "smallest", "first", "reserving"}
+    rule : {"random", "shortest", "smallest", "first", "reserving", "aged"}
         Which: any, with equal probabilities; the one with the least requested time; that with the least requested
         cores; or the first in the window. Of equal jobs the first. "reserving" is "shortest" with a reservation: if
         the shortest job that does not fit could start within the horizon, no longer one that would delay it starts.
+        "aged" takes the least requested time over the fourth power of the waiting time, each plus one second, and
+        once the oldest job of the queue has waited for `reserve_after`, starts nothing that would delay it.
     head : int
         Slots at the head of the queue.
     tail : int
         Slots at its tail.
     horizon : float
         Of the rule "reserving", in seconds.
+    reserve_after : float
+        Of the rule "aged", in seconds.
 
     Raises
     ------
@@ -44,11 +51,14 @@ class WindowRule:
         If there is no such rule, or the window makes no sense.
     """
 
-    def __init__(self, rule: Rule, head: int, tail: int = 0, *, horizon: float = 3600.0) -> None:
+    def __init__(
+        self, rule: Rule, head: int, tail: int = 0, *, horizon: float = 3600.0, reserve_after: float = 3000.0
+    ) -> None:
         if rule not in RULES:
             raise InvalidConfiguration(f"no rule {rule!r}; there are {', '.join(RULES)}")
         self.rule = rule
         self.horizon = horizon
+        self.reserve_after = reserve_after
         self.window = SplitWindow(head, tail)
         self.name = f"window-{rule}-{head}-{tail}"
         self.reset({}, np.random.default_rng(0))
@@ -64,6 +74,8 @@ class WindowRule:
         fits = queue.requested_cores[shown] <= observation.free_cores
         if self.rule == "reserving" and fits.any() and not fits.all():
             fits &= self._harmless(observation, shown, fits)
+        elif self.rule == "aged" and fits.any() and self._oldest_has_waited(observation):
+            fits = allowed_beside_oldest(observation, shown, queue.requested_cores[shown], queue.requested_time[shown])
         positions = shown[fits]
         if not len(positions):
             return None
@@ -71,11 +83,19 @@ class WindowRule:
             position = positions[self._rng.integers(len(positions))]
         elif self.rule in ("shortest", "reserving"):
             position = positions[queue.requested_time[positions].argmin()]
+        elif self.rule == "aged":
+            waits = observation.time - queue.submission_time[positions]
+            ages = np.log1p(queue.requested_time[positions]) - AGE_POWER * np.log1p(waits)
+            position = positions[ages.argmin()]
         elif self.rule == "smallest":
             position = positions[queue.requested_cores[positions].argmin()]
         else:
             position = positions[0]
         return int(queue.job_id[position])
+
+    def _oldest_has_waited(self, observation: BatchObservation) -> bool:
+        waited: float = observation.time - observation.queue.submission_time[0]
+        return waited >= self.reserve_after
 
     def _harmless(
         self, observation: BatchObservation, shown: NDArray[np.int64], fits: NDArray[np.bool_]

@@ -69,17 +69,37 @@ class Checked:
         fitting = [job for job in queue if job[1] <= seen.free_cores]
         if self.rule.rule == "reserving" and fitting and len(fitting) < len(queue):
             fitting = self.harmless(seen, fitting, min((j for j in queue if j not in fitting), key=lambda job: job[2]))
+        if self.rule.rule == "aged" and queue and seen.time - seen.queue.submission_time[0] >= self.rule.reserve_after:
+            fitting = self.harmless_to_oldest(seen, fitting)
         if not fitting:
             assert answer is None
             return None
         if self.rule.rule == "random":
             assert answer in [job[0] for job in fitting]
         else:
+            if self.rule.rule == "aged":
+                submitted = dict(zip(seen.queue.job_id, seen.queue.submission_time, strict=True))
+                ages = {job: (1 + time) / (1 + seen.time - submitted[job]) ** 4 for job, _, time in fitting}
+                assert ages[answer] <= min(ages.values()) * (1 + 1e-9)
+                self.num_answers += 1
+                return answer
             column = {"shortest": 2, "reserving": 2, "smallest": 1}.get(self.rule.rule)
             best = fitting[0] if column is None else min(fitting, key=lambda job: job[column])
             assert answer == best[0]
         self.num_answers += 1
         return answer
+
+    def harmless_to_oldest(self, seen: Any, fitting: list[Any]) -> list[Any]:
+        """Leave out what would delay the oldest job of the queue."""
+        oldest, cores = int(seen.queue.job_id[0]), int(seen.queue.requested_cores[0])
+        running = list(zip(seen.running.expected_end, seen.running.requested_cores, strict=True))
+
+        def free_at(time: float) -> int:
+            return seen.free_cores + sum(taken for end, taken in running if end <= time)
+
+        begin = min(time for time in [seen.time, *(max(e, seen.time) for e, _ in running)] if free_at(time) >= cores)
+        spare = free_at(begin) - cores if begin > seen.time else seen.free_cores - cores
+        return [job for job in fitting if job[0] == oldest or seen.time + job[2] <= begin or job[1] <= spare]
 
     def harmless(self, seen: Any, fitting: list[Any], reserved: Any) -> list[Any]:
         """Leave out what would delay the reserved job, if that is soon."""
@@ -107,7 +127,7 @@ class Checked:
 def test_the_best_job_of_the_window_starts(rule: Any, seed: int, head: int, tail: int, horizon: float) -> None:
     if head + tail == 0:
         head = 1
-    agent = Checked(WindowRule(rule, head, tail, horizon=horizon))
+    agent = Checked(WindowRule(rule, head, tail, horizon=horizon, reserve_after=horizon))
     jobs = random_jobs(seed, 6)
     result = simulate(BatchCluster(jobs, 6), agent)
     assert agent.num_answers == len(jobs)
@@ -146,7 +166,7 @@ def test_rules_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("window-luckiest-9-1", "no rule 'luckiest'; there are random, shortest, smallest, first, reserving"),
+        ("window-luckiest-9-1", "no rule 'luckiest'; there are random, shortest, smallest, first, reserving, aged"),
         ("window-shortest-9", "no batch agent 'window-shortest-9'; want for example window-shortest-9-1"),
         ("window-shortest-a-b", "want for example"),
         ("window-shortest-0-0", "a window of 0 [+] 0 slots"),

@@ -14,7 +14,7 @@ from learning_cases import Bandit, bandit_policy
 
 from agents.batch import SimpleBackfilling
 from agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from agents.batch.training import EXPERTS, reserving, shortest
+from agents.batch.training import EXPERTS, aged, reserving, shortest
 from agents.batch.window_rules import WindowRule
 from agents.learning.imitation import Expert, imitate
 from agents.learning.learner import Discounting
@@ -86,11 +86,16 @@ class Compared:
 
 
 @pytest.mark.parametrize(
-    ("name", "observation"), [("shortest", "features"), ("shortest", "flat"), ("reserving", "features")]
+    ("name", "observation"),
+    [("shortest", "features"), ("shortest", "flat"), ("reserving", "features"), ("aged", "features")],
 )
-def test_the_experts_of_the_warm_start_are_the_rules(name: Literal["shortest", "reserving"], observation: str) -> None:
+def test_the_experts_of_the_warm_start_are_the_rules(
+    name: Literal["shortest", "reserving", "aged"], observation: str
+) -> None:
     split, longest = SplitWindow(5, 3), max(job.requested_time for job in TRACE)
-    encoder = FeatureEncoder(split) if observation == "features" else FlatEncoder(split, 32, longest_time=longest)
+    encoder: WindowEncoder = FlatEncoder(split, 32, longest_time=longest)
+    if observation == "features":
+        encoder = FeatureEncoder(split, reserve_after=3_000.0 if name == "aged" else np.inf)
     agent = Compared(WindowRule(name, 5, 3), EXPERTS[name], encoder)
     simulate(BatchCluster(TRACE, 32), agent)
     assert len(agent.answers) > 1_500
@@ -98,9 +103,10 @@ def test_the_experts_of_the_warm_start_are_the_rules(name: Literal["shortest", "
     assert all(wanted == found for wanted, found in agent.answers)
 
 
-def test_the_reserving_expert_needs_features() -> None:
+@pytest.mark.parametrize("expert", [reserving, aged])
+def test_other_experts_need_features(expert: Expert) -> None:
     with pytest.raises(InvalidConfiguration, match="needs features"):
-        reserving({ACTION_MASK: np.ones((1, 2)), "jobs": np.zeros((1, 1, 3))})
+        expert({ACTION_MASK: np.ones((1, 2)), "jobs": np.zeros((1, 1, 3))})
 
 
 def test_a_cloned_agent_does_as_the_rule_does() -> None:
