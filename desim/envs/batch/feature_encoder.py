@@ -95,18 +95,22 @@ class FeatureEncoder(WindowEncoder):
         """
         queue, time, free, total = observation.queue, observation.time, observation.free_cores, observation.num_cores
         length, size = len(queue), self.window.size
-        positions = self.window.positions(length)
+        index, positions = self.window.index(length), self.window.positions(length)
         count = len(positions)
-        cores, times = queue.requested_cores[positions], queue.requested_time[positions]
-        waits = time - queue.submission_time[positions]
+        cores, times = queue.requested_cores[index], queue.requested_time[index]
+        waits = time - queue.submission_time[index]
         fits = self.possible(observation, positions, cores, times)
         fitting = fits.nonzero()[0]
         running = observation.running
         ends, released = running.expected_end, running.requested_cores.cumsum()
-        load = float((ends - time).clip(0.0) @ running.requested_cores)
+        remaining = _remaining(ends, time)
+        load = float(remaining[:-1] @ running.requested_cores)
         released += free
-        until = _time_until(cores, fits, ends, released, time)
-        logs = np.log1p((times, cores, waits, until))
+        until = remaining[released.searchsorted(cores)]  # the time until each job would fit if nothing else started
+        until[fits] = 0.0
+        logs = np.empty((4, count))
+        logs[0], logs[1], logs[2], logs[3] = times, cores, waits, until
+        np.log1p(logs, out=logs)
         logs *= SCALE
         rows = np.zeros((len(JOB_FEATURES), self.slots), np.float32)
         shown = rows[:, :count]
@@ -120,8 +124,8 @@ class FeatureEncoder(WindowEncoder):
         if len(fitting):
             areas = logs[0] + logs[1]
             shown[6] = fits * (cores / free)
-            shown[8] = logs[0] - logs[0, fitting].min()
-            shown[9] = areas - areas[fitting].min()
+            shown[8] = logs[0] - np.minimum.reduce(logs[0, fitting])
+            shown[9] = areas - np.minimum.reduce(areas[fitting])
         reservation = [0.0, 0.0, 0.0, 0.0]
         if len(fitting) < count:
             blocked = int(np.where(fits, np.inf, times).argmin())
@@ -154,18 +158,9 @@ def _log(value: float) -> float:
     return SCALE * math.log1p(value)
 
 
-def _time_until(
-    cores: NDArray[np.int64],
-    fits: NDArray[np.bool_],
-    ends: NDArray[np.float64],
-    released: NDArray[np.int64],
-    time: float,
-) -> NDArray[np.float64]:
-    """Return the time until each job would fit if nothing else started, by requested times, in seconds."""
-    places = released.searchsorted(cores)
-    until = np.full(len(cores), _NEVER)
-    if len(ends):
-        known = places < len(ends)
-        until[known] = np.maximum(ends[places[known]] - time, 0.0)
-    until[fits] = 0.0
-    return until
+def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
+    """Return the time until each expected end, in seconds, and at last the time that stands for never."""
+    remaining = np.empty(len(ends) + 1)
+    remaining[-1] = _NEVER
+    np.maximum(np.subtract(ends, time, out=remaining[:-1]), 0.0, out=remaining[:-1])
+    return remaining
