@@ -48,7 +48,7 @@ class WindowRule:
     Raises
     ------
     InvalidConfiguration
-        If there is no such rule, or the window makes no sense.
+        If there is no such rule, or the window makes no sense; aged needs a slot at the head.
     """
 
     def __init__(
@@ -56,6 +56,8 @@ class WindowRule:
     ) -> None:
         if rule not in RULES:
             raise InvalidConfiguration(f"no rule {rule!r}; there are {', '.join(RULES)}")
+        if rule == "aged" and head < 1:
+            raise InvalidConfiguration("the rule 'aged' needs a slot at the head: the oldest job has a reservation")
         self.rule = rule
         self.horizon = horizon
         self.reserve_after = reserve_after
