@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.learning.command_line import command_line
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["InspectorOptions", "TrainingOptions"]
@@ -118,7 +118,7 @@ class TrainingOptions:
 
     def command(self) -> str:
         """Return the command line that trains the same agent."""
-        return _command("batch", self)
+        return command_line("desim train batch", self)
 
     def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Train, and write the weights.
@@ -186,7 +186,7 @@ class InspectorOptions:
 
     def command(self) -> str:
         """Return the command line that trains the same agent."""
-        return _command("batch-inspector", self)
+        return command_line("desim train batch-inspector", self)
 
     def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Train, and write the weights; as for :class:`TrainingOptions`.
@@ -229,14 +229,3 @@ class InspectorOptions:
         if result.status != "interrupted":
             write_inspector(stem, settings, result, self.command())
         return {"status": result.status, "weights": str(stem), "validation": result.best}
-
-
-def _command(problem: str, options: Any) -> str:
-    """Return the command line of options that are not as by default."""
-    words = ["desim", "train", problem]
-    for field in fields(options):
-        value = getattr(options, field.name)
-        if value != field.default and value is not None:
-            flag = "--" + field.name.replace("_", "-")
-            words += [flag] if value is True else [flag, str(value)]
-    return shlex.join(words)

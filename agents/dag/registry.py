@@ -17,6 +17,8 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["create", "descriptions"]
 
+_GRAPH = "graph"
+
 _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "fifo": ("the job that arrived first comes next", FIFO),
     "sjf": ("the job with the least mean run time in all comes next", SJF),
@@ -56,7 +58,7 @@ def create(name: str) -> Agent:
     Returns
     -------
     Agent
-        With its default parameters.
+        With its default parameters, or with trained weights: ``"graph:NAME"``, a pretrained name or a path.
 
     Raises
     ------
@@ -65,6 +67,8 @@ def create(name: str) -> Agent:
     """
     if name in _AGENTS:
         return _AGENTS[name][1]()
+    if name.startswith(f"{_GRAPH}:"):
+        return _graph(name.partition(":")[2])
     pair = name.removesuffix("-idle")
     for order, (_, make_order) in _ORDERS.items():
         for allocation, (_, make_allocation) in _ALLOCATIONS.items():
@@ -72,8 +76,15 @@ def create(name: str) -> Agent:
                 return ListScheduler(make_order(), make_allocation(), only_idle=pair != name)
     raise InvalidConfiguration(
         f"no dag agent {name!r}; there are {', '.join(_AGENTS)}, and ORDER-ALLOCATION with an order of "
-        f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without -idle"
+        f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without -idle, and {_GRAPH}:NAME"
     )
+
+
+def _graph(source: str) -> Agent:
+    """Return the agent of trained weights: a pretrained name or a path."""
+    from agents.dag.graph_agent import GraphAgent
+
+    return GraphAgent.load(source) if "/" in source else GraphAgent.pretrained(source)
 
 
 def descriptions() -> dict[str, str]:
@@ -87,4 +98,5 @@ def descriptions() -> dict[str, str]:
     lines = {name: text for name, (text, _) in _AGENTS.items()}
     lines |= {f"{name}-ALLOCATION": f"List scheduling: {text}." for name, (text, _) in _ORDERS.items()}
     lines |= {f"ORDER-{name}": f"List scheduling: {text}." for name, (text, _) in _ALLOCATIONS.items()}
-    return lines | {"ORDER-ALLOCATION-idle": "List scheduling that keeps nodes back until an executor is idle."}
+    lines["ORDER-ALLOCATION-idle"] = "List scheduling that keeps nodes back until an executor is idle."
+    return lines | {f"{_GRAPH}:NAME": "LACHESIS or Decima with DEFT: trained weights, by name or path."}

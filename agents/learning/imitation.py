@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from agents.learning.learner import Learner, between
-from agents.learning.policy import to_tensors
+from agents.learning.policy import one_thread, to_tensors
 from agents.learning.rollout import Rollout
 
 __all__ = ["Expert", "imitate"]
@@ -22,6 +22,7 @@ Expert = Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
 """Returns the action for each of a batch of encoded observations."""
 
 
+@one_thread()  # sums of gradients from several threads would not be the same again
 def imitate(
     learner: Learner,
     collect: Callable[[], Rollout],

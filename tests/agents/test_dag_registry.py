@@ -31,6 +31,7 @@ def test_names_and_descriptions() -> None:
         *(f"{order}-ALLOCATION" for order in ORDERS),
         *(f"ORDER-{allocation}" for allocation in ALLOCATIONS),
         "ORDER-ALLOCATION-idle",
+        "graph:NAME",
     ]
     assert all(text.endswith(".") and len(text) < 120 for text in descriptions().values())
 

@@ -1,21 +1,51 @@
 """The DAG cluster for learners: observations and rewards."""
 
 from desim.envs.dag.env import DagEnv
+from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded, unpadded
+from desim.envs.dag.graph_encoder import GraphAllocate, GraphEncoder
+from desim.envs.dag.graph_features import (
+    CANDIDATE_FEATURES,
+    JOB_FEATURES,
+    SYSTEM_GRAPH_FEATURES,
+    Candidates,
+    JobGraph,
+    JobGraphs,
+    JobProgress,
+    describe_candidates,
+    describe_progress,
+    describe_system,
+)
 from desim.envs.dag.job_features import FIXED_FEATURES, JobFeatures, KnownJobs
 from desim.envs.dag.node_encoder import EXECUTOR_FEATURES, NODE_FEATURES, SYSTEM_FEATURES, Allocate, NodeEncoder
 from desim.envs.dag.rewards import REWARDS, CompletionTimeReward, MakespanReward
 
 __all__ = [
+    "CANDIDATE_FEATURES",
     "EXECUTOR_FEATURES",
     "FIXED_FEATURES",
+    "JOB_FEATURES",
     "NODE_FEATURES",
     "REWARDS",
     "SYSTEM_FEATURES",
+    "SYSTEM_GRAPH_FEATURES",
     "Allocate",
+    "Candidates",
     "CompletionTimeReward",
     "DagEnv",
+    "GraphAllocate",
+    "GraphEncoder",
+    "GraphSizes",
     "JobFeatures",
+    "JobGraph",
+    "JobGraphs",
+    "JobProgress",
     "KnownJobs",
     "MakespanReward",
     "NodeEncoder",
+    "SystemGraph",
+    "describe_candidates",
+    "describe_progress",
+    "describe_system",
+    "padded",
+    "unpadded",
 ]

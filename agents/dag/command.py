@@ -1,0 +1,134 @@
+"""The options of ``desim train dag``, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from agents.learning.command_line import command_line
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["TrainingOptions"]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
+
+    Examples::
+
+        desim train dag --quick --out quick
+        desim train dag --objective completion_time --warm-start 8 --out lachesis
+        desim train dag --kind decima --mode immediate --intervals 0 --out decima
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    """
+
+    kind: Literal["lachesis", "decima"] = "lachesis"
+    """Whose embedding and features."""
+    mode: Literal["idle", "immediate"] = "idle"
+    """Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable."""
+    objective: Literal["makespan", "completion_time"] = "makespan"
+    """Earn minus the time that passes, or minus the time that jobs spend in the system."""
+    warm_start: int = 0
+    """Rollouts in which the network first learns to do what a patient rule does; for mode idle."""
+    steps: int = 1_000_000
+    """Decisions to learn from."""
+    learning_rate: float = 1e-3
+    """Of Adam; it falls to a tenth of this. Less suits a network with a warm start."""
+    entropy: float = 0.0
+    """Weight of the entropy at the beginning; it falls to 0."""
+    decay_time: float = 300.0
+    """Seconds in which the credit of a decision falls to nine tenths (the lambda of GAE)."""
+    jobs: tuple[int, int] = (20, 40)
+    """Least and most jobs of an episode."""
+    executors: tuple[int, ...] = (10,)
+    """Numbers of executors, one of which is drawn for an episode."""
+    ccr: tuple[float, ...] = (0.5, 1.0, 2.0)
+    """Communication-to-computation ratios, one of which is drawn for an episode."""
+    intervals: tuple[float, ...] = (0.0, 45.0)
+    """Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0."""
+    seed: int = 0
+    """Of everything random in the training."""
+    workers: int = 0
+    """Processes that simulate; 0 simulates in this one. Results depend on it."""
+    name: str | None = None
+    """Of the files with the weights; by default after the kind and the objective."""
+    quick: bool = False
+    """A small training of a few minutes, whatever --steps and --jobs say."""
+
+    def settings(self) -> Any:
+        """Return all that determines the training.
+
+        Returns
+        -------
+        GraphTraining
+            With the defaults of :mod:`agents.dag.training` for all that is no option here.
+        """
+        from agents.dag.graph_agent import GraphConfig
+        from agents.dag.training import GraphEpisodes, GraphTraining
+        from agents.learning.learner import Discounting
+        from desim.envs.dag import GraphSizes
+
+        jobs = (8, 12) if self.quick else self.jobs
+        default = GraphTraining()
+        return replace(
+            default,
+            agent=GraphConfig(self.kind, self.mode),
+            episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals),
+            sizes=GraphSizes(jobs=jobs[1], candidates=4 * jobs[1]),
+            objective=self.objective,
+            warm_start=self.warm_start,
+            ppo=replace(
+                default.ppo,
+                learning_rate=self.learning_rate,
+                final_learning_rate=0.1 * self.learning_rate,
+                entropy=self.entropy,
+                discounting=Discounting(1.0, 0.9, self.decay_time),
+            ),
+            training=replace(
+                default.training,
+                total_steps=60_000 if self.quick else self.steps,
+                seed=self.seed,
+                num_workers=self.workers,
+            ),
+        )
+
+    def command(self) -> str:
+        """Return the command line that trains the same agent."""
+        return command_line("desim train dag", self)
+
+    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Train, and write the weights.
+
+        Parameters
+        ----------
+        directory : Path
+            Where checkpoints, TensorBoard's log, and at the end the weights go.
+        report : callable
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        dict
+            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an option is out of range, or the directory holds another training.
+        """
+        from agents.dag.training import train, write
+
+        if self.warm_start < 0 or (self.warm_start and self.mode != "idle"):
+            raise InvalidConfiguration(
+                f"warm_start is {self.warm_start!r} in mode {self.mode!r}: want at least 0, and mode 'idle' above that"
+            )
+        settings = self.settings()
+        result = train(settings, directory / "checkpoint", report)
+        stem = directory / (self.name or f"{self.kind}-{self.objective.replace('_', '-')}")
+        if result.status != "interrupted":
+            write(stem, settings, result, self.command())
+        return {"status": result.status, "weights": str(stem), "validation": result.best}

@@ -1,0 +1,254 @@
+"""LACHESIS and Decima-DEFT: a graph network selects a node, DEFT allocates it.
+
+Sources: Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment" (LACHESIS), section IV, and Mao
+et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019. Departure: beside the
+paper's mode, in which a node is bound to an executor as soon as it is executable, there is one in which nodes are kept
+back until an executor is idle, and the network may wait for a better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from agents.dag._graph_network import EmbeddedJob, GraphNetwork
+from agents.dag.allocation import DEFT
+from agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
+from agents.learning.checkpoint import load_into, load_weights
+from agents.learning.pretrained import pretrained_stem
+from desim.envs.dag import (
+    GraphEncoder,
+    GraphSizes,
+    JobGraph,
+    JobGraphs,
+    JobProgress,
+    describe_candidates,
+    describe_progress,
+    describe_system,
+)
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, DagObservation, JobState
+
+__all__ = ["GraphAgent", "GraphConfig"]
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class GraphConfig:
+    """Network and mode.
+
+    Parameters
+    ----------
+    kind : {"lachesis", "decima"}
+        Which embedding and which features.
+    mode : {"idle", "immediate"}
+        Whether a node is assigned to an idle executor only, and the network may wait, or, as in the paper, as soon as
+        it is executable.
+    width : int
+        Numbers in an embedding or a summary.
+    hidden : tuple of int
+        Units of the layers that score.
+    """
+
+    kind: Kind = "lachesis"
+    mode: Literal["idle", "immediate"] = "idle"
+    width: int = 8
+    hidden: tuple[int, ...] = (32, 16, 8)
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if self.kind not in INPUTS:
+            raise InvalidConfiguration(f"no network {self.kind!r}; there are {', '.join(INPUTS)}")
+        if self.mode not in ("idle", "immediate"):
+            raise InvalidConfiguration(f"no mode {self.mode!r}; there are idle, immediate")
+        if self.width < 1 or not self.hidden or min(self.hidden) < 1:
+            raise InvalidConfiguration(f"width {self.width!r}, hidden {self.hidden!r}: want numbers of at least 1")
+
+    @property
+    def only_idle(self) -> bool:
+        """Whether nodes are kept back until an executor is idle."""
+        return self.mode == "idle"
+
+    def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
+        """Return the encoder of the observation, with DEFT."""
+        return GraphEncoder(DEFT().allocate, only_idle=self.only_idle, sizes=sizes)
+
+    def policy(self, rng: Generator) -> GraphPolicy:
+        """Return a new network.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            For its weights.
+        """
+        return GraphPolicy(self.kind, rng, width=self.width, hidden=self.hidden)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> GraphConfig:
+        """Return the configuration that a card holds.
+
+        Parameters
+        ----------
+        values : dict
+            Of :meth:`plain`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If they are none.
+        """
+        try:
+            return cls(**{**values, "hidden": tuple(values.get("hidden", (32, 16, 8)))})
+        except TypeError as error:
+            raise InvalidConfiguration(f"no configuration of a graph agent: {error}") from error
+
+
+class _Known(NamedTuple):
+    """What is kept of a job between decisions."""
+
+    graph: JobGraph
+    embedded: EmbeddedJob
+
+
+class GraphAgent:
+    """Assigns the node that a network scores highest to the executor that DEFT chooses, until it scores waiting higher.
+
+    Parameters
+    ----------
+    policy : GraphPolicy
+        The network; later changes of its weights have no effect.
+    config : GraphConfig
+        Which one it is, and the mode.
+    name : str
+        For records and tables.
+    """
+
+    def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
+        tensors = {key: tensor.detach().cpu().numpy() for key, tensor in policy.state_dict().items()}
+        self.network = GraphNetwork(config.kind, tensors)
+        self.config = config
+        self.name = name
+        self.allocation = DEFT()
+        self.reset({}, np.random.default_rng(0))
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run."""
+        self._graphs = JobGraphs()
+        self._known: dict[JobState, _Known] = {}
+        self._states: list[JobState] = []
+        self._place: dict[JobState, int] = {}
+        self._progress: list[JobProgress] = []
+        self._submitted = np.zeros(0)
+        self._told = np.zeros((0, self.network.width), np.float32)
+
+    def act(self, observation: DagObservation) -> Assign | None:
+        """Return the assignment of the node that comes next; None to wait."""
+        available, time = observation.available_times, observation.time
+        idle = available <= time
+        usable = np.where(idle, available, np.inf) if self.config.only_idle else available
+        if usable.min() == np.inf:
+            return None
+        self._follow(observation)
+        nodes = list(observation.executable.values())
+        system = describe_system(observation, available, idle, self._progress, len(nodes))
+        unfinished = [state.num_unfinished for state in self._states]
+        jobs = describe_progress(self._progress, unfinished, time - self._submitted)
+        shares, whole = self.network.describe(jobs, self._told, system)
+        of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
+        of_nodes += shares[[self._place[state] for state, _ in nodes]]
+        scores = self.network.scores(of_nodes, describe_candidates(nodes, available, idle, time).features)
+        best = int(scores.argmax())
+        if self.config.only_idle and system[-1] > 0 and self.network.wait_score(whole) > scores[best]:
+            return None
+        return self.allocation.allocate(observation, *nodes[best], usable)
+
+    def _follow(self, observation: DagObservation) -> None:
+        """Take in which jobs have come and gone, and which of their nodes have been assigned."""
+        states = list(observation.jobs.values())
+        if states != self._states:
+            self._take_over(observation, states)
+        for place, state in enumerate(states):
+            known = self._known[state]
+            progress = known.graph.progress(state.assigned)
+            if progress is not self._progress[place]:
+                self._progress[place] = progress
+                left = ~state.assigned
+                self._told[place] = known.embedded.told[left].sum(axis=0) / max(np.count_nonzero(left), 1)
+
+    def _take_over(self, observation: DagObservation, states: list[JobState]) -> None:
+        """Embed the jobs that are new, forget those that are gone, and line up what is known of the others."""
+        before = self._place
+        progress, told = self._progress, self._told
+        new = [state for state in states if state not in self._known]
+        if new:
+            graphs = [self._graphs.of(state, observation.executors) for state in new]
+            for state, graph, embedded in zip(new, graphs, self.network.embed(graphs), strict=True):
+                self._known[state] = _Known(graph, embedded)
+        self._known = {state: self._known[state] for state in states}
+        self._states = states
+        self._place = {state: place for place, state in enumerate(states)}
+        self._submitted = np.array([state.job.submission_time for state in states])
+        self._told = np.zeros((len(states), self.network.width), np.float32)
+        self._progress = [JobProgress(0, 0.0, 0.0)] * len(states)
+        for place, state in enumerate(states):
+            old = before.get(state)
+            if old is not None:
+                self._progress[place], self._told[place] = progress[old], told[old]
+
+    @classmethod
+    def load(cls, stem: str | Path) -> GraphAgent:
+        """Return an agent with trained weights.
+
+        Parameters
+        ----------
+        stem : str or Path
+            The files, without ``.safetensors`` and ``.json``.
+
+        Returns
+        -------
+        GraphAgent
+            Named after the files.
+
+        Raises
+        ------
+        RecordError
+            If the files are missing or broken.
+        InvalidConfiguration
+            If they hold something else.
+        """
+        stem = Path(stem)
+        tensors, card = load_weights(stem)
+        values = card.get("config")
+        if card.get("agent") != "graph" or not isinstance(values, dict):
+            raise InvalidConfiguration(f"{stem} holds no graph agent but {card.get('agent')!r}")
+        config = GraphConfig.of(values)
+        policy = config.policy(np.random.default_rng(0))
+        load_into(policy, tensors, str(stem))
+        return cls(policy, config, name=stem.name)
+
+    @classmethod
+    def pretrained(cls, name: str) -> GraphAgent:
+        """Return an agent with weights that come with this package.
+
+        Parameters
+        ----------
+        name : str
+            For example ``"tpch-lachesis-makespan"``.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is none of this name.
+        """
+        return cls.load(pretrained_stem(name, "graph"))

@@ -1,0 +1,147 @@
+"""The actor-critic network of LACHESIS and Decima: it scores the nodes that may be assigned.
+
+Sources: LACHESIS, section IV-B, and Decima (Mao et al., SIGCOMM 2019), section 5. Departures: job and global summaries
+are means, not sums, so that they stay within bounds in systems of all sizes, the numbers being features of their own;
+the job summary takes in nodes without an executor only; and there may be an action to wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from agents.dag.embedding import Activation, NodeEmbedding
+from agents.learning.distributions import Distribution, MaskedCategorical
+from agents.learning.policy import Observations, Policy, initialized, mlp
+from desim.envs import ACTION_MASK
+from desim.envs.dag import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
+
+__all__ = ["INPUTS", "GraphPolicy", "Inputs", "Kind"]
+
+Kind = Literal["lachesis", "decima"]
+
+
+class Inputs(NamedTuple):
+    """Which features a network sees, as columns."""
+
+    nodes: list[int]
+    jobs: list[int]
+    candidates: list[int]
+    system: list[int]
+
+
+def _columns(all_names: Sequence[str], *names: str) -> list[int]:
+    return [all_names.index(name) for name in names or all_names]
+
+
+INPUTS: dict[str, Inputs] = {
+    "lachesis": Inputs(
+        _columns(FIXED_FEATURES),
+        _columns(JOB_FEATURES),
+        _columns(CANDIDATE_FEATURES),
+        _columns(SYSTEM_GRAPH_FEATURES),
+    ),
+    "decima": Inputs(
+        _columns(FIXED_FEATURES, "run_time"),
+        _columns(JOB_FEATURES, "unassigned_nodes", "running_nodes", "unassigned_time"),
+        [],
+        _columns(SYSTEM_GRAPH_FEATURES, "jobs", "idle_executors", "waiting_is_possible"),
+    ),
+}
+"""What each kind sees. Decima knows neither transfers nor ranks nor when a node would finish."""
+
+
+class GraphPolicy(Policy):
+    """Scores candidates from their node, their job and the whole system, with the same weights.
+
+    Parameters
+    ----------
+    kind : {"lachesis", "decima"}
+        Which embedding and which features.
+    rng : numpy.random.Generator
+        For the weights.
+    width : int
+        Numbers in an embedding or a summary, D.
+    hidden : sequence of int
+        Units of the layers that score, and of those that value.
+    """
+
+    def __init__(
+        self, kind: Kind, rng: np.random.Generator, *, width: int = 8, hidden: Sequence[int] = (32, 16, 8)
+    ) -> None:
+        super().__init__()
+        self.kind = kind
+        self.width = width
+        self.inputs = inputs = INPUTS[kind]
+        node, job = len(inputs.nodes), len(inputs.jobs)
+        whole = width + len(inputs.system)
+        self.embedding = NodeEmbedding(kind, node, width, rng)
+        self.of_node = initialized(mlp([node + width, 16, width], Activation), rng)
+        self.of_job = initialized(mlp([job + width, 16, width], Activation), rng)
+        scored = node + width + job + width + len(inputs.candidates) + whole
+        self.score = initialized(mlp([scored, *hidden, 1], Activation), rng, 0.1)
+        self.wait = initialized(mlp([whole, *hidden, 1], Activation), rng, 0.1)
+        last = self.wait[-1]
+        assert isinstance(last, nn.Linear)
+        nn.init.constant_(last.bias, -2.0)  # begins by assigning what it can
+        self.critic = initialized(mlp([whole, *hidden, 1], Activation), rng)
+
+    def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
+        """Return the distribution over the actions, and the values, shape (B,)."""
+        mask = observations[ACTION_MASK]
+        system = observations["system"][:, self.inputs.system]
+        scores, whole = self._scores(observations, system)
+        room = observations["candidates"].shape[1]
+        if mask.shape[1] > room:
+            scores = torch.cat([scores, self.wait(whole)], dim=1)
+        return MaskedCategorical(scores, mask), cast(Tensor, self.critic(whole)).squeeze(-1)
+
+    def _scores(self, observations: Observations, system: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores of all candidates, shape (B, C), and the summary of the system, shape (B, D + S)."""
+        present = observations["present"].bool()
+        batch, places = present.any(-1).nonzero(as_tuple=True)  # the jobs, P of them
+        graph_of_job, own, embedded = self._embed(observations, batch, places)
+        jobs = observations["jobs"][batch, places][:, self.inputs.jobs]
+        left = observations["unassigned"][batch, places].to(own.dtype).unsqueeze(-1)
+        of_nodes = self.of_node(torch.cat([own, embedded], dim=2))[graph_of_job]
+        summary = (of_nodes * left).sum(1) / left.sum(1).clamp(min=1.0)
+        summary = self.of_job(torch.cat([jobs, summary], dim=1))
+        counts = present.any(-1).sum(1, keepdim=True).clamp(min=1).to(own.dtype)
+        of_jobs = own.new_zeros(len(present), self.width).index_add(0, batch, summary) / counts
+        whole = torch.cat([of_jobs, system], dim=1)
+        rows, slots = (observations["candidate_nodes"][:, :, 0] >= 0).nonzero(as_tuple=True)
+        at = observations["candidate_nodes"][rows, slots].long()
+        index = torch.zeros(present.shape[:2], dtype=torch.long, device=own.device)
+        index[batch, places] = torch.arange(len(batch), device=own.device)
+        job = index[rows, at[:, 0]]
+        graph = graph_of_job[job]
+        known = observations["candidates"][rows, slots][:, self.inputs.candidates]
+        parts = [own[graph, at[:, 1]], embedded[graph, at[:, 1]], jobs[job], summary[job], known, whole[rows]]
+        found = self.score(torch.cat(parts, dim=1)).squeeze(-1)
+        scores = torch.full(observations["candidates"].shape[:2], -1e9, dtype=own.dtype, device=own.device)
+        return scores.index_put((rows, slots), found), whole
+
+    def _embed(self, observations: Observations, batch: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Embed each graph of the batch once.
+
+        Returns which graph each job is, shape (P,), and of the graphs the features and embeddings of their nodes, shape
+        (U, N, F) and (U, N, D).
+        """
+        keys, graph_of_job = torch.unique(observations["keys"][batch, places], return_inverse=True)
+        one = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
+        one[graph_of_job] = torch.arange(len(graph_of_job), device=keys.device)
+        batch, places = batch[one], places[one]
+        present = observations["present"][batch, places].bool()
+        own = observations["nodes"][batch, places][:, :, self.inputs.nodes]
+        edges = observations["edges"][batch, places].long()
+        there = edges[:, :, 0] >= 0
+        counts = present.sum(1)
+        first = counts.cumsum(0) - counts
+        flat = (edges + first[:, None, None])[there]
+        embedded = own.new_zeros(*present.shape, self.width)
+        embedded[present] = self.embedding(own[present], flat, observations["edge_times"][batch, places][there])
+        return graph_of_job, own, embedded

@@ -1,0 +1,199 @@
+"""Training of LACHESIS and Decima, for ``desim train dag`` and for the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from agents.dag._graph_episodes import GraphEpisodes
+from agents.dag._graph_experts import EXPERTS
+from agents.dag.graph_agent import GraphConfig
+from agents.learning.imitation import imitate
+from agents.learning.learner import Discounting
+from agents.learning.ppo import PPO, PPOConfig
+from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.envs.dag import DagEnv, GraphSizes
+
+__all__ = ["GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "train", "with_seed", "write"]
+
+Objective = Literal["makespan", "completion_time"]
+
+MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
+"""What decides which weights are best, by objective."""
+
+DEFAULT_PPO = PPOConfig(
+    learning_rate=1e-3,
+    final_learning_rate=1e-4,
+    epochs=4,
+    minibatch_size=2048,
+    entropy=0.0,
+    discounting=Discounting(1.0, 0.9, 300.0),
+    group_size=8,
+)
+DEFAULT_TRAINING = TrainingConfig(
+    total_steps=1_000_000,
+    num_envs=32,
+    num_steps=1_500,
+    whole_episodes=True,
+    group_size=8,
+    validate_every=5,
+    validation_episodes=32,
+)
+
+
+@dataclass(frozen=True)
+class GraphTraining:
+    """All that determines the training of a graph network.
+
+    Parameters
+    ----------
+    agent : GraphConfig
+        Network and mode.
+    episodes : GraphEpisodes
+        Workloads.
+    sizes : GraphSizes
+        Room in the arrays of an observation.
+    objective : {"makespan", "completion_time"}
+        What is earned: minus the time that passes, or minus the time that jobs spend in the system.
+    warm_start : int
+        Rollouts in which the network first learns to do what a patient rule does; 0 does without. In mode "idle".
+    ppo : PPOConfig
+        Settings of the algorithm.
+    training : TrainingConfig
+        Length, seed and environments.
+    """
+
+    agent: GraphConfig = field(default_factory=GraphConfig)
+    episodes: GraphEpisodes = field(default_factory=GraphEpisodes)
+    sizes: GraphSizes = field(default_factory=lambda: GraphSizes(jobs=40, candidates=160))
+    objective: Objective = "makespan"
+    warm_start: int = 0
+    ppo: PPOConfig = field(default_factory=lambda: DEFAULT_PPO)
+    training: TrainingConfig = field(default_factory=lambda: DEFAULT_TRAINING)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        return asdict(self) | {"agent": self.agent.plain()}
+
+
+def make_env(settings: GraphTraining) -> DagEnv:
+    """Return an environment for training or for validation, which differ by the seeds of their episodes.
+
+    Parameters
+    ----------
+    settings : GraphTraining
+        Observation, reward and workloads.
+
+    Returns
+    -------
+    DagEnv
+        Which does not ask where there is no choice.
+    """
+    return DagEnv(
+        settings.episodes,
+        observation=settings.agent.encoder(settings.sizes),
+        reward=settings.objective,
+        skip_forced=True,
+    )
+
+
+def measure(gym_env: Any) -> dict[str, float]:
+    """Return measures of an episode that has ended.
+
+    Parameters
+    ----------
+    gym_env : gymnasium.Env
+        An environment of DAG jobs.
+
+    Returns
+    -------
+    dict of str to float
+        Makespan and mean completion time in seconds, and the gap of the makespan to its lower bound.
+    """
+    metrics = gym_env.unwrapped.result().metrics()
+    names = ("makespan", "turnaround_time_mean")
+    gap = metrics["makespan"] / metrics["lower_bound"] - 1.0
+    return {name: metrics[name] for name in names} | {"gap": gap}
+
+
+def train(
+    settings: GraphTraining,
+    directory: Path | None = None,
+    report: Callable[[dict[str, Any]], None] | None = None,
+) -> TrainingResult:
+    """Train a graph network.
+
+    Parameters
+    ----------
+    settings : GraphTraining
+        All that determines the training.
+    directory : Path, optional
+        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
+    report : callable, optional
+        Called with each new entry of the learning curve.
+
+    Returns
+    -------
+    TrainingResult
+        The best weights on the validation episodes, and the learning curve.
+    """
+    root = np.random.SeedSequence(settings.training.seed)
+    for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
+    learner = PPO(settings.agent.policy(for_weights), settings.ppo, for_learner)
+    make = partial(make_env, settings)
+    task = Task(make, make, measure, objective=MEASURES[settings.objective], maximize=False)
+    others = {name: value for name, value in settings.plain().items() if name != "training"}
+    training = Training(task, learner, settings.training, directory, others)
+    if settings.warm_start and not training.history:
+        expert = EXPERTS[settings.objective]
+        agreements = imitate(learner, training.rollout, expert, num_rollouts=settings.warm_start)
+        if report is not None:
+            report({"steps": 0, "seconds": 0.0, "agreement": agreements[-1]})
+    return training.run(report)
+
+
+def write(stem: Path, settings: GraphTraining, result: TrainingResult, command: str = "") -> None:
+    """Write the weights of a training with their card.
+
+    Parameters
+    ----------
+    stem : Path
+        The files, without ``.safetensors`` and ``.json``.
+    settings : GraphTraining
+        What was trained.
+    result : TrainingResult
+        What has come of it.
+    command : str
+        The command line that trains the agent again.
+
+    Raises
+    ------
+    RecordError
+        If they cannot be written.
+    InvalidConfiguration
+        If the training was interrupted.
+    """
+    result.write(stem, "graph", settings.agent.plain(), settings.plain(), command)
+
+
+def with_seed(settings: GraphTraining, seed: int) -> GraphTraining:
+    """Return the same training from another seed.
+
+    Parameters
+    ----------
+    settings : GraphTraining
+        What is trained.
+    seed : int
+        Of everything random in it.
+
+    Returns
+    -------
+    GraphTraining
+        A copy.
+    """
+    return replace(settings, training=replace(settings.training, seed=seed))

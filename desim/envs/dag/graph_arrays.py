@@ -1,0 +1,188 @@
+"""The jobs in the system as one graph in arrays: of the length that they have, or padded to constant shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["GraphSizes", "SystemGraph", "padded", "unpadded"]
+
+Floats = NDArray[np.float32]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """How much room there is in padded arrays.
+
+    Parameters
+    ----------
+    jobs : int
+        Jobs, J.
+    nodes : int
+        Nodes of a job, N.
+    edges : int
+        Edges of a job, E.
+    candidates : int
+        Executable nodes, C.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a number is not above 0, or that of the edges below 0.
+    """
+
+    jobs: int = 24
+    nodes: int = 18
+    edges: int = 24
+    candidates: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not (self.jobs >= 1 and self.nodes >= 1 and self.edges >= 0 and self.candidates >= 1):
+            raise InvalidConfiguration(f"{self!r}: want at least 1 of each, and no fewer than 0 edges")
+
+
+@dataclass(frozen=True)
+class SystemGraph:
+    """The jobs in the system, j of them with n nodes and e edges in all, and the c nodes that may be assigned.
+
+    Attributes
+    ----------
+    job_start : array of int, shape (j + 1,)
+        Job k has the nodes from ``job_start[k]`` to before ``job_start[k + 1]``, in topological order.
+    edge_start : array of int, shape (j + 1,)
+        And the edges from ``edge_start[k]``.
+    keys : array of int, shape (j,)
+        Equal for jobs whose nodes and edges are described by the same numbers.
+    nodes : array of float, shape (n, F)
+        What does not change while a job runs.
+    edges : array of int, shape (e, 2)
+        Parent and child, as rows of ``nodes``.
+    edge_times : array of float, shape (e,)
+        How long data take.
+    unassigned : array of bool, shape (n,)
+        Which nodes have no executor yet.
+    jobs : array of float, shape (j, G)
+        How far the jobs are.
+    candidate_nodes : array of int, shape (c,)
+        The nodes that may be assigned, as rows of ``nodes``.
+    candidates : array of float, shape (c, K)
+        What is expected of them now.
+    system : array of float, shape (S,)
+        Of the whole.
+    """
+
+    job_start: Whole
+    edge_start: Whole
+    keys: Whole
+    nodes: Floats
+    edges: Whole
+    edge_times: Floats
+    unassigned: NDArray[np.bool_]
+    jobs: Floats
+    candidate_nodes: Whole
+    candidates: Floats
+    system: Floats
+
+    @property
+    def job_of_node(self) -> Whole:
+        """The job of each node, shape (n,)."""
+        return np.repeat(np.arange(len(self.keys)), np.diff(self.job_start))
+
+    def equals(self, other: SystemGraph) -> bool:
+        """Tell whether all arrays are the same."""
+        return all(np.array_equal(getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+
+
+def padded(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
+    """Return a graph as arrays of constant shapes.
+
+    Parameters
+    ----------
+    graph : SystemGraph
+        Within the sizes.
+    sizes : GraphSizes
+        Room.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with the numbers of nodes in their jobs, ``edge_times``
+        (J, E), ``unassigned`` (J, N), ``present`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2) with job and
+        node, ``candidates`` (C, K) and ``system`` (S,). What is empty is 0, in ``edges`` and ``candidate_nodes`` -1.
+    """
+    counts, edge_counts = np.diff(graph.job_start), np.diff(graph.edge_start)
+    job_of_node, job_of_edge = graph.job_of_node, np.repeat(np.arange(len(counts)), edge_counts)
+    place = np.arange(len(graph.nodes)) - graph.job_start[job_of_node]
+    edge_place = np.arange(len(graph.edges)) - graph.edge_start[job_of_edge]
+    num_jobs, num_candidates = len(counts), len(graph.candidates)
+    num_nodes, num_edges = int(counts.max(initial=0)), int(edge_counts.max(initial=0))
+    needed = GraphSizes(max(num_jobs, 1), max(num_nodes, 1), num_edges, max(num_candidates, 1))
+    if any(getattr(needed, one.name) > getattr(sizes, one.name) for one in fields(sizes)):
+        raise InvalidConfiguration(f"a system of {needed!r} does not fit into {sizes!r}")
+    jobs, width = sizes.jobs, sizes.nodes
+    arrays: dict[str, NDArray[Any]] = {
+        "keys": np.zeros(jobs, np.int64),
+        "nodes": np.zeros((jobs, width, graph.nodes.shape[1]), np.float32),
+        "edges": np.full((jobs, sizes.edges, 2), -1, np.int16),
+        "edge_times": np.zeros((jobs, sizes.edges), np.float32),
+        "unassigned": np.zeros((jobs, width), np.int8),
+        "present": np.zeros((jobs, width), np.int8),
+        "jobs": np.zeros((jobs, graph.jobs.shape[1]), np.float32),
+        "candidate_nodes": np.full((sizes.candidates, 2), -1, np.int16),
+        "candidates": np.zeros((sizes.candidates, graph.candidates.shape[1]), np.float32),
+        "system": graph.system.copy(),
+    }
+    arrays["keys"][:num_jobs] = graph.keys
+    arrays["nodes"][job_of_node, place] = graph.nodes
+    arrays["present"][job_of_node, place] = 1
+    arrays["unassigned"][job_of_node, place] = graph.unassigned
+    arrays["edges"][job_of_edge, edge_place] = graph.edges - graph.job_start[job_of_edge, None]
+    arrays["edge_times"][job_of_edge, edge_place] = graph.edge_times
+    arrays["jobs"][:num_jobs] = graph.jobs
+    shown = graph.candidate_nodes
+    arrays["candidate_nodes"][:num_candidates] = np.stack([job_of_node[shown], place[shown]], axis=1)
+    arrays["candidates"][:num_candidates] = graph.candidates
+    return arrays
+
+
+def unpadded(arrays: dict[str, NDArray[Any]]) -> SystemGraph:
+    """Return the graph that was padded.
+
+    Parameters
+    ----------
+    arrays : dict of str to numpy.ndarray
+        Of :func:`padded`.
+
+    Returns
+    -------
+    SystemGraph
+        With nothing empty in it.
+    """
+    present = arrays["present"].astype(bool)
+    counts = present.sum(1)
+    num_jobs = int(np.count_nonzero(counts))
+    job_start = np.concatenate([[0], np.cumsum(counts[:num_jobs])])
+    there = arrays["edges"][:, :, 0] >= 0
+    edge_start = np.concatenate([[0], np.cumsum(there.sum(1)[:num_jobs])])
+    job_of_edge = np.repeat(np.arange(num_jobs), np.diff(edge_start))
+    shown = arrays["candidate_nodes"][arrays["candidate_nodes"][:, 0] >= 0].astype(np.int64)
+    return SystemGraph(
+        job_start=job_start,
+        edge_start=edge_start,
+        keys=arrays["keys"][:num_jobs],
+        nodes=arrays["nodes"][present],
+        edges=arrays["edges"][there].astype(np.int64) + job_start[job_of_edge, None],
+        edge_times=arrays["edge_times"][there],
+        unassigned=arrays["unassigned"][present].astype(bool),
+        jobs=arrays["jobs"][:num_jobs],
+        candidate_nodes=job_start[shown[:, 0]] + shown[:, 1],
+        candidates=arrays["candidates"][: len(shown)],
+        system=arrays["system"],
+    )

@@ -1,0 +1,278 @@
+"""LACHESIS and Decima: what they decide does not hang on numbering, batching or on how it is computed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from agents.dag._graph_experts import EXPERTS  # noqa: E402
+from agents.dag.graph_agent import GraphAgent, GraphConfig  # noqa: E402
+from agents.dag.graph_data import from_data, to_data  # noqa: E402
+from agents.dag.training import GraphEpisodes, GraphTraining, make_env, train, write  # noqa: E402
+from agents.learning.policy import to_tensors  # noqa: E402
+from agents.learning.training import TrainingConfig  # noqa: E402
+from desim import Simulation, simulate  # noqa: E402
+from desim.envs.dag import FIXED_FEATURES, GraphSizes  # noqa: E402
+from desim.exceptions import InvalidConfiguration  # noqa: E402
+from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
+from desim.validation import validate  # noqa: E402
+from workloads import episodes  # noqa: E402
+
+CONFIGS = [GraphConfig(kind, mode) for kind in ("lachesis", "decima") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
+SIZES = GraphSizes(jobs=12, candidates=100)
+
+
+def policy_of(config: GraphConfig, seed: int = 0) -> Any:
+    """Return a network that is far from indifferent, and waits in about half of the decisions."""
+    policy = config.policy(np.random.default_rng(seed))
+    with torch.no_grad():
+        for part in (policy.score, policy.wait):
+            part[-1].weight.mul_(20.0)
+        if config.only_idle:
+            policy.wait[-1].bias.fill_(float(np.median(leads(policy, config))))
+    return policy.eval()
+
+
+def leads(policy: Any, config: GraphConfig) -> list[float]:
+    """Return how much higher than waiting, without its bias, the best node is scored in the decisions of a run."""
+    agent, encoder = GraphAgent(policy, replace(config, mode="immediate")), config.encoder(SIZES)
+    found = []
+    simulation = Simulation(cluster(0))
+    while (decision := simulation.advance()) is not None:
+        encoded = encoder.encode(decision.observation)
+        if encoded["action_mask"].sum() > 1:
+            with torch.inference_mode():
+                scores = policy(to_tensors({name: array[None] for name, array in encoded.items()}))[0]
+            logs = scores.log_probabilities[0]
+            found.append(float(logs[:-1].max() - logs[-1] + policy.wait[-1].bias[0]))
+        decision.answer(agent.act(decision.observation))
+    return [lead for lead in found if np.isfinite(lead)]
+
+
+def cluster(seed: int, num_jobs: int = 8, num_executors: int = 4, **options: Any) -> DagCluster:
+    """Return queries like those of TPC-H on a few executors."""
+    rng = np.random.default_rng(seed)
+    jobs, executors = episodes.dag(rng, num_jobs=num_jobs, num_executors=num_executors, mean_interval=60.0, ccr=1.0)
+    return DagCluster(jobs, executors, **options)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_agent_does_what_the_network_says(config: GraphConfig, seed: int) -> None:
+    policy = policy_of(config, seed)
+    agent, encoder = GraphAgent(policy, config), config.encoder(SIZES)
+    simulation = Simulation(cluster(seed))
+    answers, kinds = 0, set()
+    while (decision := simulation.advance()) is not None:
+        seen = decision.observation
+        answer = agent.act(seen)
+        if encoder.forced(seen):
+            assert answer is None
+        else:
+            encoded = {name: array[None] for name, array in encoder.encode(seen).items()}
+            with torch.inference_mode():
+                distribution, _ = policy(to_tensors(encoded))
+            assert answer == encoder.decode(seen, int(distribution.mode()))[0]
+            answers += 1
+            kinds.add(answer is None)
+        decision.answer(answer)
+    assert answers > 60
+    assert kinds == ({False, True} if config.only_idle else {False})
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_a_batch_gives_what_one_by_one_gives(config: GraphConfig) -> None:
+    policy, rng = policy_of(config).double(), np.random.default_rng(3)
+    gym_env = make_env(GraphTraining(config, GraphEpisodes((3, 9), (3, 5)), SIZES))
+    seen, _ = gym_env.reset(seed=5)
+    shown = []
+    for _ in range(60):
+        shown.append(seen)
+        seen, _, over, _, _ = gym_env.step(int(rng.choice(np.flatnonzero(seen["action_mask"]))))
+        if over:
+            seen, _ = gym_env.reset()
+    batch = {name: np.stack([one[name] for one in shown]) for name in shown[0]}
+    doubled = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in batch.items()}
+    with torch.inference_mode():
+        together, values = policy(to_tensors(doubled))
+        for number in range(len(shown)):
+            alone, value = policy(to_tensors({name: array[number : number + 1] for name, array in doubled.items()}))
+            torch.testing.assert_close(alone.log_probabilities[0], together.log_probabilities[number])
+            torch.testing.assert_close(value[0], values[number])
+
+
+def renumbered(job: Job, job_id: int, rng: np.random.Generator) -> Job:
+    """Return the same job with its nodes given in another order, under their old names."""
+    order = rng.permutation(job.num_nodes)
+    edges = [
+        (job.names[parent], job.names[child], size)
+        for parent, children in enumerate(job.child_lists)
+        for child, size in children
+    ]
+    rng.shuffle(edges)
+    names = [job.names[node] for node in order]
+    return Job(job_id, job.work[order], edges, submission_time=job.submission_time, names=names)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=6, deadline=None)
+def test_numbering_changes_no_decision(config: GraphConfig, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, executors = episodes.dag(rng, num_jobs=5, num_executors=4, mean_interval=0.0, ccr=1.0)
+    # No two nodes alike, or which of them comes first is a matter of numbering.
+    jobs = [scaled(job, float(rng.uniform(0.5, 2.0)), number) for number, job in enumerate(jobs)]
+    agent = GraphAgent(policy_of(config), config)
+    wanted = starts(simulate(DagCluster(jobs, executors), agent), jobs)
+    order = rng.permutation(len(jobs)).tolist()
+    moved = [renumbered(jobs[old], 100 + new, rng) for new, old in enumerate(order)]
+    found = starts(simulate(DagCluster(moved, executors), agent), moved)
+    names = {100 + new: jobs[old].job_id for new, old in enumerate(order)}
+    assert {(names[job], *rest) for job, *rest in found} == set(wanted)
+
+
+def scaled(job: Job, factor: float, job_id: int) -> Job:
+    """Return a job with other amounts of work, each node with one of its own."""
+    edges = [(parent, child, size) for parent, children in enumerate(job.child_lists) for child, size in children]
+    work = job.work * factor * (1 + 0.01 * np.arange(job.num_nodes))
+    names = [f"{job_id}.{node}" for node in range(job.num_nodes)]
+    return Job(job_id, work, edges, submission_time=job.submission_time, names=names)
+
+
+def starts(result: Any, jobs: list[Job]) -> list[tuple[Any, ...]]:
+    """Return job, name of the node, executor and start of all copies."""
+    by_id = {job.job_id: job for job in jobs}
+    columns = ("job_id", "node", "executor", "starting_time")
+    rows = result.table("copies").select(columns).iter_rows()
+    return [(job, by_id[job].names[node], executor, round(start, 6)) for job, node, executor, start in rows]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=str)
+def test_schedules_are_feasible_and_the_same_again(config: GraphConfig) -> None:
+    agent = GraphAgent(policy_of(config), config)
+    first, other, again = (simulate(cluster(seed), agent) for seed in (4, 5, 4))
+    for result in (first, other):
+        validate(result)
+        assert result.metrics()["num_completed"] == 8
+    assert first.table("copies").equals(again.table("copies"))
+
+
+def test_planning_ahead_and_one_executor_are_no_trouble() -> None:
+    for config in CONFIGS:
+        agent = GraphAgent(policy_of(config), config)
+        for options in ({"plan_ahead": True}, {"num_executors": 1}):
+            result = simulate(cluster(6, 3, **options), agent)
+            validate(result)
+            assert result.metrics()["num_completed"] == 3
+
+
+def test_larger_graphs_than_those_of_the_training_are_no_trouble() -> None:
+    edges = [(node, node + 1, 1.0) for node in range(79)]
+    jobs = [Job(number, np.linspace(1, 2, 80), edges, submission_time=float(number)) for number in range(3)]
+    agent = GraphAgent(policy_of(CONFIGS[0]), CONFIGS[0])
+    result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 1.0)), agent)
+    validate(result)
+    assert result.metrics()["num_completed"] == 3
+
+
+def test_graphs_go_to_pytorch_geometric_and_back() -> None:
+    simulation = Simulation(cluster(7))
+    encoder = CONFIGS[0].encoder(SIZES)
+    agent = GraphAgent(policy_of(CONFIGS[0]), CONFIGS[0])
+    while (decision := simulation.advance()) is not None:
+        graph = encoder.graph(decision.observation)
+        data = to_data(graph)
+        data.validate(raise_on_error=True)
+        assert (data.num_nodes, data.num_edges) == (len(graph.nodes), len(graph.edges))
+        assert data.x.shape[1] == len(FIXED_FEATURES)
+        assert from_data(data).equals(graph)
+        decision.answer(agent.act(decision.observation))
+
+
+@pytest.mark.parametrize("objective", list(EXPERTS))
+def test_experts_take_possible_actions_and_are_patient(objective: str) -> None:
+    gym_env = make_env(GraphTraining(CONFIGS[0], GraphEpisodes((6, 6), (4,)), SIZES))
+    seen, _ = gym_env.reset(seed=2)
+    over, waits = False, 0
+    while not over:
+        action = int(EXPERTS[objective]({name: array[None] for name, array in seen.items()})[0])
+        assert seen["action_mask"][action]
+        waits += action == SIZES.candidates
+        seen, _, over, _, _ = gym_env.step(action)
+    assert waits > 0 or objective == "completion_time"
+    assert gym_env.result().metrics()["num_completed"] == 6
+
+
+def small_training(config: GraphConfig, seed: int = 0, warm_start: int = 2) -> GraphTraining:
+    """Return a training of a few seconds."""
+    default = GraphTraining()
+    training = TrainingConfig(
+        600, seed, num_envs=8, num_steps=400, whole_episodes=True, group_size=8, validation_episodes=2, validate_every=1
+    )
+    episodes_of = GraphEpisodes((3, 4), (3,), (1.0,), (0.0,))
+    return replace(default, agent=config, episodes=episodes_of, sizes=SIZES, warm_start=warm_start, training=training)
+
+
+def test_a_training_is_reproducible_and_its_weights_can_be_loaded(tmp_path: Path) -> None:
+    settings_ = small_training(CONFIGS[0])
+    results = [train(settings_) for _ in range(2)]
+    assert [entry["validation"] for entry in results[0].history] == [
+        entry["validation"] for entry in results[1].history
+    ]
+    other = train(small_training(CONFIGS[0], 1))
+    assert other.history[-1]["validation"] != results[0].history[-1]["validation"]
+    for number, result in enumerate(results):
+        write(tmp_path / f"a{number}", settings_, result, "desim train dag")
+    assert (tmp_path / "a0.safetensors").read_bytes() == (tmp_path / "a1.safetensors").read_bytes()
+    card = json.loads((tmp_path / "a0.json").read_text())
+    assert (card["agent"], card["command"]) == ("graph", "desim train dag")
+    agent = GraphAgent.load(tmp_path / "a0")
+    assert (agent.name, agent.config) == ("a0", CONFIGS[0])
+    validate(simulate(cluster(9, 3), agent))
+
+
+def test_an_imitator_comes_to_agree_with_its_expert() -> None:
+    agreements: list[float] = []
+
+    def report(entry: dict[str, Any]) -> None:
+        if "agreement" in entry:
+            agreements.append(entry["agreement"])
+
+    for rollouts in (1, 12):
+        settings_ = small_training(CONFIGS[0], warm_start=rollouts)
+        train(replace(settings_, training=replace(settings_.training, total_steps=1)), report=report)
+    assert agreements[0] < agreements[1]
+    assert agreements[1] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ({"kind": "other"}, "no network 'other'; there are lachesis, decima"),
+        ({"mode": "other"}, "no modes? 'other'"),
+        ({"width": 0}, "want numbers of at least 1"),
+        ({"depth": 3}, "no configuration of a graph agent"),
+    ],
+)
+def test_configurations_that_make_no_sense_are_refused(values: dict[str, Any], what: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=what):
+        GraphConfig.of(values)
+
+
+def test_weights_of_something_else_are_refused() -> None:
+    with pytest.raises(InvalidConfiguration, match="no pretrained graph agent 'lublin256-m20-t1'"):
+        GraphAgent.pretrained("lublin256-m20-t1")
+    with pytest.raises(InvalidConfiguration, match=r"num_jobs is \(0, 3\)"):
+        GraphEpisodes((0, 3))
+    with pytest.raises(InvalidConfiguration, match="ccr is empty"):
+        GraphEpisodes(ccr=())

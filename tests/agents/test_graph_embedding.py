@@ -1,0 +1,120 @@
+"""Embeddings of nodes against a plain recursion, and what does not matter to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("torch_geometric")
+
+from agents.dag.embedding import NodeEmbedding, levels_of  # noqa: E402
+
+KINDS = ["lachesis", "decima"]
+FEATURES = 3
+
+
+def random_graph(rng: np.random.Generator, most: int = 8) -> tuple[Any, Any, Any]:
+    """Return features, edges and times of a graph with up to so many nodes, in topological order."""
+    count = int(rng.integers(1, most + 1))
+    pairs = [(a, b) for a in range(count) for b in range(a + 1, count) if rng.random() < 0.4]
+    edges = torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
+    return torch.from_numpy(rng.normal(size=(count, FEATURES))), edges, torch.from_numpy(rng.random(len(pairs)))
+
+
+def embedding(kind: Any, seed: int = 0) -> Any:
+    return NodeEmbedding(kind, FEATURES, 4, np.random.default_rng(seed)).double()
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=50, deadline=None)
+def test_levels_are_longest_ways_down(seed: int) -> None:
+    nodes, edges, _ = random_graph(np.random.default_rng(seed))
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(nodes)))
+    graph.add_edges_from(edges.tolist())
+    below = [nx.dag_longest_path_length(graph.subgraph({n} | nx.descendants(graph, n))) for n in range(len(nodes))]
+    assert levels_of(edges, len(nodes)).tolist() == below
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_embeddings_follow_their_equation(kind: str, seed: int) -> None:
+    nodes, edges, times = random_graph(np.random.default_rng(seed))
+    network = embedding(kind)
+    with torch.no_grad():
+        found = network(nodes, edges, times)
+        own = network.prepare(nodes)
+
+        def slow(node: int) -> Any:
+            below = [
+                (child, time) for (parent, child), time in zip(edges.tolist(), times, strict=True) if parent == node
+            ]
+            if not below:
+                return own[node]
+            if kind == "decima":
+                return network.gather(sum(network.other(slow(child)) for child, _ in below)) + own[node]
+            heard, sizes = sum(slow(child) for child, _ in below), sum(time for _, time in below)
+            return network.gather(heard) + network.other(sizes.reshape(1)) + own[node]
+
+        for node in range(len(nodes)):
+            torch.testing.assert_close(found[node], slow(node))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_a_batch_of_graphs_gives_what_one_by_one_gives(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    graphs = [random_graph(rng) for _ in range(3)]
+    network = embedding(kind)
+    starts = np.cumsum([0, *(len(nodes) for nodes, _, _ in graphs)]).tolist()
+    edges = torch.cat([edges + begin for (_, edges, _), begin in zip(graphs, starts[:-1], strict=True)])
+    with torch.no_grad():
+        together = network(torch.cat([nodes for nodes, _, _ in graphs]), edges, torch.cat([t for _, _, t in graphs]))
+        torch.testing.assert_close(together, torch.cat([network(*graph) for graph in graphs]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=30, deadline=None)
+def test_the_order_of_nodes_and_edges_does_not_matter(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes, edges, times = random_graph(rng)
+    order, among = torch.from_numpy(rng.permutation(len(nodes))), torch.from_numpy(rng.permutation(len(edges)))
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order))
+    network = embedding(kind)
+    with torch.no_grad():
+        moved = network(nodes[order], place[edges][among], times[among])
+        torch.testing.assert_close(moved, network(nodes, edges, times)[order])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_node_hears_of_all_its_descendants_and_of_nothing_else(kind: str) -> None:
+    edges = torch.tensor([[0, 1], [1, 2], [2, 3], [4, 3]])  # a chain of four, and another parent of the last
+    nodes = torch.randn(5, FEATURES, dtype=torch.double, generator=torch.Generator().manual_seed(1), requires_grad=True)
+    times = torch.ones(4, dtype=torch.double)
+    (gradient,) = torch.autograd.grad(embedding(kind)(nodes, edges, times)[0].sum(), nodes)
+    assert (gradient.abs().sum(1) > 0).tolist() == [True, True, True, True, False]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_differences(kind: str) -> None:
+    nodes, _, _ = random_graph(np.random.default_rng(11), 1)
+    nodes = torch.cat([nodes, nodes + 0.7, nodes - 0.4, 2 * nodes])
+    edges, times = torch.tensor([[0, 1], [0, 2], [1, 3], [2, 3]]), torch.tensor([0.3, 1.0, 0.5, 0.2]).double()
+    network = embedding(kind)
+    names = [name for name, _ in network.named_parameters()]
+
+    def of(features: Any, *weights: Any) -> Any:
+        return torch.func.functional_call(network, dict(zip(names, weights, strict=True)), (features, edges, times))
+
+    inputs = [nodes.requires_grad_(), *(weight.detach().requires_grad_() for weight in network.parameters())]
+    assert torch.autograd.gradcheck(of, inputs)

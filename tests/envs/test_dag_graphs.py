@@ -1,0 +1,268 @@
+"""Jobs as graphs for learners: arrays padded and not, features, masks, and what actions mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import gymnasium
+import networkx as nx
+import numpy as np
+import pytest
+from dag_cases import random_cluster
+from env_cases import Masked, make, play
+from gymnasium.utils.env_checker import check_env
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.dag import DEFT
+from agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.core import Decision, Simulation
+from desim.envs.dag import (
+    CANDIDATE_FEATURES,
+    FIXED_FEATURES,
+    JOB_FEATURES,
+    SYSTEM_GRAPH_FEATURES,
+    DagEnv,
+    GraphEncoder,
+    GraphSizes,
+    padded,
+    unpadded,
+)
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, DagCluster, Executors, Job
+
+SIZES = GraphSizes(jobs=6, nodes=7, edges=12, candidates=30)
+
+
+def decisions(rng: Random, encoder: GraphEncoder) -> Iterator[tuple[Simulation, Decision]]:
+    """Yield the decisions of a run in which possible actions are chosen at random."""
+    simulation = Simulation(random_cluster(rng, tasks=False))
+    while (decision := simulation.advance()) is not None:
+        yield simulation, decision
+        possible = np.flatnonzero(encoder.encode(decision.observation)["action_mask"]).tolist()
+        decision.answer(encoder.decode(decision.observation, rng.choice(possible))[0])
+
+
+def encoder_of(rng: Random, sizes: GraphSizes = SIZES) -> GraphEncoder:
+    return GraphEncoder(DEFT().allocate, only_idle=rng.random() < 0.7, sizes=sizes)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_nothing_is_lost_in_padding(seed: int) -> None:
+    rng = Random(seed)
+    encoder = encoder_of(rng)
+    for _, decision in decisions(rng, encoder):
+        graph = encoder.graph(decision.observation)
+        arrays = padded(graph, SIZES)
+        assert unpadded(arrays).equals(graph)
+        again = padded(unpadded(arrays), SIZES)
+        assert all(np.array_equal(again[name], array) for name, array in arrays.items())
+        encoded = encoder.encode(decision.observation)
+        assert set(encoded) == {*arrays, "action_mask"}
+        assert all(np.array_equal(encoded[name], array) for name, array in arrays.items())
+        assert all(encoded[name] in encoder.observation_space[name] for name in encoded)
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_graphs_are_those_of_the_jobs(seed: int) -> None:
+    rng = Random(seed)
+    encoder = encoder_of(rng)
+    for _, decision in decisions(rng, encoder):
+        seen = decision.observation
+        graph = encoder.graph(seen)
+        states = list(seen.jobs.values())
+        wanted, found = nx.DiGraph(), nx.DiGraph()
+        for number, state in enumerate(states):
+            wanted.add_nodes_from((number, node) for node in range(state.job.num_nodes))
+            for parent, children in enumerate(state.job.child_lists):
+                wanted.add_edges_from(((number, parent), (number, child)) for child, _ in children)
+        where = [(int(job), int(node - graph.job_start[job])) for node, job in enumerate(graph.job_of_node)]
+        found.add_nodes_from(where)
+        found.add_edges_from((where[parent], where[child]) for parent, child in graph.edges)
+        assert nx.utils.graphs_equal(found, wanted)
+        executable = [(state.job.job_id, node) for state, node in seen.executable.values()]
+        assert [(states[where[n][0]].job.job_id, where[n][1]) for n in graph.candidate_nodes] == executable
+        unassigned = [not done for state in states for done in state.assigned.tolist()]
+        assert graph.unassigned.tolist() == unassigned
+
+
+def log(value: float) -> float:
+    return math.log1p(min(value, 1e9)) / 4
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_features_are_those_that_are_described(seed: int) -> None:
+    rng = Random(seed)
+    encoder = encoder_of(rng)
+    for _, decision in decisions(rng, encoder):
+        seen = decision.observation
+        graph = encoder.graph(seen)
+        for name, table in slow_features(seen).items():
+            np.testing.assert_allclose(getattr(graph, name), table, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def slow_features(seen: Any) -> dict[str, np.ndarray]:
+    """Return all features, written as they are described."""
+    executors, now = seen.executors, seen.time
+    idle_at = seen.available_times.tolist()
+    idle = [k for k, time in enumerate(idle_at) if time <= now]
+    nodes, jobs, edge_times, left_of_all, longest = [], [], [], 0.0, 0.0
+    for state in seen.jobs.values():
+        job = state.job
+        times, transfers = mean_run_times(job, executors), mean_transfer_times(job, executors)
+        edge_times += [log(time) for time in transfers]
+        ends = [(parent, child) for parent in range(job.num_nodes) for child in job.children(parent)]
+        up, down = rank_up(job, executors), rank_down(job, executors)
+        for node in range(job.num_nodes):
+            incoming = [time for time, (_, child) in zip(transfers, ends, strict=True) if child == node]
+            outgoing = [time for time, (parent, _) in zip(transfers, ends, strict=True) if parent == node]
+            means = [sum(group) / len(group) if group else 0.0 for group in (incoming, outgoing)]
+            row = [times[node], *means, up[node], down[node], len(outgoing)]
+            nodes.append([log(value) for value in row])
+        left = [node for node in range(job.num_nodes) if not state.assigned[node]]
+        work, critical = sum(times[node] for node in left), max((up[node] for node in left), default=0.0)
+        left_of_all, longest = left_of_all + work, max(longest, critical)
+        running = int((state.assigned & ~state.finished).sum())
+        jobs.append([log(v) for v in (len(left), running, work, critical, now - job.submission_time)])
+    candidates = []
+    for state, node in seen.executable.values():
+        ready = state.ready_times(node)
+        run = state.run_times[node]
+        finish = [max(at, ready[k]) + run[k] - now for k, at in enumerate(idle_at)]
+        best = min(range(len(finish)), key=finish.__getitem__)
+        chosen = min(idle, key=finish.__getitem__) if idle else best
+        ratio = math.log((finish[chosen] + 1) / (finish[best] + 1)) if finish[best] < math.inf else 3.0
+        waiting = max(ready[chosen] - now, 0.0)
+        row = [log(finish[best]), log(finish[chosen]), min(ratio, 3.0), log(run[chosen]), log(waiting)]
+        candidates.append(row)
+    busy = [time - now for time in idle_at if time > now]
+    next_idle = min(busy, default=math.inf)
+    counts = [len(jobs), len(candidates), 0]
+    system = [*map(log, counts), len(idle) / len(idle_at)]
+    system += [log(next_idle), log(left_of_all / len(idle_at)), log(longest), float(next_idle < math.inf)]
+    return {
+        "nodes": np.array(nodes).reshape(-1, len(FIXED_FEATURES)),
+        "edge_times": np.array(edge_times),
+        "jobs": np.array(jobs).reshape(-1, len(JOB_FEATURES)),
+        "candidates": np.array(candidates).reshape(-1, len(CANDIDATE_FEATURES)),
+        "system": np.array(system).reshape(len(SYSTEM_GRAPH_FEATURES)),
+    }
+
+
+@given(seed=st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_actions_assign_candidates_or_wait(seed: int) -> None:
+    rng = Random(seed)
+    encoder = encoder_of(rng)
+    for _, decision in decisions(rng, encoder):
+        seen = decision.observation
+        mask = encoder.encode(seen)["action_mask"]
+        available = seen.available_times
+        busy = ((available > seen.time) & (available < np.inf)).any()
+        if encoder.only_idle:
+            available = np.where(available <= seen.time, available, np.inf)
+        stuck = available.min() == np.inf
+        assert encoder.forced(seen) == stuck
+        nodes = list(seen.executable.values())
+        for action in range(SIZES.candidates):
+            answer, valid = encoder.decode(seen, action)
+            if stuck or action >= len(nodes):
+                assert answer is None
+                assert valid == bool(mask[action])
+                continue
+            state, node = nodes[action]
+            assert (answer, valid) == (DEFT().allocate(seen, state, node, available), True)
+            assert mask[action]
+            assert isinstance(answer, Assign)
+            assert available[answer.executor] < np.inf
+        if encoder.only_idle:
+            answer, valid = encoder.decode(seen, SIZES.candidates)
+            assert answer is None
+            assert bool(mask[-1]) == bool(busy or stuck) == valid
+        assert mask.any()
+
+
+def test_what_there_is_no_room_for_is_counted() -> None:
+    jobs = [Job(number, [1.0, 1.0], submission_time=0.0, allow_disconnected=True) for number in range(3)]
+    cluster = DagCluster(jobs, Executors([1.0], 1.0))
+    encoder = GraphEncoder(DEFT().allocate, sizes=GraphSizes(jobs=2, nodes=2, edges=0, candidates=3))
+    decision = Simulation(cluster).advance()
+    assert decision is not None
+    graph = encoder.graph(decision.observation)
+    assert (len(graph.keys), graph.candidate_nodes.tolist()) == (2, [0, 1, 2])
+    counts = [SYSTEM_GRAPH_FEATURES.index(name) for name in ("candidates", "hidden_candidates")]
+    np.testing.assert_allclose(graph.system[counts], [log(3), log(3)], rtol=1e-6)
+    assert encoder.decode(decision.observation, 3) == (None, False)  # nothing would ever happen
+
+
+def test_jobs_without_an_executable_node_give_way() -> None:
+    first = Job(0, [5.0, 1.0], [(0, 1, 0.0)])
+    others = [Job(number, [1.0], submission_time=1.0) for number in (1, 2)]
+    simulation = Simulation(DagCluster([first, *others], Executors([1.0, 1.0], 1.0)))
+    decision = simulation.advance()
+    assert decision is not None
+    decision.answer(Assign(0, 0, 0))
+    decision = simulation.advance()
+    assert decision is not None
+    encoder = GraphEncoder(DEFT().allocate, sizes=GraphSizes(jobs=2, nodes=2, edges=1, candidates=3))
+    states, nodes = encoder.shown(decision.observation)
+    assert [state.job.job_id for state in states] == [1, 2]
+    assert [state.job.job_id for state, _ in nodes] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "what"),
+    [
+        (GraphSizes(nodes=2), "nodes=3.* does not fit into .*nodes=2"),
+        (GraphSizes(edges=1), "edges=2.* does not fit into .*edges=1"),
+    ],
+)
+def test_a_job_that_does_not_fit_is_refused(sizes: GraphSizes, what: str) -> None:
+    job = Job(0, [1.0] * 3, [(0, 1, 1.0), (1, 2, 1.0)])
+    gym_env = DagEnv(
+        [DagCluster([job], Executors([1.0], 1.0))], 1, observation=GraphEncoder(DEFT().allocate, sizes=sizes)
+    )
+    with pytest.raises(InvalidConfiguration, match=what):
+        gym_env.reset(seed=0)
+
+
+def test_sizes_make_sense() -> None:
+    with pytest.raises(InvalidConfiguration, match="want at least 1 of each"):
+        GraphSizes(jobs=0)
+    encoder = GraphEncoder(DEFT().allocate, sizes=GraphSizes(candidates=2))
+    decision = Simulation(DagCluster([Job(0, [1.0])], Executors([1.0], 1.0))).advance()
+    assert decision is not None
+    with pytest.raises(InvalidConfiguration, match="action 3 is none of 0 to 2"):
+        encoder.decode(decision.observation, 3)
+
+
+@pytest.mark.parametrize("only_idle", [True, False])
+def test_the_environment_is_sound(only_idle: bool) -> None:
+    encoder = GraphEncoder(DEFT().allocate, only_idle=only_idle, sizes=GraphSizes(jobs=4, candidates=20))
+    gym_env = make("desim/Dag-v0", num_executors=3, num_jobs=4, observation=encoder)
+    check_env(gym_env)
+    steps = play(gym_env, Masked(3), seed=1)
+    assert steps[-1][2]
+    assert gym_env.result().metrics()["num_completed"] == 4
+    assert isinstance(gym_env.action_space, gymnasium.spaces.Discrete)
+
+
+def test_keys_tell_graphs_apart() -> None:
+    executors = Executors([1.0, 2.0], 1.0)
+    jobs = [
+        Job(0, [1.0, 2.0], [(0, 1, 3.0)]),
+        Job(1, [1.0, 2.0], [(0, 1, 3.0)]),
+        Job(2, [1.0, 2.0], [(0, 1, 4.0)]),
+        Job(3, [2.0, 2.0], [(0, 1, 3.0)]),
+    ]
+    decision = Simulation(DagCluster(jobs, executors)).advance()
+    assert decision is not None
+    keys = GraphEncoder(DEFT().allocate).graph(decision.observation).keys.tolist()
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
