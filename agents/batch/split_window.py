@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from agents.batch import _greedy
 from agents.batch.networks import WindowScorer
 from agents.learning.checkpoint import load_into, load_weights
 from agents.learning.policy import MLPPolicy, Policy, one_thread, to_tensors
@@ -131,7 +132,7 @@ class SplitWindowAgent:
     Parameters
     ----------
     policy : Policy
-        The network.
+        The network; later changes of its weights may have no effect.
     config : SplitWindowConfig
         What it sees.
     name : str
@@ -148,6 +149,7 @@ class SplitWindowAgent:
         self.encoder = config.encoder()
         self.name = name
         self.greedy = greedy
+        self._choose = _greedy.greedy(self.policy) if greedy else None
         self.reset({}, np.random.default_rng(0))
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
@@ -175,6 +177,8 @@ class SplitWindowAgent:
         if self.encoder.forced(observation):
             return None
         encoded = self.encoder.encode(observation)
+        if self._choose is not None:
+            return self.encoder.decode(observation, self._choose(encoded))[0]
         with torch.inference_mode(), one_thread():
             distribution, _ = self.policy(to_tensors({name: array[None] for name, array in encoded.items()}))
             action = distribution.mode() if self.greedy else distribution.sample(self._rng)

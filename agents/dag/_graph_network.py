@@ -7,22 +7,20 @@ the way than at work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag.embedding import SLOPE
-from agents.dag.graph_policy import INPUTS, Kind
+from agents.dag.graph_policy import GraphPolicy
+from agents.learning.numpy_mlp import NumpyMLP
 from desim.envs.dag import JobGraph
 
 __all__ = ["EmbeddedJob", "GraphNetwork"]
 
 Floats = NDArray[np.float32]
-Layers = list[tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True)
@@ -46,25 +44,21 @@ class GraphNetwork:
 
     Parameters
     ----------
-    kind : {"lachesis", "decima"}
-        Which embedding and which features.
-    tensors : mapping of str to array
-        The weights of a :class:`agents.dag.graph_policy.GraphPolicy`, by its names.
+    policy : GraphPolicy
+        Later changes of its weights have no effect.
     """
 
-    def __init__(self, kind: Kind, tensors: Mapping[str, NDArray[Any]]) -> None:
-        self.kind = kind
-        self.inputs = INPUTS[kind]
-        parts = ("embedding.prepare", "embedding.gather", "embedding.other", "of_node", "of_job", "score", "wait")
-        layers = {part: _layers(tensors, part) for part in parts}
-        self._prepare, self._gather, self._other = (layers[part] for part in parts[:3])
-        self._of_node, self._of_job, self._wait = layers["of_node"], layers["of_job"], layers["wait"]
-        (first, bias), *self._rest = layers["score"]
-        self.width = width = layers["of_job"][-1][0].shape[1]
-        lengths = len(self.inputs.nodes) + width, len(self.inputs.jobs) + width, len(self.inputs.candidates)
-        bounds = np.cumsum(lengths).tolist()
-        self._by_node, self._by_job, self._by_candidate, self._by_whole = np.split(first, bounds)
-        self._bias = bias
+    def __init__(self, policy: GraphPolicy) -> None:
+        self.kind = policy.kind
+        self.inputs, self.width = policy.inputs, policy.width
+        embedding = policy.embedding
+        self._prepare, self._gather, self._other = map(NumpyMLP, (embedding.prepare, embedding.gather, embedding.other))
+        self._of_node, self._of_job = NumpyMLP(policy.of_node), NumpyMLP(policy.of_job)
+        self._score, self._wait = NumpyMLP(policy.score), NumpyMLP(policy.wait)
+        first, self._bias = self._score.layers[0]
+        inputs, width = self.inputs, self.width
+        lengths = len(inputs.nodes) + width, len(inputs.jobs) + width, len(inputs.candidates)
+        self._by_node, self._by_job, self._by_candidate, self._by_whole = np.split(first, np.cumsum(lengths).tolist())
 
     def embed(self, graphs: Sequence[JobGraph]) -> list[EmbeddedJob]:
         """Embed the nodes of jobs.
@@ -80,11 +74,11 @@ class GraphNetwork:
         times = np.concatenate([graph.edge_times for graph in graphs])
         embedded = self._embed(own, edges, times)
         both = np.concatenate([own, embedded], axis=1)
-        told, scored = _through(self._of_node, both), both @ self._by_node
+        told, scored = self._of_node(both), both @ self._by_node
         return [EmbeddedJob(told[a:b], scored[a:b]) for a, b in pairwise(starts.tolist())]
 
     def _embed(self, nodes: Floats, edges: NDArray[np.int64], times: Floats) -> Floats:
-        own = _through(self._prepare, nodes)
+        own = self._prepare(nodes)
         levels = np.zeros(len(nodes), np.int64)
         for parent, child in reversed(edges.tolist()):  # in topological order
             levels[parent] = max(levels[parent], levels[child] + 1)
@@ -94,13 +88,13 @@ class GraphNetwork:
             parents, children = edges[chosen].T
             heard = embedded[children]
             total = np.zeros_like(own)
-            np.add.at(total, parents, _through(self._other, heard) if self.kind == "decima" else heard)
+            np.add.at(total, parents, self._other(heard) if self.kind == "decima" else heard)
             here = levels == level
-            embedded[here] = _through(self._gather, total[here]) + own[here]
+            embedded[here] = self._gather(total[here]) + own[here]
             if self.kind == "lachesis":
                 known = np.zeros((len(nodes), 1), np.float32)
                 np.add.at(known[:, 0], parents, times[chosen])
-                embedded[here] += _through(self._other, known[here])
+                embedded[here] += self._other(known[here])
         return embedded
 
     def describe(self, jobs: Floats, told: Floats, system: Floats) -> tuple[Floats, Floats]:
@@ -121,7 +115,7 @@ class GraphNetwork:
             The shares hold that of the system as well.
         """
         known = jobs[:, self.inputs.jobs]
-        summary = _through(self._of_job, np.concatenate([known, told], axis=1))
+        summary = self._of_job(np.concatenate([known, told], axis=1))
         whole = np.concatenate([summary.mean(axis=0), system[self.inputs.system]])
         shares = np.concatenate([known, summary], axis=1) @ self._by_job
         shares += whole @ self._by_whole + self._bias
@@ -139,7 +133,7 @@ class GraphNetwork:
         """
         if self.inputs.candidates:
             shares += candidates[:, self.inputs.candidates] @ self._by_candidate
-        found: Floats = _through(self._rest, np.maximum(shares, SLOPE * shares))[:, 0]
+        found: Floats = self._score.after_first(shares)[:, 0]
         return found
 
     def wait_score(self, whole: Floats) -> float:
@@ -150,26 +144,4 @@ class GraphNetwork:
         whole : array of float, shape (D + S,)
             Of :meth:`describe`.
         """
-        return float(_through(self._wait, whole)[0])
-
-
-def _layers(tensors: Mapping[str, NDArray[Any]], part: str) -> Layers:
-    """Return weights, transposed, and biases of a fully connected network, in order."""
-    numbers = sorted(int(name.split(".")[-2]) for name in tensors if name.startswith(f"{part}.") and "weight" in name)
-    found = []
-    for number in numbers:
-        weight, bias = (np.asarray(tensors[f"{part}.{number}.{which}"], np.float32) for which in ("weight", "bias"))
-        found.append((np.ascontiguousarray(weight.T), bias))
-    return found
-
-
-def _through(layers: Layers, x: Floats) -> Floats:
-    """Return the output of a fully connected network."""
-    for weight, bias in layers[:-1]:
-        x = x @ weight
-        x += bias
-        x = np.maximum(x, SLOPE * x)
-    weight, bias = layers[-1]
-    x = x @ weight
-    x += bias
-    return x
+        return float(self._wait(whole)[0])

@@ -135,8 +135,7 @@ class GraphAgent:
     """
 
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
-        tensors = {key: tensor.detach().cpu().numpy() for key, tensor in policy.state_dict().items()}
-        self.network = GraphNetwork(config.kind, tensors)
+        self.network = GraphNetwork(policy)
         self.config = config
         self.name = name
         self.allocation = DEFT()
