@@ -5,7 +5,8 @@ from agents.dag.cpop import CPOP
 from agents.dag.dls import DLS
 from agents.dag.list_scheduling import HEFT, ListScheduler
 from agents.dag.optimum import OptimalSchedule, Optimum, ScheduledCopy, optimal_schedule
-from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, Order, RandomOrder, RankUp
+from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from agents.dag.patient import PatientScheduler
 from agents.dag.peft import PEFT
 from agents.dag.registry import create, descriptions
 from agents.dag.tdca import TDCA
@@ -24,10 +25,12 @@ __all__ = [
     "Allocation",
     "CriticalPath",
     "InsertionEFT",
+    "LeastWork",
     "ListScheduler",
     "OptimalSchedule",
     "Optimum",
     "Order",
+    "PatientScheduler",
     "RandomOrder",
     "RankUp",
     "ScheduledCopy",

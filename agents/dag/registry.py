@@ -9,7 +9,8 @@ from agents.dag.cpop import CPOP
 from agents.dag.dls import DLS
 from agents.dag.list_scheduling import HEFT, ListScheduler
 from agents.dag.optimum import Optimum
-from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, Order, RandomOrder, RankUp
+from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from agents.dag.patient import PatientScheduler
 from agents.dag.peft import PEFT
 from agents.dag.tdca import TDCA
 from desim.core import Agent
@@ -26,6 +27,7 @@ _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "hrrn-node": ("the node with the highest response ratio comes next", lambda: HRRN("node")),
     "rank_up": ("the node with the longest way to the end of its job comes next", RankUp),
     "critical-path": ("the node on the longest path through its job comes next", CriticalPath),
+    "least-work": ("the job with the least work left to assign comes next", LeastWork),
     "random": ("any node comes next", RandomOrder),
 }
 
@@ -53,7 +55,7 @@ def create(name: str) -> Agent:
     name : str
         One that :func:`descriptions` lists, such as ``"heft"``, or an order and an allocation, such as
         ``"rank_up-deft"`` or ``"fifo-eft"``; an order alone goes with ``deft``. With ``-idle`` behind these, nodes are
-        kept back until an executor is idle.
+        kept back until an executor is idle, with ``-patient`` also while a busy one would finish them sooner.
 
     Returns
     -------
@@ -69,14 +71,17 @@ def create(name: str) -> Agent:
         return _AGENTS[name][1]()
     if name.startswith(f"{_GRAPH}:"):
         return _graph(name.partition(":")[2])
-    pair = name.removesuffix("-idle")
+    pair = name.removesuffix("-idle").removesuffix("-patient")
     for order, (_, make_order) in _ORDERS.items():
         for allocation, (_, make_allocation) in _ALLOCATIONS.items():
             if pair in (f"{order}-{allocation}", order if allocation == "deft" else None):
+                if name.endswith("-patient"):
+                    return PatientScheduler(make_order(), make_allocation())
                 return ListScheduler(make_order(), make_allocation(), only_idle=pair != name)
     raise InvalidConfiguration(
         f"no dag agent {name!r}; there are {', '.join(_AGENTS)}, and ORDER-ALLOCATION with an order of "
-        f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without -idle, and {_GRAPH}:NAME"
+        f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without "
+        f"-idle or -patient, and {_GRAPH}:NAME"
     )
 
 
@@ -99,4 +104,7 @@ def descriptions() -> dict[str, str]:
     lines |= {f"{name}-ALLOCATION": f"List scheduling: {text}." for name, (text, _) in _ORDERS.items()}
     lines |= {f"ORDER-{name}": f"List scheduling: {text}." for name, (text, _) in _ALLOCATIONS.items()}
     lines["ORDER-ALLOCATION-idle"] = "List scheduling that keeps nodes back until an executor is idle."
+    lines["ORDER-ALLOCATION-patient"] = (
+        "The same, and nodes are held back while a busy executor would finish them sooner."
+    )
     return lines | {f"{_GRAPH}:NAME": "LACHESIS or Decima with DEFT: trained weights, by name or path."}

@@ -15,9 +15,14 @@ from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 
 PLANNING = ["heft", "cpop", "peft", "tdca", "optimum"]
-ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "random"]
+ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
 ALLOCATIONS = ["eft", "insertion-eft", "deft"]
-OTHERS = ["dls", *(f"{order}-{allocation}" for order in ORDERS for allocation in ALLOCATIONS), "rank_up-deft-idle"]
+OTHERS = [
+    "dls",
+    *(f"{order}-{allocation}" for order in ORDERS for allocation in ALLOCATIONS),
+    "rank_up-deft-idle",
+    "rank_up-deft-patient",
+]
 
 
 def test_names_and_descriptions() -> None:
@@ -31,6 +36,7 @@ def test_names_and_descriptions() -> None:
         *(f"{order}-ALLOCATION" for order in ORDERS),
         *(f"ORDER-{allocation}" for allocation in ALLOCATIONS),
         "ORDER-ALLOCATION-idle",
+        "ORDER-ALLOCATION-patient",
         "graph:NAME",
     ]
     assert all(text.endswith(".") and len(text) < 120 for text in descriptions().values())
@@ -51,6 +57,8 @@ def test_names_and_descriptions() -> None:
         ("critical-path-eft", "critical path-EFT"),
         ("sjf-idle", "SJF-DEFT (idle)"),
         ("hrrn-eft-idle", "HRRN-EFT (idle)"),
+        ("rank_up-patient", "rank_up-DEFT (patient)"),
+        ("least-work-eft-patient", "least work-EFT (patient)"),
     ],
 )
 def test_agents_by_name(name: str, full_name: str) -> None:
