@@ -37,9 +37,11 @@ def public_methods(name: str) -> list[str]:
     thing = getattr(importlib.import_module(module), class_name)
     if not inspect.isclass(thing):
         return []
-    return [
-        f"{name}.{member}" for member, value in vars(thing).items() if member[0] != "_" and inspect.isfunction(value)
-    ]
+    functions = {member: value for member, value in vars(thing).items() if inspect.isfunction(value)}
+    own = [
+        member for member, value in functions.items() if value.__module__ == module
+    ]  # not what PyG adds when it runs
+    return [f"{name}.{member}" for member in own if member[0] != "_"]
 
 
 def complaints(name: str, checks: set[str]) -> list[str]:

@@ -219,8 +219,8 @@ def test_jobs_without_an_executable_node_give_way() -> None:
 @pytest.mark.parametrize(
     ("sizes", "what"),
     [
-        (GraphSizes(nodes=2), "nodes=3.* does not fit into .*nodes=2"),
-        (GraphSizes(edges=1), "edges=2.* does not fit into .*edges=1"),
+        (GraphSizes(nodes=2), "1 jobs of up to 3 nodes and 2 edges do not fit into .*nodes=2"),
+        (GraphSizes(edges=1), "1 jobs of up to 3 nodes and 2 edges do not fit into .*edges=1"),
     ],
 )
 def test_a_job_that_does_not_fit_is_refused(sizes: GraphSizes, what: str) -> None:

@@ -1,7 +1,7 @@
 """The DAG cluster for learners: observations and rewards."""
 
 from desim.envs.dag.env import DagEnv
-from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded, unpadded
+from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded, padded_jobs, padded_progress, unpadded
 from desim.envs.dag.graph_encoder import GraphAllocate, GraphEncoder
 from desim.envs.dag.graph_features import (
     CANDIDATE_FEATURES,
@@ -47,5 +47,7 @@ __all__ = [
     "describe_progress",
     "describe_system",
     "padded",
+    "padded_jobs",
+    "padded_progress",
     "unpadded",
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["GraphSizes", "SystemGraph", "padded", "unpadded"]
+__all__ = ["GraphSizes", "SystemGraph", "padded", "padded_jobs", "padded_progress", "unpadded"]
 
 Floats = NDArray[np.float32]
 Whole = NDArray[np.int64]
@@ -113,42 +113,99 @@ def padded(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict of str to numpy.ndarray
+        Of :func:`padded_jobs` and :func:`padded_progress`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it does not fit.
+    """
+    return padded_jobs(graph, sizes) | padded_progress(graph, sizes)
+
+
+def padded_jobs(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
+    """Return what does not change while the same jobs are in the system.
+
+    Parameters
+    ----------
+    graph : SystemGraph
+        Within the sizes.
+    sizes : GraphSizes
+        Room.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
         ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with the numbers of nodes in their jobs, ``edge_times``
-        (J, E), ``unassigned`` (J, N), ``present`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2) with job and
-        node, ``candidates`` (C, K) and ``system`` (S,). What is empty is 0, in ``edges`` and ``candidate_nodes`` -1.
+        (J, E) and ``present`` (J, N). What is empty is 0, in ``edges`` -1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it does not fit.
     """
     counts, edge_counts = np.diff(graph.job_start), np.diff(graph.edge_start)
-    job_of_node, job_of_edge = graph.job_of_node, np.repeat(np.arange(len(counts)), edge_counts)
-    place = np.arange(len(graph.nodes)) - graph.job_start[job_of_node]
-    edge_place = np.arange(len(graph.edges)) - graph.edge_start[job_of_edge]
-    num_jobs, num_candidates = len(counts), len(graph.candidates)
     num_nodes, num_edges = int(counts.max(initial=0)), int(edge_counts.max(initial=0))
-    needed = GraphSizes(max(num_jobs, 1), max(num_nodes, 1), num_edges, max(num_candidates, 1))
-    if any(getattr(needed, one.name) > getattr(sizes, one.name) for one in fields(sizes)):
-        raise InvalidConfiguration(f"a system of {needed!r} does not fit into {sizes!r}")
-    jobs, width = sizes.jobs, sizes.nodes
+    if len(counts) > sizes.jobs or num_nodes > sizes.nodes or num_edges > sizes.edges:
+        raise InvalidConfiguration(
+            f"{len(counts)} jobs of up to {num_nodes} nodes and {num_edges} edges do not fit into {sizes!r}"
+        )
+    job, edge_job = graph.job_of_node, np.repeat(np.arange(len(counts)), edge_counts)
+    place = np.arange(len(graph.nodes)) - graph.job_start[job]
+    edge_place = np.arange(len(graph.edges)) - graph.edge_start[edge_job]
     arrays: dict[str, NDArray[Any]] = {
-        "keys": np.zeros(jobs, np.int64),
-        "nodes": np.zeros((jobs, width, graph.nodes.shape[1]), np.float32),
-        "edges": np.full((jobs, sizes.edges, 2), -1, np.int16),
-        "edge_times": np.zeros((jobs, sizes.edges), np.float32),
-        "unassigned": np.zeros((jobs, width), np.int8),
-        "present": np.zeros((jobs, width), np.int8),
-        "jobs": np.zeros((jobs, graph.jobs.shape[1]), np.float32),
+        "keys": np.zeros(sizes.jobs, np.int64),
+        "nodes": np.zeros((sizes.jobs, sizes.nodes, graph.nodes.shape[1]), np.float32),
+        "edges": np.full((sizes.jobs, sizes.edges, 2), -1, np.int16),
+        "edge_times": np.zeros((sizes.jobs, sizes.edges), np.float32),
+        "present": np.zeros((sizes.jobs, sizes.nodes), np.int8),
+    }
+    arrays["keys"][: len(counts)] = graph.keys
+    arrays["nodes"][job, place] = graph.nodes
+    arrays["present"][job, place] = 1
+    arrays["edges"][edge_job, edge_place] = graph.edges - graph.job_start[edge_job, None]
+    arrays["edge_times"][edge_job, edge_place] = graph.edge_times
+    return arrays
+
+
+def padded_progress(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
+    """Return what changes from decision to decision.
+
+    Parameters
+    ----------
+    graph : SystemGraph
+        Within the sizes.
+    sizes : GraphSizes
+        Room.
+
+    Returns
+    -------
+    dict of str to numpy.ndarray
+        ``unassigned`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2) with job and node, ``candidates`` (C, K) and
+        ``system`` (S,). What is empty is 0, in ``candidate_nodes`` -1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are too many candidates.
+    """
+    count = len(graph.candidates)
+    if count > sizes.candidates:
+        raise InvalidConfiguration(f"{count} candidates do not fit into {sizes!r}")
+    arrays: dict[str, NDArray[Any]] = {
+        "unassigned": np.zeros((sizes.jobs, sizes.nodes), np.int8),
+        "jobs": np.zeros((sizes.jobs, graph.jobs.shape[1]), np.float32),
         "candidate_nodes": np.full((sizes.candidates, 2), -1, np.int16),
         "candidates": np.zeros((sizes.candidates, graph.candidates.shape[1]), np.float32),
         "system": graph.system.copy(),
     }
-    arrays["keys"][:num_jobs] = graph.keys
-    arrays["nodes"][job_of_node, place] = graph.nodes
-    arrays["present"][job_of_node, place] = 1
-    arrays["unassigned"][job_of_node, place] = graph.unassigned
-    arrays["edges"][job_of_edge, edge_place] = graph.edges - graph.job_start[job_of_edge, None]
-    arrays["edge_times"][job_of_edge, edge_place] = graph.edge_times
-    arrays["jobs"][:num_jobs] = graph.jobs
-    shown = graph.candidate_nodes
-    arrays["candidate_nodes"][:num_candidates] = np.stack([job_of_node[shown], place[shown]], axis=1)
-    arrays["candidates"][:num_candidates] = graph.candidates
+    job = graph.job_of_node
+    shown = job[graph.candidate_nodes]
+    arrays["unassigned"][job, np.arange(len(job)) - graph.job_start[job]] = graph.unassigned
+    arrays["jobs"][: len(graph.jobs)] = graph.jobs
+    arrays["candidate_nodes"][:count, 0] = shown
+    arrays["candidate_nodes"][:count, 1] = graph.candidate_nodes - graph.job_start[shown]
+    arrays["candidates"][:count] = graph.candidates
     return arrays
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded
+from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded_jobs, padded_progress
 from desim.envs.dag.graph_features import (
     CANDIDATE_FEATURES,
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
+    JobGraph,
     JobGraphs,
     Node,
     describe_candidates,
@@ -31,6 +32,36 @@ __all__ = ["GraphAllocate", "GraphEncoder"]
 
 GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | AssignTasks | None]
 """Chooses the executor of a node, given the observation, the job, the node, and when executors are available."""
+
+
+class _Joined:
+    """The graphs of the jobs in the system as one, made again when the jobs are others."""
+
+    def __init__(self) -> None:
+        self._states: list[JobState] = []
+        self._arrays: Arrays = {}
+        self.padded: Arrays = {}
+
+    def __reduce__(self) -> tuple[type[_Joined], tuple[()]]:
+        """Leave behind what is known when an encoder is copied or sent to another process."""
+        return _Joined, ()
+
+    def of(self, states: list[JobState], graphs: list[JobGraph]) -> Arrays:
+        """Return what a system's graph holds of its jobs, by name."""
+        if states != self._states or not self._arrays:
+            job_start = _starts([len(graph.nodes) for graph in graphs])
+            edges = [graph.edges + begin for graph, begin in zip(graphs, job_start[:-1].tolist(), strict=True)]
+            width = len(FIXED_FEATURES)
+            self._states, self.padded = states, {}
+            self._arrays = {
+                "job_start": job_start,
+                "edge_start": _starts([len(graph.edges) for graph in graphs]),
+                "keys": np.array([graph.key for graph in graphs], np.int64),
+                "nodes": np.concatenate([np.zeros((0, width), np.float32), *(graph.nodes for graph in graphs)]),
+                "edges": np.concatenate([np.zeros((0, 2), np.int64), *edges]),
+                "edge_times": np.concatenate([np.zeros(0, np.float32), *(graph.edge_times for graph in graphs)]),
+            }
+        return self._arrays
 
 
 class GraphEncoder:
@@ -55,6 +86,7 @@ class GraphEncoder:
         self.only_idle = only_idle
         self.sizes = sizes = GraphSizes() if sizes is None else sizes
         self.graphs = JobGraphs()
+        self._joined = _Joined()
         jobs, nodes, edges, candidates = sizes.jobs, sizes.nodes, sizes.edges, sizes.candidates
         actions = candidates + only_idle
         box = gymnasium.spaces.Box
@@ -117,20 +149,14 @@ class GraphEncoder:
         graphs = [self.graphs.of(state, executors) for state in states]
         assigned = [state.assigned for state in states]
         progress = [graph.progress(done) for graph, done in zip(graphs, assigned, strict=True)]
-        job_start = _starts([len(graph.nodes) for graph in graphs])
-        first = {state: int(job_start[place]) for place, state in enumerate(states)}
-        edges = [graph.edges + begin for graph, begin in zip(graphs, job_start[:-1].tolist(), strict=True)]
+        unfinished = [state.num_unfinished for state in states]
         ages = np.array([time - state.job.submission_time for state in states])
-        no_edges = [np.zeros((0, 2), np.int64)]
+        same = self._joined.of(states, graphs)
+        first = dict(zip(states, same["job_start"].tolist(), strict=False))
         return SystemGraph(
-            job_start=job_start,
-            edge_start=_starts([len(graph.edges) for graph in graphs]),
-            keys=np.array([graph.key for graph in graphs], np.int64),
-            nodes=np.concatenate([np.zeros((0, len(FIXED_FEATURES)), np.float32), *(graph.nodes for graph in graphs)]),
-            edges=np.concatenate(no_edges + edges),
-            edge_times=np.concatenate([np.zeros(0, np.float32), *(graph.edge_times for graph in graphs)]),
+            **same,
             unassigned=~np.concatenate([np.zeros(0, np.bool_), *assigned]),
-            jobs=describe_progress(progress, [state.num_unfinished for state in states], ages),
+            jobs=describe_progress(progress, unfinished, ages),
             candidate_nodes=np.array([first[state] + node for state, node in nodes], np.int64),
             candidates=describe_candidates(nodes, available, idle, time).features,
             system=describe_system(observation, available, idle, progress, len(nodes)),
@@ -156,7 +182,11 @@ class GraphEncoder:
             If a job has more nodes or edges than there is room for.
         """
         graph = self.graph(observation)
-        arrays: Arrays = padded(graph, self.sizes)
+        joined = self._joined
+        if not joined.padded:
+            joined.padded = padded_jobs(graph, self.sizes)
+        arrays: Arrays = {name: array.copy() for name, array in joined.padded.items()}
+        arrays |= padded_progress(graph, self.sizes)
         mask = np.zeros(self.sizes.candidates + self.only_idle, np.int8)
         if not self.forced(observation):
             mask[: len(graph.candidates)] = 1
