@@ -93,7 +93,9 @@ def inspector_rows(weights: Mapping[str, Weights]) -> dict[str, Choice]:
     rows: dict[str, Choice] = {}
     for name, one in weights.items():
         if one.agent == INSPECTOR:
-            row = f"SchedInspector, {one.card['config']['base'].upper().replace('-CORES', ' by cores')}"
+            config = one.card["config"]
+            row = f"SchedInspector, {config['base'].upper().replace('-CORES', ' by cores')}"
+            row += "" if config.get("keeps_accepted", True) else ", picks anew"
             rows[f"{row}, {name}" if row in rows else row] = one.choice()
     return rows
 
