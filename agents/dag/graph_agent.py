@@ -26,8 +26,8 @@ from desim.envs.dag import (
     GraphEncoder,
     GraphSizes,
     JobGraph,
-    JobGraphs,
     JobProgress,
+    PerJob,
     describe_candidates,
     describe_progress,
     describe_system,
@@ -143,7 +143,7 @@ class GraphAgent:
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
-        self._graphs = JobGraphs()
+        self._graphs = PerJob(JobGraph)
         self._known: dict[JobState, _Known] = {}
         self._states: list[JobState] = []
         self._place: dict[JobState, int] = {}
@@ -166,7 +166,7 @@ class GraphAgent:
         shares, whole = self.network.describe(jobs, self._told, system)
         of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
         of_nodes += shares[[self._place[state] for state, _ in nodes]]
-        scores = self.network.scores(of_nodes, describe_candidates(nodes, available, idle, time).features)
+        scores = self.network.scores(of_nodes, describe_candidates(nodes, available, idle, time))
         best = int(scores.argmax())
         if self.config.only_idle and system[-1] > 0 and self.network.wait_score(whole) > scores[best]:
             return None

@@ -7,15 +7,13 @@ from desim.envs.dag.graph_features import (
     CANDIDATE_FEATURES,
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
-    Candidates,
     JobGraph,
-    JobGraphs,
     JobProgress,
     describe_candidates,
     describe_progress,
     describe_system,
 )
-from desim.envs.dag.job_features import FIXED_FEATURES, JobFeatures, KnownJobs
+from desim.envs.dag.job_features import FIXED_FEATURES, JobFeatures, PerJob, features_of
 from desim.envs.dag.node_encoder import EXECUTOR_FEATURES, NODE_FEATURES, SYSTEM_FEATURES, Allocate, NodeEncoder
 from desim.envs.dag.rewards import REWARDS, CompletionTimeReward, MakespanReward
 
@@ -29,7 +27,6 @@ __all__ = [
     "SYSTEM_FEATURES",
     "SYSTEM_GRAPH_FEATURES",
     "Allocate",
-    "Candidates",
     "CompletionTimeReward",
     "DagEnv",
     "GraphAllocate",
@@ -37,15 +34,15 @@ __all__ = [
     "GraphSizes",
     "JobFeatures",
     "JobGraph",
-    "JobGraphs",
     "JobProgress",
-    "KnownJobs",
     "MakespanReward",
     "NodeEncoder",
+    "PerJob",
     "SystemGraph",
     "describe_candidates",
     "describe_progress",
     "describe_system",
+    "features_of",
     "padded",
     "padded_jobs",
     "padded_progress",

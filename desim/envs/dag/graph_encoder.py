@@ -17,13 +17,12 @@ from desim.envs.dag.graph_features import (
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
     JobGraph,
-    JobGraphs,
     Node,
     describe_candidates,
     describe_progress,
     describe_system,
 )
-from desim.envs.dag.job_features import FIXED_FEATURES
+from desim.envs.dag.job_features import FIXED_FEATURES, PerJob
 from desim.envs.scaling import LARGEST, bounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, AssignTasks, DagObservation, JobState
@@ -85,7 +84,7 @@ class GraphEncoder:
         self.allocation = allocation
         self.only_idle = only_idle
         self.sizes = sizes = GraphSizes() if sizes is None else sizes
-        self.graphs = JobGraphs()
+        self.graphs = PerJob(JobGraph)
         self._joined = _Joined()
         jobs, nodes, edges, candidates = sizes.jobs, sizes.nodes, sizes.edges, sizes.candidates
         actions = candidates + only_idle
@@ -158,7 +157,7 @@ class GraphEncoder:
             unassigned=~np.concatenate([np.zeros(0, np.bool_), *assigned]),
             jobs=describe_progress(progress, unfinished, ages),
             candidate_nodes=np.array([first[state] + node for state, node in nodes], np.int64),
-            candidates=describe_candidates(nodes, available, idle, time).features,
+            candidates=describe_candidates(nodes, available, idle, time),
             system=describe_system(observation, available, idle, progress, len(nodes)),
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,7 @@ __all__ = [
     "CANDIDATE_FEATURES",
     "JOB_FEATURES",
     "SYSTEM_GRAPH_FEATURES",
-    "Candidates",
     "JobGraph",
-    "JobGraphs",
     "JobProgress",
     "describe_candidates",
     "describe_progress",
@@ -122,32 +119,6 @@ class JobGraph:
         return self._progress
 
 
-class JobGraphs:
-    """The graphs of all jobs in the system, each made once."""
-
-    def __init__(self) -> None:
-        self._known: WeakKeyDictionary[JobState, JobGraph] = WeakKeyDictionary()
-
-    def __reduce__(self) -> tuple[type[JobGraphs], tuple[()]]:
-        """Leave behind what is known when an encoder is copied or sent to another process."""
-        return JobGraphs, ()
-
-    def of(self, state: JobState, executors: Executors) -> JobGraph:
-        """Return the graph of a job.
-
-        Parameters
-        ----------
-        state : JobState
-            The job.
-        executors : Executors
-            What it runs on.
-        """
-        graph = self._known.get(state)
-        if graph is None:
-            graph = self._known[state] = JobGraph(state, executors)
-        return graph
-
-
 def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int], ages: Floats) -> NDArray[np.float32]:
     """Return :data:`JOB_FEATURES`, shape (j, 5).
 
@@ -173,14 +144,9 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
     return result
 
 
-class Candidates(NamedTuple):
-    """Features of the nodes that may be assigned, shape (c, 5), and where they finish first on any executor, (c,)."""
-
-    features: NDArray[np.float32]
-    executors: NDArray[np.int64]
-
-
-def describe_candidates(nodes: Sequence[Node], available: Floats, idle: NDArray[np.bool_], time: float) -> Candidates:
+def describe_candidates(
+    nodes: Sequence[Node], available: Floats, idle: NDArray[np.bool_], time: float
+) -> NDArray[np.float32]:
     """Return :data:`CANDIDATE_FEATURES`.
 
     Parameters
@@ -196,7 +162,7 @@ def describe_candidates(nodes: Sequence[Node], available: Floats, idle: NDArray[
 
     Returns
     -------
-    Candidates
+    array of float, shape (c, 5)
         As long as the nodes. Without an idle executor the best of all stands for the best idle one.
     """
     shape = len(nodes), len(available)
@@ -223,7 +189,7 @@ def describe_candidates(nodes: Sequence[Node], available: Floats, idle: NDArray[
     table[3] = run_times[rows, chosen]
     table[[0, 1, 3, 4]] = compressed(table[[0, 1, 3, 4]])
     table[2] = np.nan_to_num(np.minimum(table[2], _MOST_DELAY), nan=_MOST_DELAY)
-    return Candidates(np.ascontiguousarray(table.T, np.float32), best)
+    return np.ascontiguousarray(table.T, np.float32)
 
 
 def describe_system(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,9 +12,10 @@ from numpy.typing import NDArray
 from desim.envs.scaling import compressed
 from desim.problems.dag import Executors, Job, JobState
 
-__all__ = ["FIXED_FEATURES", "JobFeatures", "KnownJobs"]
+__all__ = ["FIXED_FEATURES", "JobFeatures", "PerJob", "features_of"]
 
 Floats = NDArray[np.float64]
+Made = TypeVar("Made")
 
 FIXED_FEATURES = ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down", "children")
 """The columns of :attr:`JobFeatures.table`."""
@@ -61,18 +64,25 @@ class JobFeatures:
         self.table = compressed(np.array([times, incoming, outgoing, below, above, counts]).T)
 
 
-class KnownJobs:
-    """The features of all jobs in the system, each computed once."""
+class PerJob(Generic[Made]):
+    """What is made once of each job in the system, and forgotten with it.
 
-    def __init__(self) -> None:
-        self._known: WeakKeyDictionary[JobState, JobFeatures] = WeakKeyDictionary()
+    Parameters
+    ----------
+    make : callable
+        Makes it of a job and the executors.
+    """
 
-    def __reduce__(self) -> tuple[type[KnownJobs], tuple[()]]:
+    def __init__(self, make: Callable[[JobState, Executors], Made]) -> None:
+        self._make = make
+        self._known: WeakKeyDictionary[JobState, Made] = WeakKeyDictionary()
+
+    def __reduce__(self) -> tuple[type[PerJob[Made]], tuple[Callable[[JobState, Executors], Made]]]:
         """Leave behind what is known when an encoder is copied or sent to another process."""
-        return KnownJobs, ()
+        return PerJob, (self._make,)
 
-    def of(self, state: JobState, executors: Executors) -> JobFeatures:
-        """Return the features of a job.
+    def of(self, state: JobState, executors: Executors) -> Made:
+        """Return what was made of a job.
 
         Parameters
         ----------
@@ -81,7 +91,25 @@ class KnownJobs:
         executors : Executors
             What it runs on.
         """
-        features = self._known.get(state)
-        if features is None:
-            features = self._known[state] = JobFeatures(state.job, executors)
-        return features
+        found = self._known.get(state)
+        if found is None:
+            found = self._known[state] = self._make(state, executors)
+        return found
+
+
+def features_of(state: JobState, executors: Executors) -> JobFeatures:
+    """Return the features of a job in the system, for :class:`PerJob`.
+
+    Parameters
+    ----------
+    state : JobState
+        The job.
+    executors : Executors
+        What it runs on.
+
+    Returns
+    -------
+    JobFeatures
+        New.
+    """
+    return JobFeatures(state.job, executors)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.dag.job_features import FIXED_FEATURES, KnownJobs
+from desim.envs.dag.job_features import FIXED_FEATURES, PerJob, features_of
 from desim.envs.scaling import bounded, compressed
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, AssignTasks, DagObservation, JobState, TaskState
@@ -76,7 +76,7 @@ class NodeEncoder:
         self.num_executors = int(num_executors)
         self.max_nodes = int(max_nodes)
         self.allocation = allocation
-        self._known = KnownJobs()
+        self._known = PerJob(features_of)
         pairs = (self.max_nodes, self.num_executors)
         actions = self.max_nodes * (self.num_executors if allocation is None else 1)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(actions)
