@@ -27,7 +27,6 @@ from desim.envs.dag import (
     GraphSizes,
     JobGraph,
     JobProgress,
-    PerJob,
     describe_candidates,
     describe_progress,
     describe_system,
@@ -143,7 +142,6 @@ class GraphAgent:
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
-        self._graphs = PerJob(JobGraph)
         self._known: dict[JobState, _Known] = {}
         self._states: list[JobState] = []
         self._place: dict[JobState, int] = {}
@@ -191,7 +189,7 @@ class GraphAgent:
         progress, told = self._progress, self._told
         new = [state for state in states if state not in self._known]
         if new:
-            graphs = [self._graphs.of(state, observation.executors) for state in new]
+            graphs = [JobGraph(state, observation.executors) for state in new]
             for state, graph, embedded in zip(new, graphs, self.network.embed(graphs), strict=True):
                 self._known[state] = _Known(graph, embedded)
         self._known = {state: self._known[state] for state in states}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.envs.dag import DagEnv, GraphSizes
 
-__all__ = ["GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "train", "with_seed", "write"]
+__all__ = ["GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "train", "write"]
 
 Objective = Literal["makespan", "completion_time"]
 
@@ -179,21 +179,3 @@ def write(stem: Path, settings: GraphTraining, result: TrainingResult, command: 
         If the training was interrupted.
     """
     result.write(stem, "graph", settings.agent.plain(), settings.plain(), command)
-
-
-def with_seed(settings: GraphTraining, seed: int) -> GraphTraining:
-    """Return the same training from another seed.
-
-    Parameters
-    ----------
-    settings : GraphTraining
-        What is trained.
-    seed : int
-        Of everything random in it.
-
-    Returns
-    -------
-    GraphTraining
-        A copy.
-    """
-    return replace(settings, training=replace(settings.training, seed=seed))

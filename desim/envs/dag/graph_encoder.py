@@ -122,7 +122,7 @@ class GraphEncoder:
         states = list(observation.jobs.values())
         room = self.sizes.jobs
         if len(states) > room:
-            useful = {state: None for state, _ in observation.executable.values()}
+            useful = {state for state, _ in observation.executable.values()}  # only looked up
             states = sorted(states, key=lambda state: state not in useful)[:room]
             kept = set(states)
             nodes = (node for node in observation.executable.values() if node[0] in kept)

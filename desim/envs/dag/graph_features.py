@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.dag.job_features import FIXED_FEATURES, JobFeatures
+from desim.envs.dag.job_features import JobFeatures
 from desim.envs.scaling import compressed
 from desim.problems.dag import DagObservation, Executors, JobState
 
@@ -94,7 +94,7 @@ class JobGraph:
         self.edges: NDArray[np.int64] = np.stack([parents, job.child_index], axis=1)
         seconds = executors.mean_latency + job.child_size * executors.mean_seconds_per_unit
         self.edge_times = compressed(seconds).astype(np.float32)
-        self.rank_up: Floats = np.expm1(4.0 * features.table[:, FIXED_FEATURES.index("rank_up")])
+        self.rank_up = features.rank_up
         digest = hashlib.blake2b(digest_size=8)
         for array in (self.nodes, self.edges, self.edge_times):
             digest.update(array.tobytes())

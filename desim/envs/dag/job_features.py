@@ -38,6 +38,8 @@ class JobFeatures:
     ----------
     run_times : numpy.ndarray of shape (num_nodes,)
         Mean seconds on an executor.
+    rank_up : numpy.ndarray of shape (num_nodes,)
+        Longest ways to the end of the job, transfers included, in seconds.
     table : numpy.ndarray of shape (num_nodes, 6)
         The columns are :data:`FIXED_FEATURES`, compressed.
     """
@@ -60,6 +62,7 @@ class JobFeatures:
         for node, edges in enumerate(children):
             for child, size in edges:
                 above[child] = max(above[child], above[node] + times[node] + latency + size * per_unit)
+        self.rank_up: Floats = np.array(below)
         counts = [len(edges) for edges in children]
         self.table = compressed(np.array([times, incoming, outgoing, below, above, counts]).T)
 
