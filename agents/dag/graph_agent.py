@@ -158,13 +158,17 @@ class GraphAgent:
             return None
         self._follow(observation)
         nodes = list(observation.executable.values())
-        system = describe_system(observation, available, idle, self._progress, len(nodes))
+        places = [self._place[state] for state, _ in nodes]
+        ranks = np.array([self._known[state].graph.rank_up[node] for state, node in nodes])
+        work = np.array([self._progress[place].time for place in places])
+        candidates = describe_candidates(nodes, ranks, work, available, time)
+        system = describe_system(observation, available, idle, self._progress, candidates)
         unfinished = [state.num_unfinished for state in self._states]
         jobs = describe_progress(self._progress, unfinished, time - self._submitted)
         shares, whole = self.network.describe(jobs, self._told, system)
         of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
-        of_nodes += shares[[self._place[state] for state, _ in nodes]]
-        scores = self.network.scores(of_nodes, describe_candidates(nodes, available, idle, time))
+        of_nodes += shares[places]
+        scores = self.network.scores(of_nodes, candidates)
         best = int(scores.argmax())
         if self.config.only_idle and system[-1] > 0 and self.network.wait_score(whole) > scores[best]:
             return None

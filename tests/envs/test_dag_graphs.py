@@ -103,8 +103,37 @@ def test_features_are_those_that_are_described(seed: int) -> None:
     for _, decision in decisions(rng, encoder):
         seen = decision.observation
         graph = encoder.graph(seen)
-        for name, table in slow_features(seen).items():
-            np.testing.assert_allclose(getattr(graph, name), table, rtol=2e-5, atol=2e-6, err_msg=name)
+        expected = slow_features(seen)
+        counted = [CANDIDATE_FEATURES.index(name) for name in ("before_by_rank", "before_by_work")]
+        for name, table in expected.items():
+            found = getattr(graph, name).copy()
+            if name == "candidates":
+                assert_counts(found, *keys_of(seen))
+                found[:, counted] = table[:, counted] = 0.0
+            np.testing.assert_allclose(found, table, rtol=2e-5, atol=2e-6, err_msg=name)
+
+
+def assert_counts(candidates: np.ndarray, ranks: list[float], work: list[float]) -> None:
+    """Assert how many candidates come before each, give or take those whose keys are equal but for rounding."""
+    delays = candidates[:, CANDIDATE_FEATURES.index("delay")]
+    by_work = [left - 0.01 * rank for left, rank in zip(work, ranks, strict=True)]
+    for name, keys, most in (("rank", [-rank for rank in ranks], 1e-6), ("work", by_work, 0.3)):
+        found = np.expm1(4 * candidates[:, CANDIDATE_FEATURES.index(f"before_by_{name}")])
+        others = [key for key, delay in zip(keys, delays, strict=True) if delay <= most]
+        for key, count in zip(keys, found, strict=True):
+            rounding = 1e-9 * (1 + abs(key))
+            fewest = sum(other < key - rounding for other in others)
+            assert fewest - 1e-3 <= count <= sum(other < key + rounding for other in others) + 1e-3
+
+
+def keys_of(seen: Any) -> tuple[list[float], list[float]]:
+    """Return the upward ranks of the executable nodes, and the work that is left of their jobs."""
+    ranks, work = [], []
+    for state, node in seen.executable.values():
+        times = mean_run_times(state.job, seen.executors)
+        ranks.append(rank_up(state.job, seen.executors)[node])
+        work.append(sum(times[other] for other in range(state.job.num_nodes) if not state.assigned[other]))
+    return ranks, work
 
 
 def slow_features(seen: Any) -> dict[str, np.ndarray]:
@@ -131,7 +160,8 @@ def slow_features(seen: Any) -> dict[str, np.ndarray]:
         running = int((state.assigned & ~state.finished).sum())
         jobs.append([log(v) for v in (len(left), running, work, critical, now - job.submission_time)])
     candidates = []
-    for state, node in seen.executable.values():
+    ranks, works = keys_of(seen)
+    for (state, node), rank, work in zip(seen.executable.values(), ranks, works, strict=True):
         ready = state.ready_times(node)
         run = state.run_times[node]
         finish = [max(at, ready[k]) + run[k] - now for k, at in enumerate(idle_at)]
@@ -139,12 +169,14 @@ def slow_features(seen: Any) -> dict[str, np.ndarray]:
         chosen = min(idle, key=finish.__getitem__) if idle else best
         ratio = math.log((finish[chosen] + 1) / (finish[best] + 1)) if finish[best] < math.inf else 3.0
         waiting = max(ready[chosen] - now, 0.0)
-        row = [log(finish[best]), log(finish[chosen]), min(ratio, 3.0), log(run[chosen]), log(waiting)]
+        row = [log(finish[best]), log(finish[chosen]), min(ratio, 3.0), log(run[chosen]), log(waiting), 0.0, 0.0]
+        row += [max(math.log((rank + 1) / (max(ranks) + 1)), -3.0), min(math.log((work + 1) / (min(works) + 1)), 3.0)]
         candidates.append(row)
     busy = [time - now for time in idle_at if time > now]
     next_idle = min(busy, default=math.inf)
-    counts = [len(jobs), len(candidates), 0]
-    system = [*map(log, counts), len(idle) / len(idle_at)]
+    delays = [row[2] for row in candidates]
+    counts = [len(jobs), len(candidates), 0, sum(delay <= 1e-6 for delay in delays)]
+    system = [*map(log, counts), min(delays, default=3.0), len(idle) / len(idle_at)]
     system += [log(next_idle), log(left_of_all / len(idle_at)), log(longest), float(next_idle < math.inf)]
     return {
         "nodes": np.array(nodes).reshape(-1, len(FIXED_FEATURES)),

@@ -1,15 +1,14 @@
 """The DAG cluster for learners: observations and rewards."""
 
+from desim.envs.dag.candidate_features import CANDIDATE_FEATURES, PROMPT, SOON, describe_candidates
 from desim.envs.dag.env import DagEnv
 from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded, padded_jobs, padded_progress, unpadded
 from desim.envs.dag.graph_encoder import GraphAllocate, GraphEncoder
 from desim.envs.dag.graph_features import (
-    CANDIDATE_FEATURES,
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
     JobGraph,
     JobProgress,
-    describe_candidates,
     describe_progress,
     describe_system,
 )
@@ -23,7 +22,9 @@ __all__ = [
     "FIXED_FEATURES",
     "JOB_FEATURES",
     "NODE_FEATURES",
+    "PROMPT",
     "REWARDS",
+    "SOON",
     "SYSTEM_FEATURES",
     "SYSTEM_GRAPH_FEATURES",
     "Allocate",

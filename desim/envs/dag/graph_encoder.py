@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
+from desim.envs.dag.candidate_features import CANDIDATE_FEATURES, Node, describe_candidates
 from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded_jobs, padded_progress
 from desim.envs.dag.graph_features import (
-    CANDIDATE_FEATURES,
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
     JobGraph,
-    Node,
-    describe_candidates,
     describe_progress,
     describe_system,
 )
@@ -151,14 +149,19 @@ class GraphEncoder:
         unfinished = [state.num_unfinished for state in states]
         ages = np.array([time - state.job.submission_time for state in states])
         same = self._joined.of(states, graphs)
-        first = dict(zip(states, same["job_start"].tolist(), strict=False))
+        place = {state: number for number, state in enumerate(states)}
+        places = [place[state] for state, _ in nodes]
+        ranks = np.array([graphs[at].rank_up[node] for at, (_, node) in zip(places, nodes, strict=True)])
+        work = np.array([progress[at].time for at in places])
+        candidates = describe_candidates(nodes, ranks, work, available, time)
+        offsets = same["job_start"][places] if places else np.zeros(0, np.int64)
         return SystemGraph(
             **same,
             unassigned=~np.concatenate([np.zeros(0, np.bool_), *assigned]),
             jobs=describe_progress(progress, unfinished, ages),
-            candidate_nodes=np.array([first[state] + node for state, node in nodes], np.int64),
-            candidates=describe_candidates(nodes, available, idle, time),
-            system=describe_system(observation, available, idle, progress, len(nodes)),
+            candidate_nodes=offsets + np.array([node for _, node in nodes], np.int64),
+            candidates=candidates,
+            system=describe_system(observation, available, idle, progress, candidates),
         )
 
     def encode(self, observation: DagObservation) -> Arrays:

@@ -1,4 +1,4 @@
-"""What a graph network is told of jobs, of nodes that may be assigned, and of the whole system."""
+"""What a graph network is told of jobs and of the whole system."""
 
 from __future__ import annotations
 
@@ -9,48 +9,44 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.envs.dag.candidate_features import CANDIDATE_FEATURES, MOST_DELAY, PROMPT
 from desim.envs.dag.job_features import JobFeatures
 from desim.envs.scaling import compressed
 from desim.problems.dag import DagObservation, Executors, JobState
 
 __all__ = [
-    "CANDIDATE_FEATURES",
     "JOB_FEATURES",
     "SYSTEM_GRAPH_FEATURES",
     "JobGraph",
     "JobProgress",
-    "describe_candidates",
     "describe_progress",
     "describe_system",
 ]
 
 Floats = NDArray[np.float64]
-Node = tuple[JobState, int]
+
+_DELAY = CANDIDATE_FEATURES.index("delay")
 
 JOB_FEATURES = ("unassigned_nodes", "running_nodes", "unassigned_time", "critical_time", "age")
 """The columns of ``jobs``: counts; mean run times of the nodes without an executor, in all and along the longest path
 with its transfers; and the time since the submission, all compressed."""
 
-CANDIDATE_FEATURES = ("finish_time", "idle_finish_time", "delay", "run_time", "waiting_for_data")
-"""The columns of ``candidates``: the earliest finish on any executor and on one that is idle, from now, compressed; the
-logarithm of their ratio, up to 3; run time and time until all data are there on the best of those executors that are
-allowed, compressed."""
-
 SYSTEM_GRAPH_FEATURES = (
     "jobs",
     "candidates",
     "hidden_candidates",
+    "prompt_candidates",
+    "least_delay",
     "idle_executors",
     "time_to_next_idle",
     "time_left",
     "critical_time",
     "waiting_is_possible",
 )
-"""The entries of ``system``: counts, compressed; the share of the executors that are idle; the time until another one
-is, the mean run times of all nodes without an executor over the number of executors, and the longest path of all jobs,
+"""The entries of ``system``: counts, compressed, the last one of the candidates that no busy executor would finish
+sooner; the least delay of a candidate; the share of the executors that are idle; the time until another one is, the
+mean run times of all nodes without an executor over the number of executors, and the longest path of all jobs,
 compressed."""
-
-_MOST_DELAY = 3.0
 
 
 class JobProgress(NamedTuple):
@@ -144,62 +140,14 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
     return result
 
 
-def describe_candidates(
-    nodes: Sequence[Node], available: Floats, idle: NDArray[np.bool_], time: float
-) -> NDArray[np.float32]:
-    """Return :data:`CANDIDATE_FEATURES`.
-
-    Parameters
-    ----------
-    nodes : sequence of (JobState, int)
-        Executable nodes.
-    available : array of float, shape (num_executors,)
-        When each executor is free, in seconds; infinite if it is down.
-    idle : array of bool, shape (num_executors,)
-        Which executors have nothing to do.
-    time : float
-        Now, in seconds.
-
-    Returns
-    -------
-    array of float, shape (c, 5)
-        As long as the nodes. Without an idle executor the best of all stands for the best idle one.
-    """
-    shape = len(nodes), len(available)
-    ready = np.array([state.ready_times(node) for state, node in nodes]).reshape(shape)
-    run_times = np.array([state.run_times[node] for state, node in nodes]).reshape(shape)
-    finish = np.maximum(ready, available)
-    finish += run_times
-    rows = np.arange(len(nodes))
-    best = finish.argmin(axis=1)
-    earliest = finish[rows, best]
-    chosen, earliest_idle = best, earliest
-    if idle.any():
-        columns = np.flatnonzero(idle)
-        chosen = columns[finish[:, columns].argmin(axis=1)]
-        earliest_idle = finish[rows, chosen]
-    table = np.empty((5, len(nodes)))
-    table[0] = earliest
-    table[1] = earliest_idle
-    table[4] = ready[rows, chosen]
-    table[[0, 1, 4]] -= time
-    np.maximum(table, 0.0, out=table)
-    with np.errstate(invalid="ignore"):  # nodes that no executor can run, while it is down
-        table[2] = np.log((table[1] + 1.0) / (table[0] + 1.0))
-    table[3] = run_times[rows, chosen]
-    table[[0, 1, 3, 4]] = compressed(table[[0, 1, 3, 4]])
-    table[2] = np.nan_to_num(np.minimum(table[2], _MOST_DELAY), nan=_MOST_DELAY)
-    return np.ascontiguousarray(table.T, np.float32)
-
-
 def describe_system(
     observation: DagObservation,
     available: Floats,
     idle: NDArray[np.bool_],
     progress: Sequence[JobProgress],
-    num_candidates: int,
+    candidates: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return :data:`SYSTEM_GRAPH_FEATURES`, shape (8,).
+    """Return :data:`SYSTEM_GRAPH_FEATURES`, shape (10,).
 
     Parameters
     ----------
@@ -211,22 +159,23 @@ def describe_system(
         Which executors have nothing to do.
     progress : sequence of JobProgress
         How far the jobs are.
-    num_candidates : int
-        How many executable nodes are shown.
+    candidates : array of float, shape (c, 9)
+        What is known of the executable nodes that are shown: :func:`describe_candidates`.
 
     Returns
     -------
-    array of float, shape (8,)
+    array of float, shape (10,)
         Counts and times compressed.
     """
-    executable = len(observation.executable)
-    busy = available[~idle]
-    next_idle = float(busy.min(initial=np.inf)) - observation.time
+    hidden = max(len(observation.executable) - len(candidates), 0)
+    delays = candidates[:, _DELAY]
+    next_idle = float(available[~idle].min(initial=np.inf)) - observation.time
     left = sum(one.time for one in progress) / len(available)
-    result = np.empty(len(SYSTEM_GRAPH_FEATURES), np.float32)
-    result[:3] = compressed((len(progress), num_candidates, max(executable - num_candidates, 0)))
-    result[3] = np.count_nonzero(idle) / len(available)
     critical = max((one.critical for one in progress), default=0.0)
-    result[4:7] = compressed((next_idle, left, critical))
-    result[7] = next_idle < np.inf
+    counts = len(progress), len(candidates), hidden, int(np.count_nonzero(delays <= PROMPT))
+    result = np.empty(len(SYSTEM_GRAPH_FEATURES), np.float32)
+    result[[0, 1, 2, 3, 6, 7, 8]] = compressed((*counts, next_idle, left, critical))
+    result[4] = delays.min(initial=MOST_DELAY)
+    result[5] = np.count_nonzero(idle) / len(available)
+    result[9] = next_idle < np.inf
     return result
