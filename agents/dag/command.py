@@ -32,6 +32,10 @@ class TrainingOptions:
     """Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable."""
     objective: Literal["makespan", "completion_time"] = "makespan"
     """Earn minus the time that passes, or minus the time that jobs spend in the system."""
+    algorithm: Literal["ppo", "actor_critic"] = "ppo"
+    """Proximal policy optimization, or the paper's synchronous actor-critic, which learns once of each decision."""
+    first_length: float | None = None
+    """Mean of the number of decisions of an episode that count, at the beginning; it grows, as in the paper."""
     warm_start: int = 0
     """Rollouts in which the network first learns to do what a patient rule does; for mode idle."""
     steps: int = 1_000_000
@@ -68,7 +72,7 @@ class TrainingOptions:
             With the defaults of :mod:`agents.dag.training` for all that is no option here.
         """
         from agents.dag.graph_agent import GraphConfig
-        from agents.dag.training import GraphEpisodes, GraphTraining
+        from agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining
         from agents.learning.learner import Discounting
         from desim.envs.dag import GraphSizes
 
@@ -81,8 +85,8 @@ class TrainingOptions:
             sizes=GraphSizes(jobs=jobs[1], candidates=4 * jobs[1]),
             objective=self.objective,
             warm_start=self.warm_start,
-            ppo=replace(
-                default.ppo,
+            algorithm=replace(
+                default.algorithm if self.algorithm == "ppo" else PAPER_ALGORITHM,
                 learning_rate=self.learning_rate,
                 final_learning_rate=0.1 * self.learning_rate,
                 entropy=self.entropy,
@@ -93,6 +97,7 @@ class TrainingOptions:
                 total_steps=60_000 if self.quick else self.steps,
                 seed=self.seed,
                 num_workers=self.workers,
+                first_length=self.first_length,
             ),
         )
 

@@ -13,13 +13,24 @@ import numpy as np
 from agents.dag._graph_episodes import GraphEpisodes
 from agents.dag._graph_experts import EXPERTS
 from agents.dag.graph_agent import GraphConfig
+from agents.dag.graph_policy import GraphPolicy
+from agents.learning.actor_critic import ActorCritic, ActorCriticConfig
 from agents.learning.imitation import imitate
-from agents.learning.learner import Discounting
+from agents.learning.learner import Discounting, Learner
 from agents.learning.ppo import PPO, PPOConfig
 from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.envs.dag import DagEnv, GraphSizes
 
-__all__ = ["GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "train", "write"]
+__all__ = [
+    "PAPER_ALGORITHM",
+    "GraphEpisodes",
+    "GraphTraining",
+    "Objective",
+    "make_env",
+    "measure",
+    "train",
+    "write",
+]
 
 Objective = Literal["makespan", "completion_time"]
 
@@ -35,6 +46,9 @@ DEFAULT_PPO = PPOConfig(
     discounting=Discounting(1.0, 0.9, 300.0),
     group_size=8,
 )
+PAPER_ALGORITHM = ActorCriticConfig(entropy=0.0, discounting=Discounting(1.0, 0.9, 300.0), group_size=8)
+"""The paper's: each rollout is learned from once."""
+
 DEFAULT_TRAINING = TrainingConfig(
     total_steps=1_000_000,
     num_envs=32,
@@ -62,8 +76,8 @@ class GraphTraining:
         What is earned: minus the time that passes, or minus the time that jobs spend in the system.
     warm_start : int
         Rollouts in which the network first learns to do what a patient rule does; 0 does without. In mode "idle".
-    ppo : PPOConfig
-        Settings of the algorithm.
+    algorithm : PPOConfig or ActorCriticConfig
+        Which one learns, and its settings.
     training : TrainingConfig
         Length, seed and environments.
     """
@@ -73,12 +87,33 @@ class GraphTraining:
     sizes: GraphSizes = field(default_factory=lambda: GraphSizes(jobs=40, candidates=160))
     objective: Objective = "makespan"
     warm_start: int = 0
-    ppo: PPOConfig = field(default_factory=lambda: DEFAULT_PPO)
+    algorithm: PPOConfig | ActorCriticConfig = field(default_factory=lambda: DEFAULT_PPO)
     training: TrainingConfig = field(default_factory=lambda: DEFAULT_TRAINING)
 
     def plain(self) -> dict[str, Any]:
         """Return plain values, for a card."""
-        return asdict(self) | {"agent": self.agent.plain()}
+        name = "ppo" if isinstance(self.algorithm, PPOConfig) else "actor_critic"
+        values = asdict(self) | {"agent": self.agent.plain()}
+        return values | {"algorithm": {"name": name} | values["algorithm"]}
+
+    def learner(self, policy: GraphPolicy, rng: np.random.Generator) -> Learner:
+        """Return what learns.
+
+        Parameters
+        ----------
+        policy : GraphPolicy
+            Is trained in place.
+        rng : numpy.random.Generator
+            For the order of samples.
+
+        Returns
+        -------
+        Learner
+            With the settings of the algorithm.
+        """
+        if isinstance(self.algorithm, PPOConfig):
+            return PPO(policy, self.algorithm, rng)
+        return ActorCritic(policy, self.algorithm, rng)
 
 
 def make_env(settings: GraphTraining) -> DagEnv:
@@ -144,14 +179,15 @@ def train(
     """
     root = np.random.SeedSequence(settings.training.seed)
     for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-    learner = PPO(settings.agent.policy(for_weights), settings.ppo, for_learner)
+    learner = settings.learner(settings.agent.policy(for_weights), for_learner)
     make = partial(make_env, settings)
     task = Task(make, make, measure, objective=MEASURES[settings.objective], maximize=False)
     others = {name: value for name, value in settings.plain().items() if name != "training"}
     training = Training(task, learner, settings.training, directory, others)
     if settings.warm_start and not training.history:
         expert = EXPERTS[settings.objective]
-        agreements = imitate(learner, training.rollout, expert, num_rollouts=settings.warm_start)
+        collect = partial(training.collector.collect_episodes, learner.policy, settings.training.num_steps)
+        agreements = imitate(learner, collect, expert, num_rollouts=settings.warm_start)
         if report is not None:
             report({"steps": 0, "seconds": 0.0, "agreement": agreements[-1]})
     return training.run(report)

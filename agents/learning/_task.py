@@ -15,10 +15,10 @@ from agents.learning.checkpoint import save_weights
 from agents.learning.evaluation import Measure
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["TRAINING", "VALIDATION", "Task", "TrainingConfig", "TrainingResult", "validation_seeds"]
+__all__ = ["LENGTHS", "TRAINING", "VALIDATION", "Task", "TrainingConfig", "TrainingResult", "validation_seeds"]
 
-VALIDATION, TRAINING = 0, 1
-"""What the seeds of validation and training episodes begin with, which keeps them apart."""
+VALIDATION, TRAINING, LENGTHS = 0, 1, 2
+"""What the seeds of validation and training episodes, and of their lengths, begin with, which keeps them apart."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,9 @@ class TrainingConfig:
         Decisions of each environment in a rollout; of whole episodes, the most.
     whole_episodes : bool
         Whether a rollout is one episode of each environment.
+    first_length : float, optional
+        Of whole episodes: how many decisions of an episode count is drawn for each rollout from an exponential
+        distribution; this is its mean at the beginning, and it grows to ``num_steps`` at the end. By default all do.
     group_size : int
         Neighbouring environments that face the same episodes.
     num_workers : int
@@ -81,6 +84,7 @@ class TrainingConfig:
     num_envs: int = 32
     num_steps: int = 256
     whole_episodes: bool = False
+    first_length: float | None = None
     group_size: int = 1
     num_workers: int = 0
     validation_episodes: int = 32
@@ -99,6 +103,10 @@ class TrainingConfig:
             )
         if self.seed < 0 or self.num_workers < 0:
             raise InvalidConfiguration(f"seed {self.seed!r}, num_workers {self.num_workers!r}: want at least 0")
+        if self.first_length is not None and not (self.whole_episodes and 1 <= self.first_length <= self.num_steps):
+            raise InvalidConfiguration(
+                f"first_length is {self.first_length!r}, want a number from 1 to num_steps, of whole episodes"
+            )
         if self.num_threads < 1 or (self.patience is not None and self.patience < 1):
             raise InvalidConfiguration(f"num_threads {self.num_threads!r}, patience {self.patience!r}: want at least 1")
 

@@ -34,6 +34,8 @@ class ActorCriticConfig:
         Let advantages of a rollout, and the values that the critic learns, have mean 0 and deviation 1.
     discounting : Discounting
         How much the future counts.
+    group_size : int
+        Neighbouring environments with the same episodes whose mean advantage is taken off; 1 does without.
     """
 
     learning_rate: float = 7e-4
@@ -45,6 +47,7 @@ class ActorCriticConfig:
     normalize_advantages: bool = True
     normalize_values: bool = True
     discounting: Discounting = field(default_factory=Discounting)
+    group_size: int = 1
 
 
 class ActorCritic(Learner):
@@ -68,6 +71,7 @@ class ActorCritic(Learner):
             rng,
             normalize_values=config.normalize_values,
             max_grad_norm=config.max_grad_norm,
+            group_size=config.group_size,
         )
         self.config = config
 

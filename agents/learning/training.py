@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.learning._task import TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
+from agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
 from agents.learning.checkpoint import load_checkpoint, save_checkpoint
 from agents.learning.evaluation import evaluate, mean_of
-from agents.learning.learner import Learner
+from agents.learning.learner import Learner, between
 from agents.learning.policy import Policy
 from agents.learning.rollout import Collector, Rollout
 from agents.learning.workers import WorkerCollector
@@ -119,8 +119,21 @@ class Training:
         """Collect what the next update learns from."""
         config, policy = self.config, self.learner.policy
         if config.whole_episodes:
-            return self.collector.collect_episodes(policy, config.num_steps)
+            return self.collector.collect_episodes(policy, self._length())
         return self.collector.collect(policy, config.num_steps)
+
+    def _length(self) -> int:
+        """Return how many decisions of an episode count.
+
+        Short episodes at first keep a policy that knows nothing from learning of situations that it would not get into
+        later: Mao et al., "Learning scheduling algorithms for data processing clusters", SIGCOMM 2019, section 5.3.
+        """
+        config = self.config
+        if config.first_length is None:
+            return config.num_steps
+        mean = between(config.first_length, config.num_steps, self.steps / config.total_steps)
+        rng = np.random.default_rng([LENGTHS, config.seed, self.updates])
+        return min(max(round(rng.exponential(mean)), 1), config.num_steps)
 
     def run(self, report: Callable[[dict[str, Any]], None] | None = None) -> TrainingResult:
         """Train to the end, or until Ctrl-C, which loses nothing.

@@ -20,7 +20,7 @@ pytest.importorskip("torch_geometric")
 from agents.dag._graph_experts import EXPERTS  # noqa: E402
 from agents.dag.graph_agent import GraphAgent, GraphConfig  # noqa: E402
 from agents.dag.graph_data import from_data, to_data  # noqa: E402
-from agents.dag.training import GraphEpisodes, GraphTraining, make_env, train, write  # noqa: E402
+from agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining, make_env, train, write  # noqa: E402
 from agents.learning.policy import to_tensors  # noqa: E402
 from agents.learning.training import TrainingConfig  # noqa: E402
 from desim import Simulation, simulate  # noqa: E402
@@ -242,6 +242,15 @@ def test_a_training_is_reproducible_and_its_weights_can_be_loaded(tmp_path: Path
     agent = GraphAgent.load(tmp_path / "a0")
     assert (agent.name, agent.config) == ("a0", CONFIGS[0])
     validate(simulate(cluster(9, 3), agent))
+
+
+def test_the_actor_critic_of_the_paper_learns_with_growing_episodes() -> None:
+    default = small_training(CONFIGS[1], warm_start=0)
+    config = replace(default.training, first_length=5.0, num_steps=60)
+    results = [train(replace(default, algorithm=PAPER_ALGORITHM, training=config)) for _ in range(2)]
+    assert results[0].history[-1]["updates"] > 3
+    curves = [[entry["validation"] for entry in result.history] for result in results]
+    assert curves[0] == curves[1]
 
 
 def test_an_imitator_comes_to_agree_with_its_expert() -> None:

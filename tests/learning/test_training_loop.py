@@ -124,6 +124,26 @@ class TestSteps:
         assert sum(rollout.num_steps for rollout in learner.rollouts) >= 240
         assert sum(rollout.num_steps for rollout in learner.rollouts[:-1]) < 240
 
+    def test_episodes_grow_longer(self) -> None:
+        config = replace(TINY, whole_episodes=True, first_length=1.0, total_steps=1_000, num_steps=20)
+        training = Training(TASK, ppo(), config)
+        lengths: list[tuple[float, int]] = []
+        collect = training.collector.collect_episodes
+
+        def noting(policy: Any, longest: int) -> Any:
+            lengths.append((training.steps / config.total_steps, longest))
+            return collect(policy, longest)
+
+        training.collector.collect_episodes = noting  # type: ignore[method-assign]
+        training.run()
+        early = [length for progress, length in lengths if progress < 0.3]
+        late = [length for progress, length in lengths if progress > 0.7]
+        assert min(early) >= 1
+        assert max(late) <= config.num_steps
+        assert np.mean(early) < 0.6 * np.mean(late)
+        again = Training(TASK, ppo(), config)
+        assert again.run().history[-1]["updates"] == len(lengths)
+
     def test_groups_face_the_same_episodes(self) -> None:
         learner = Scripted()
         Training(TASK, learner, replace(TINY, whole_episodes=True, num_steps=50, group_size=2)).run()
@@ -209,6 +229,9 @@ def test_scalars_are_there_for_tensorboard(tmp_path: Path) -> None:
         {"num_workers": -1},
         {"num_threads": 0},
         {"patience": 0},
+        {"first_length": 0.5, "whole_episodes": True},
+        {"first_length": 300.0, "whole_episodes": True},
+        {"first_length": 5.0},
     ],
     ids=str,
 )
