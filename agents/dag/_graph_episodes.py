@@ -30,6 +30,8 @@ class GraphEpisodes:
         Communication-to-computation ratios.
     intervals : tuple of float
         Mean seconds between jobs; 0 for all at time 0.
+    plan_ahead : bool
+        Nodes may be assigned as soon as their parents are assigned.
 
     Raises
     ------
@@ -37,10 +39,11 @@ class GraphEpisodes:
         If there is nothing to draw from.
     """
 
-    num_jobs: tuple[int, int] = (20, 40)
+    num_jobs: tuple[int, int] = (15, 30)
     num_executors: tuple[int, ...] = (10,)
-    ccr: tuple[float, ...] = (0.5, 1.0, 2.0)
+    ccr: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
     intervals: tuple[float, ...] = (0.0, 45.0)
+    plan_ahead: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
@@ -67,4 +70,4 @@ class GraphEpisodes:
             ccr=float(rng.choice(np.array(self.ccr))),
             mean_interval=float(rng.choice(np.array(self.intervals))),
         )
-        return DagCluster(jobs, executors)
+        return DagCluster(jobs, executors, plan_ahead=self.plan_ahead)

@@ -25,7 +25,7 @@ def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]
     Parameters
     ----------
     observations : dict of str to array, shape (B, ...)
-        Of :class:`desim.envs.dag.GraphEncoder` with ``only_idle``.
+        Of :class:`desim.envs.dag.GraphEncoder`.
     order : str
         The feature of a candidate that is least for the first one.
     most_delay : float
@@ -35,16 +35,18 @@ def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]
     Returns
     -------
     array of int, shape (B,)
-        Candidates, or to wait. Where waiting is impossible, the node that loses least.
+        Candidates, or to wait. Where waiting is impossible, the node that loses least. Unless nodes are kept back until
+        an executor is idle, none loses anything.
     """
-    mask = observations[ACTION_MASK]
-    possible = mask[:, :-1].astype(bool)
     candidates = observations["candidates"]
+    room = candidates.shape[1]
+    mask = observations[ACTION_MASK]
+    possible = mask[:, :room].astype(bool)
     delay = candidates[:, :, _DELAY]
     soon = possible & (delay <= most_delay)
     chosen = np.where(soon, candidates[:, :, CANDIDATE_FEATURES.index(order)], np.inf).argmin(1)
     least = np.where(possible, delay, np.inf).argmin(1)
-    wait = np.where(mask[:, -1] > 0, possible.shape[1], least)
+    wait = np.where(mask[:, room:].any(1), room, least)
     result: NDArray[Any] = np.where(soon.any(1), chosen, wait)
     return result
 

@@ -37,23 +37,25 @@ class TrainingOptions:
     first_length: float | None = None
     """Mean of the number of decisions of an episode that count, at the beginning; it grows, as in the paper."""
     warm_start: int = 0
-    """Rollouts in which the network first learns to do what a patient rule does; for mode idle."""
+    """Rollouts in which the network first learns to do what a rule does, a patient one in mode idle."""
     steps: int = 1_000_000
     """Decisions to learn from."""
     learning_rate: float = 1e-3
     """Of Adam; it falls to a tenth of this. Less suits a network with a warm start."""
     entropy: float = 0.0
     """Weight of the entropy at the beginning; it falls to 0."""
-    decay_time: float = 300.0
+    decay_time: float = 100.0
     """Seconds in which the credit of a decision falls to nine tenths (the lambda of GAE)."""
-    jobs: tuple[int, int] = (20, 40)
+    jobs: tuple[int, int] = (15, 30)
     """Least and most jobs of an episode."""
     executors: tuple[int, ...] = (10,)
     """Numbers of executors, one of which is drawn for an episode."""
-    ccr: tuple[float, ...] = (0.5, 1.0, 2.0)
+    ccr: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
     """Communication-to-computation ratios, one of which is drawn for an episode."""
     intervals: tuple[float, ...] = (0.0, 45.0)
     """Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0."""
+    plan_ahead: bool = False
+    """Assign nodes as soon as their parents are assigned, for batches; goes with mode immediate."""
     seed: int = 0
     """Of everything random in the training."""
     workers: int = 0
@@ -81,7 +83,7 @@ class TrainingOptions:
         return replace(
             default,
             agent=GraphConfig(self.kind, self.mode),
-            episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals),
+            episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals, self.plan_ahead),
             sizes=GraphSizes(jobs=jobs[1], candidates=4 * jobs[1]),
             objective=self.objective,
             warm_start=self.warm_start,
@@ -127,9 +129,11 @@ class TrainingOptions:
         """
         from agents.dag.training import train, write
 
-        if self.warm_start < 0 or (self.warm_start and self.mode != "idle"):
+        if self.warm_start < 0:
+            raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0")
+        if self.plan_ahead and self.mode == "idle":
             raise InvalidConfiguration(
-                f"warm_start is {self.warm_start!r} in mode {self.mode!r}: want at least 0, and mode 'idle' above that"
+                "plan_ahead in mode 'idle': nodes that cannot start yet would wait for an executor"
             )
         settings = self.settings()
         result = train(settings, directory / "checkpoint", report)

@@ -151,17 +151,34 @@ class GraphAgent:
 
     def act(self, observation: DagObservation) -> Assign | None:
         """Return the assignment of the node that comes next; None to wait."""
+        scores = self.scores(observation)
+        return None if scores is None else self.choose(observation, int(scores.argmax()))
+
+    def scores(self, observation: DagObservation) -> Floats | None:
+        """Return the scores of all actions: unnormalized logarithms of their probabilities.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            A decision; those of a run are shown one after another.
+
+        Returns
+        -------
+        array of float, shape (c,) or (c + 1,), or None
+            Of the executable nodes in order, and, in mode "idle", of waiting, minus infinity where that is impossible.
+            None if there is no choice, as no executor can take a node.
+        """
         available, time = observation.available_times, observation.time
         idle = available <= time
-        usable = np.where(idle, available, np.inf) if self.config.only_idle else available
-        if usable.min() == np.inf:
+        usable = idle if self.config.only_idle else available < np.inf
+        if not usable.any():
             return None
         self._follow(observation)
         nodes = list(observation.executable.values())
         places = [self._place[state] for state, _ in nodes]
         ranks = np.array([self._known[state].graph.rank_up[node] for state, node in nodes])
         work = np.array([self._progress[place].time for place in places])
-        candidates = describe_candidates(nodes, ranks, work, available, time)
+        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
         system = describe_system(observation, available, idle, self._progress, candidates)
         unfinished = [state.num_unfinished for state in self._states]
         jobs = describe_progress(self._progress, unfinished, time - self._submitted)
@@ -169,10 +186,32 @@ class GraphAgent:
         of_nodes = np.array([self._known[state].embedded.scored[node] for state, node in nodes])
         of_nodes += shares[places]
         scores = self.network.scores(of_nodes, candidates)
-        best = int(scores.argmax())
-        if self.config.only_idle and system[-1] > 0 and self.network.wait_score(whole) > scores[best]:
+        if not self.config.only_idle:
+            return scores
+        wait = self.network.wait_score(whole) if system[-1] > 0 else -np.inf
+        return np.append(scores, np.float32(wait))
+
+    def choose(self, observation: DagObservation, action: int) -> Assign | None:
+        """Return what an action stands for.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            A decision.
+        action : int
+            A place in :meth:`scores`.
+
+        Returns
+        -------
+        Assign or None
+            The assignment that DEFT makes of the node, or None to wait.
+        """
+        nodes = list(observation.executable.values())
+        if action == len(nodes):
             return None
-        return self.allocation.allocate(observation, *nodes[best], usable)
+        available = observation.available_times
+        usable = np.where(available <= observation.time, available, np.inf) if self.config.only_idle else available
+        return self.allocation.allocate(observation, *nodes[action], usable)
 
     def _follow(self, observation: DagObservation) -> None:
         """Take in which jobs have come and gone, and which of their nodes have been assigned."""

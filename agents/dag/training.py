@@ -43,19 +43,19 @@ DEFAULT_PPO = PPOConfig(
     epochs=4,
     minibatch_size=2048,
     entropy=0.0,
-    discounting=Discounting(1.0, 0.9, 300.0),
+    discounting=Discounting(1.0, 0.9, 100.0),
     group_size=8,
 )
-PAPER_ALGORITHM = ActorCriticConfig(entropy=0.0, discounting=Discounting(1.0, 0.9, 300.0), group_size=8)
+PAPER_ALGORITHM = ActorCriticConfig(entropy=0.0, discounting=Discounting(1.0, 0.9, 100.0), group_size=8)
 """The paper's: each rollout is learned from once."""
 
 DEFAULT_TRAINING = TrainingConfig(
     total_steps=1_000_000,
-    num_envs=32,
+    num_envs=64,
     num_steps=1_500,
     whole_episodes=True,
     group_size=8,
-    validate_every=5,
+    validate_every=4,
     validation_episodes=32,
 )
 
@@ -75,7 +75,7 @@ class GraphTraining:
     objective : {"makespan", "completion_time"}
         What is earned: minus the time that passes, or minus the time that jobs spend in the system.
     warm_start : int
-        Rollouts in which the network first learns to do what a patient rule does; 0 does without. In mode "idle".
+        Rollouts in which the network first learns to do what a rule does, a patient one in mode "idle"; 0 does without.
     algorithm : PPOConfig or ActorCriticConfig
         Which one learns, and its settings.
     training : TrainingConfig
@@ -84,7 +84,7 @@ class GraphTraining:
 
     agent: GraphConfig = field(default_factory=GraphConfig)
     episodes: GraphEpisodes = field(default_factory=GraphEpisodes)
-    sizes: GraphSizes = field(default_factory=lambda: GraphSizes(jobs=40, candidates=160))
+    sizes: GraphSizes = field(default_factory=lambda: GraphSizes(jobs=30, candidates=120))
     objective: Objective = "makespan"
     warm_start: int = 0
     algorithm: PPOConfig | ActorCriticConfig = field(default_factory=lambda: DEFAULT_PPO)

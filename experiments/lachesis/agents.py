@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+import json
+
+from agents.learning.pretrained import pretrained_stem
 from experiments.lachesis.simulating import Choice
 
-__all__ = ["AGENTS", "ARRIVING_ROWS", "IDLE_ROWS", "LEARNED", "PAPER_ROWS", "PLANNED_ROWS", "REFERENCE"]
+__all__ = [
+    "AGENTS",
+    "ARRIVING_ROWS",
+    "DECIMA",
+    "IDLE_ROWS",
+    "LACHESIS",
+    "LACHESIS_COMPLETION",
+    "LEARNED",
+    "OWN_ROWS",
+    "PAPER_ROWS",
+    "PLANNED_ROWS",
+    "REFERENCE",
+    "WEIGHTS",
+]
 
-LEARNED: dict[str, Choice] = {}
-"""LACHESIS and Decima-DEFT stand here once they are trained: every experiment then has them."""
+LACHESIS, LACHESIS_COMPLETION, DECIMA = "LACHESIS", "LACHESIS, completion time", "Decima-DEFT"
+
+WEIGHTS = {
+    LACHESIS: "tpch-lachesis-makespan",
+    LACHESIS_COMPLETION: "tpch-lachesis-completion",
+    DECIMA: "tpch-decima-makespan",
+}
+"""The weights of the learned agents. The second one is trained to keep the mean job completion time short, the others
+the makespan."""
+
+
+def _learned(name: str) -> Choice:
+    """Return an agent with weights that come with the package: runs with other weights are other runs."""
+    card = json.loads(pretrained_stem(name, "graph").with_suffix(".json").read_text())
+    return Choice(f"graph:{name}", sha256=card["sha256"])
+
+
+LEARNED: dict[str, Choice] = {row: _learned(name) for row, name in WEIGHTS.items()}
+"""The agents that are trained."""
 
 PAPER_ROWS: dict[str, Choice] = {
     "FIFO-DEFT": Choice("fifo-deft"),
@@ -39,8 +72,16 @@ IDLE_ROWS: dict[str, Choice] = {
 }
 """Those that keep nodes back until an executor is idle."""
 
-AGENTS = [*PAPER_ROWS, *PLANNED_ROWS, *IDLE_ROWS, "LACHESIS", "Decima-DEFT"]
+OWN_ROWS: dict[str, Choice] = {
+    "least work-DEFT, idle": Choice("least-work-deft-idle"),
+    "rank_up-DEFT, patient": Choice("rank_up-deft-patient"),
+    "least work-DEFT, patient": Choice("least-work-deft-patient"),
+}
+"""Found while the learned agents were made, which began by learning to do as the patient ones do: these give a node to
+an idle executor only, and to none while a busy one would finish it sooner."""
+
+AGENTS = [*PAPER_ROWS, *PLANNED_ROWS, *IDLE_ROWS, *OWN_ROWS, *WEIGHTS]
 """All names, in the order that gives them their colours."""
 
-REFERENCE = next(iter(LEARNED), "rank_up-DEFT")
-"""What the others are compared with: the first learned agent, or the paper's strongest heuristic."""
+REFERENCE = LACHESIS
+"""What the others are compared with."""

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from experiments.lachesis import pictures
-from experiments.lachesis.agents import ARRIVING_ROWS, IDLE_ROWS, LEARNED, PAPER_ROWS, REFERENCE
+from experiments.lachesis.agents import ARRIVING_ROWS, IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS, REFERENCE
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_9
 from experiments.lachesis.report import print_study, write_study
@@ -47,7 +47,7 @@ def figure9(options: Figure9) -> Study:
         What was measured.
     """
     columns = {str(number): Setting(number, ccr=options.ccr, mean_interval=45.0) for number in options.numbers}
-    rows = LEARNED | PAPER_ROWS | ARRIVING_ROWS | IDLE_ROWS
+    rows = LEARNED | PAPER_ROWS | ARRIVING_ROWS | IDLE_ROWS | OWN_ROWS
     study = carry_out(
         "Figure 9: continuous mode", (Panel("continuous", "jobs", columns, rows),), options, reference=REFERENCE
     )

@@ -72,10 +72,13 @@ class Choice:
         Its name in `agents.dag.registry`.
     plan_ahead : bool
         It may assign nodes as soon as their parents are assigned.
+    sha256 : str
+        Of its weights, if it is trained.
     """
 
     policy: str
     plan_ahead: bool = False
+    sha256: str = ""
 
 
 def jobs_of(setting: Setting, seed: int) -> list[Job]:

@@ -103,7 +103,7 @@ def test_features_are_those_that_are_described(seed: int) -> None:
     for _, decision in decisions(rng, encoder):
         seen = decision.observation
         graph = encoder.graph(seen)
-        expected = slow_features(seen)
+        expected = slow_features(seen, encoder.only_idle)
         counted = [CANDIDATE_FEATURES.index(name) for name in ("before_by_rank", "before_by_work")]
         for name, table in expected.items():
             found = getattr(graph, name).copy()
@@ -136,11 +136,12 @@ def keys_of(seen: Any) -> tuple[list[float], list[float]]:
     return ranks, work
 
 
-def slow_features(seen: Any) -> dict[str, np.ndarray]:
+def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
     """Return all features, written as they are described."""
     executors, now = seen.executors, seen.time
     idle_at = seen.available_times.tolist()
     idle = [k for k, time in enumerate(idle_at) if time <= now]
+    usable = idle if only_idle else [k for k, time in enumerate(idle_at) if time < math.inf]
     nodes, jobs, edge_times, left_of_all, longest = [], [], [], 0.0, 0.0
     for state in seen.jobs.values():
         job = state.job
@@ -166,7 +167,7 @@ def slow_features(seen: Any) -> dict[str, np.ndarray]:
         run = state.run_times[node]
         finish = [max(at, ready[k]) + run[k] - now for k, at in enumerate(idle_at)]
         best = min(range(len(finish)), key=finish.__getitem__)
-        chosen = min(idle, key=finish.__getitem__) if idle else best
+        chosen = min(usable, key=finish.__getitem__) if usable else best
         ratio = math.log((finish[chosen] + 1) / (finish[best] + 1)) if finish[best] < math.inf else 3.0
         waiting = max(ready[chosen] - now, 0.0)
         row = [log(finish[best]), log(finish[chosen]), min(ratio, 3.0), log(run[chosen]), log(waiting), 0.0, 0.0]

@@ -18,7 +18,7 @@ Node = tuple[JobState, int]
 
 CANDIDATE_FEATURES = (
     "finish_time",
-    "idle_finish_time",
+    "usable_finish_time",
     "delay",
     "run_time",
     "waiting_for_data",
@@ -27,10 +27,11 @@ CANDIDATE_FEATURES = (
     "rank_ratio",
     "work_ratio",
 )
-"""The columns of ``candidates``: the earliest finish on any executor and on one that is idle, from now, compressed; the
-logarithm of their ratio, up to 3; run time and time until all data are there on the best of those executors that are
-allowed, compressed; how many candidates have a higher upward rank and no delay, and how many belong to a job with less
-work left and have little delay, compressed; the logarithms of the ratio to the highest rank and to the least work."""
+"""The columns of ``candidates``: the earliest finish on any executor and on one that may be used, from now, compressed;
+the logarithm of their ratio, up to 3; run time and time until all data are there on the best of those executors that
+may be used, compressed; how many candidates have a higher upward rank and no delay, and how many belong to a job with
+less work left and have little delay, compressed; the logarithms of the ratio to the highest rank and to the least
+work."""
 
 MOST_DELAY = 3.0
 """Larger logarithms of ratios count as this."""
@@ -43,7 +44,7 @@ _TO_RANK = 0.01
 
 
 def describe_candidates(
-    nodes: Sequence[Node], ranks: Floats, work: Floats, available: Floats, time: float
+    nodes: Sequence[Node], ranks: Floats, work: Floats, available: Floats, *, usable: NDArray[np.bool_], time: float
 ) -> NDArray[np.float32]:
     """Return :data:`CANDIDATE_FEATURES`.
 
@@ -56,14 +57,16 @@ def describe_candidates(
     work : array of float, shape (c,)
         The mean run times of the nodes of their job that have no executor yet, together, in seconds.
     available : array of float, shape (num_executors,)
-        When each executor is free, in seconds; infinite if it is down. Idle are those that are free now.
+        When each executor is free, in seconds; infinite if it is down.
+    usable : array of bool, shape (num_executors,)
+        Which executors a node may be assigned to.
     time : float
         Now, in seconds.
 
     Returns
     -------
     array of float, shape (c, 9)
-        Without an idle executor the best of all stands for the best idle one.
+        Without a usable executor the best of all stands for the best usable one.
     """
     shape = len(nodes), len(available)
     ready = np.array([state.ready_times(node) for state, node in nodes]).reshape(shape)
@@ -74,7 +77,7 @@ def describe_candidates(
     best = finish.argmin(axis=1)
     earliest = finish[rows, best]
     chosen, earliest_idle = best, earliest
-    columns = np.flatnonzero(available <= time)
+    columns = np.flatnonzero(usable)
     if len(columns):
         chosen = columns[finish[:, columns].argmin(axis=1)]
         earliest_idle = finish[rows, chosen]

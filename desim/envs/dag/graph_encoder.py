@@ -153,7 +153,8 @@ class GraphEncoder:
         places = [place[state] for state, _ in nodes]
         ranks = np.array([graphs[at].rank_up[node] for at, (_, node) in zip(places, nodes, strict=True)])
         work = np.array([progress[at].time for at in places])
-        candidates = describe_candidates(nodes, ranks, work, available, time)
+        usable = idle if self.only_idle else available < np.inf
+        candidates = describe_candidates(nodes, ranks, work, available, usable=usable, time=time)
         offsets = same["job_start"][places] if places else np.zeros(0, np.int64)
         return SystemGraph(
             **same,
