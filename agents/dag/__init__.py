@@ -1,6 +1,6 @@
 """Agents for DAG jobs."""
 
-from agents.dag.allocation import DEFT, EFT, Allocation, InsertionEFT
+from agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
 from agents.dag.cpop import CPOP
 from agents.dag.dls import DLS
 from agents.dag.list_scheduling import HEFT, ListScheduler
@@ -24,6 +24,7 @@ __all__ = [
     "TDCA",
     "Allocation",
     "CriticalPath",
+    "InsertionDEFT",
     "InsertionEFT",
     "LeastWork",
     "ListScheduler",

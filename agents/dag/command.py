@@ -21,15 +21,16 @@ class TrainingOptions:
 
         desim train dag --quick --out quick
         desim train dag --objective completion_time --warm-start 8 --out lachesis
-        desim train dag --kind decima --mode immediate --intervals 0 --out decima
+        desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
     """
 
     kind: Literal["lachesis", "decima"] = "lachesis"
     """Whose embedding and features."""
-    mode: Literal["idle", "immediate"] = "idle"
-    """Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable."""
+    mode: Literal["idle", "immediate", "planned"] = "idle"
+    """Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable; or,
+    for batches, plan ahead: as soon as their parents are assigned."""
     objective: Literal["makespan", "completion_time"] = "makespan"
     """Earn minus the time that passes, or minus the time that jobs spend in the system."""
     algorithm: Literal["ppo", "actor_critic"] = "ppo"
@@ -54,8 +55,6 @@ class TrainingOptions:
     """Communication-to-computation ratios, one of which is drawn for an episode."""
     intervals: tuple[float, ...] = (0.0, 45.0)
     """Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0."""
-    plan_ahead: bool = False
-    """Assign nodes as soon as their parents are assigned, for batches; goes with mode immediate."""
     seed: int = 0
     """Of everything random in the training."""
     workers: int = 0
@@ -83,7 +82,7 @@ class TrainingOptions:
         return replace(
             default,
             agent=GraphConfig(self.kind, self.mode),
-            episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals, self.plan_ahead),
+            episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals, self.mode == "planned"),
             sizes=GraphSizes(jobs=jobs[1], candidates=4 * jobs[1]),
             objective=self.objective,
             warm_start=self.warm_start,
@@ -131,10 +130,6 @@ class TrainingOptions:
 
         if self.warm_start < 0:
             raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0")
-        if self.plan_ahead and self.mode == "idle":
-            raise InvalidConfiguration(
-                "plan_ahead in mode 'idle': nodes that cannot start yet would wait for an executor"
-            )
         settings = self.settings()
         result = train(settings, directory / "checkpoint", report)
         stem = directory / (self.name or f"{self.kind}-{self.objective.replace('_', '-')}")

@@ -3,7 +3,8 @@
 Sources: Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment" (LACHESIS), section IV, and Mao
 et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019. Departure: beside the
 paper's mode, in which a node is bound to an executor as soon as it is executable, there is one in which nodes are kept
-back until an executor is idle, and the network may wait for a better one.
+back until an executor is idle, and the network may wait for a better one; and one that plans whole batches, with
+insertion.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from agents.dag._graph_network import EmbeddedJob, GraphNetwork
-from agents.dag.allocation import DEFT
+from agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
 from agents.learning.checkpoint import load_into, load_weights
 from agents.learning.pretrained import pretrained_stem
@@ -34,9 +35,11 @@ from desim.envs.dag import (
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 
-__all__ = ["GraphAgent", "GraphConfig"]
+__all__ = ["GraphAgent", "GraphConfig", "Mode"]
 
 Floats = NDArray[np.float32]
+Mode = Literal["idle", "immediate", "planned"]
+"""When nodes are assigned, see :class:`GraphConfig`."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ class GraphConfig:
     ----------
     kind : {"lachesis", "decima"}
         Which embedding and which features.
-    mode : {"idle", "immediate"}
+    mode : {"idle", "immediate", "planned"}
         Whether a node is assigned to an idle executor only, and the network may wait, or, as in the paper, as soon as
-        it is executable.
+        it is executable. "planned" is for clusters that plan ahead: as "immediate", with insertion.
     width : int
         Numbers in an embedding or a summary.
     hidden : tuple of int
@@ -57,7 +60,7 @@ class GraphConfig:
     """
 
     kind: Kind = "lachesis"
-    mode: Literal["idle", "immediate"] = "idle"
+    mode: Mode = "idle"
     width: int = 8
     hidden: tuple[int, ...] = (32, 16, 8)
 
@@ -65,8 +68,8 @@ class GraphConfig:
         """Refuse what is out of range."""
         if self.kind not in INPUTS:
             raise InvalidConfiguration(f"no network {self.kind!r}; there are {', '.join(INPUTS)}")
-        if self.mode not in ("idle", "immediate"):
-            raise InvalidConfiguration(f"no mode {self.mode!r}; there are idle, immediate")
+        if self.mode not in get_args(Mode):
+            raise InvalidConfiguration(f"no mode {self.mode!r}; there are {', '.join(get_args(Mode))}")
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
             raise InvalidConfiguration(f"width {self.width!r}, hidden {self.hidden!r}: want numbers of at least 1")
 
@@ -75,9 +78,14 @@ class GraphConfig:
         """Whether nodes are kept back until an executor is idle."""
         return self.mode == "idle"
 
+    @property
+    def allocation(self) -> Allocation:
+        """What allocates the nodes: DEFT, in mode "planned" with insertion."""
+        return InsertionDEFT() if self.mode == "planned" else DEFT()
+
     def encoder(self, sizes: GraphSizes | None = None) -> GraphEncoder:
-        """Return the encoder of the observation, with DEFT."""
-        return GraphEncoder(DEFT().allocate, only_idle=self.only_idle, sizes=sizes)
+        """Return the encoder of the observation."""
+        return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes)
 
     def policy(self, rng: Generator) -> GraphPolicy:
         """Return a new network.
@@ -137,7 +145,7 @@ class GraphAgent:
         self.network = GraphNetwork(policy)
         self.config = config
         self.name = name
-        self.allocation = DEFT()
+        self.allocation = config.allocation
         self.reset({}, np.random.default_rng(0))
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:

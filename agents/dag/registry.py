@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.dag.allocation import DEFT, EFT, Allocation, InsertionEFT
+from agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
 from agents.dag.cpop import CPOP
 from agents.dag.dls import DLS
 from agents.dag.list_scheduling import HEFT, ListScheduler
@@ -34,7 +34,8 @@ _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
 _ALLOCATIONS: dict[str, tuple[str, Callable[[], Allocation]]] = {
     "eft": ("the executor where it finishes first", EFT),
     "insertion-eft": ("the same, in idle time too", InsertionEFT),
-    "deft": ("the same, or with a copy of one parent before it", DEFT),
+    "deft": ("the executor where it finishes first, with a copy of one parent before it if that helps", DEFT),
+    "insertion-deft": ("the same, in idle time too", InsertionDEFT),
 }
 
 _AGENTS: dict[str, tuple[str, Callable[[], Agent]]] = {

@@ -57,6 +57,7 @@ DEFAULT_TRAINING = TrainingConfig(
     group_size=8,
     validate_every=4,
     validation_episodes=32,
+    averaging=0.9,
 )
 
 

@@ -77,6 +77,10 @@ class TrainingConfig:
         Validations without an improvement after which the training ends.
     num_threads : int
         Threads for learning.
+    averaging : float
+        What is validated and kept is an average of the weights after all updates, in which each counts so many times
+        less for every one that follows: that takes off what is noise in single updates. With 0 the last ones count
+        alone.
     """
 
     total_steps: int = 1_000_000
@@ -91,6 +95,7 @@ class TrainingConfig:
     validate_every: int = 20
     patience: int | None = None
     num_threads: int = 1
+    averaging: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
@@ -107,6 +112,8 @@ class TrainingConfig:
             raise InvalidConfiguration(
                 f"first_length is {self.first_length!r}, want a number from 1 to num_steps, of whole episodes"
             )
+        if not 0 <= self.averaging < 1:
+            raise InvalidConfiguration(f"averaging is {self.averaging!r}, want a number from 0 to below 1")
         if self.num_threads < 1 or (self.patience is not None and self.patience < 1):
             raise InvalidConfiguration(f"num_threads {self.num_threads!r}, patience {self.patience!r}: want at least 1")
 

@@ -36,7 +36,8 @@ def group_means(figures: Floats, rollout: Rollout, size: int) -> Floats:
     Returns
     -------
     array of float, shape (T, N)
-        0 for steps that are not valid. An episode that has ended counts with 0 behind its end.
+        0 for steps that are not valid. An episode that has ended counts with 0 behind its end. If no time passes at all
+        before the last decision of any, as where plans are made, steps are matched by their numbers.
 
     Raises
     ------
@@ -51,6 +52,8 @@ def group_means(figures: Floats, rollout: Rollout, size: int) -> Floats:
     for first in range(0, count, size):
         members = range(first, first + size)
         lengths = [int(rollout.valid[:, member].sum()) for member in members]
+        if not any(times[:n, member].any() for n, member in zip(lengths, members, strict=True)):
+            times[:, first : first + size] = np.arange(len(times))[:, None]
         curves = [(times[:n, member], figures[:n, member]) for n, member in zip(lengths, members, strict=True)]
         for member, (own, _) in zip(members, curves, strict=True):
             at_own_times = [np.interp(own, known, values, right=0.0) for known, values in curves]

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from agents.learning._averaging import WeightAverage, weights_of
 from agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
 from agents.learning.checkpoint import load_checkpoint, save_checkpoint
 from agents.learning.evaluation import evaluate, mean_of
@@ -94,15 +95,13 @@ class Training:
         self.seconds = 0.0
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, float] = {}
-        self._weights = self._current_weights()
+        self._average = WeightAverage(config.averaging)
+        self._weights = weights_of(learner.policy)
         self.collector = self._make_collector()
         self._writer: Any = None
         self._since: dict[str, list[Any]] = {"episodes": [], "figures": [], "seconds": []}
         if directory is not None:
             self._resume(directory)
-
-    def _current_weights(self) -> dict[str, Tensor]:
-        return {name: tensor.detach().cpu().clone() for name, tensor in self.learner.policy.state_dict().items()}
 
     def _make_collector(self) -> Collecting:
         config = self.config
@@ -187,6 +186,7 @@ class Training:
         end = time.perf_counter()
         self.steps += rollout.num_steps
         self.updates += 1
+        self._average.take(self.learner.policy)
         self.seconds += end - begin
         self._since["episodes"] += rollout.episodes
         self._since["figures"].append(figures)
@@ -208,12 +208,14 @@ class Training:
     def _validate(self, summary: dict[str, Any], report: Callable[[dict[str, Any]], None] | None) -> None:
         seeds = validation_seeds(self.config.validation_episodes)
         task = self.task
-        found = mean_of(evaluate(self.learner.policy, task.make_validation_env, seeds, measure=task.measure))
         sign = 1.0 if task.maximize else -1.0
-        if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
-            self.best, self._weights, self.stale = found, self._current_weights(), 0
-        else:
-            self.stale += 1
+        policy = self.learner.policy
+        with self._average.lent_to(policy):
+            found = mean_of(evaluate(policy, task.make_validation_env, seeds, measure=task.measure))
+            if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
+                self.best, self._weights, self.stale = found, weights_of(policy), 0
+            else:
+                self.stale += 1
         entry = {"steps": self.steps, "updates": self.updates, "seconds": self.seconds, "validation": found, **summary}
         self.history.append(entry)
         self._log(entry)
@@ -238,6 +240,7 @@ class Training:
         if self.directory is None:
             return
         weights = {f"best.{name}": tensor for name, tensor in self._weights.items()}
+        weights |= {f"average.{name}": tensor for name, tensor in self._average.weights.items()}
         document = {
             "settings": self._settings,
             "learner": self.learner.state(),
@@ -273,7 +276,13 @@ class Training:
         self._since = document["since"]
         for name in ("steps", "updates", "stale", "seconds", "history", "best"):
             setattr(self, name, document[name])
-        self._weights = {name.removeprefix("best."): t for name, t in tensors.items() if name.startswith("best.")}
+        self._weights = _with_prefix(tensors, "best.")
+        self._average.weights = _with_prefix(tensors, "average.")
+
+
+def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return those whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
 
 
 def _plain(value: Any) -> Any:

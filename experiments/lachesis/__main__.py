@@ -9,7 +9,7 @@ from experiments.options import run_modules
 
 __all__ = ["MODULES", "main"]
 
-MODULES = ("figure7", "figure8", "figure9", "room", "optimality")
+MODULES = ("figure6", "figure7", "figure8", "figure9", "room", "generalization", "gantts", "optimality")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -15,6 +15,7 @@ __all__ = [
     "LACHESIS",
     "LACHESIS_COMPLETION",
     "LEARNED",
+    "LEARNED_IN_BATCHES",
     "OWN_ROWS",
     "PAPER_ROWS",
     "PLANNED_ROWS",
@@ -24,6 +25,7 @@ __all__ = [
 
 LACHESIS, LACHESIS_COMPLETION, DECIMA = "LACHESIS", "LACHESIS, completion time", "Decima-DEFT"
 
+IN_BATCHES = "tpch-lachesis-batch"
 WEIGHTS = {
     LACHESIS: "tpch-lachesis-makespan",
     LACHESIS_COMPLETION: "tpch-lachesis-completion",
@@ -33,14 +35,17 @@ WEIGHTS = {
 the makespan."""
 
 
-def _learned(name: str) -> Choice:
+def _learned(name: str, *, plan_ahead: bool = False) -> Choice:
     """Return an agent with weights that come with the package: runs with other weights are other runs."""
     card = json.loads(pretrained_stem(name, "graph").with_suffix(".json").read_text())
-    return Choice(f"graph:{name}", sha256=card["sha256"])
+    return Choice(f"graph:{name}", plan_ahead, card["sha256"])
 
 
 LEARNED: dict[str, Choice] = {row: _learned(name) for row, name in WEIGHTS.items()}
-"""The agents that are trained."""
+"""The agents that are trained. They give nodes to idle executors only, and may wait for a busy one."""
+
+LEARNED_IN_BATCHES = LEARNED | {LACHESIS: _learned(IN_BATCHES, plan_ahead=True)}
+"""Where all jobs are there at the beginning, LACHESIS plans ahead, with weights that were trained for that."""
 
 PAPER_ROWS: dict[str, Choice] = {
     "FIFO-DEFT": Choice("fifo-deft"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.lachesis import pictures
-from experiments.lachesis.agents import LEARNED, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS, REFERENCE
 from experiments.lachesis.options import Options
 from experiments.lachesis.report import print_study, write_study
 from experiments.lachesis.simulating import Setting
@@ -38,7 +38,7 @@ def batches(title: str, options: Options, numbers: Sequence[int], ccr: float, re
         What was measured.
     """
     columns = {str(number): Setting(number, ccr=ccr) for number in numbers}
-    panel = Panel("batch", "jobs", columns, LEARNED | PAPER_ROWS | PLANNED_ROWS | OWN_ROWS)
+    panel = Panel("batch", "jobs", columns, LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS | OWN_ROWS)
     study = carry_out(title, (panel,), options, reference=REFERENCE)
     print_study(study, (*METRICS, "lower_bound", "gap_to_lower_bound"), remarks=remarks)
     write_study(study)

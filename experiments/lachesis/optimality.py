@@ -9,7 +9,7 @@ from typing import Any
 
 from desim.cli.output import print_table
 from experiments.lachesis import pictures
-from experiments.lachesis.agents import LEARNED, PAPER_ROWS, PLANNED_ROWS
+from experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
 from experiments.lachesis.options import Options
 from experiments.lachesis.report import print_study, write_study
 from experiments.lachesis.simulating import Choice, Setting
@@ -71,7 +71,7 @@ def optimality(options: Optimality) -> Study:
         f"{ratio:g}": SmallSetting(options.num_nodes, options.num_executors, ratio) for ratio in options.ratios
     }
     name = f"{options.num_nodes} nodes, {options.num_executors} executors"
-    panel = Panel(name, "CCR", columns, ROWS | LEARNED | PAPER_ROWS | PLANNED_ROWS)
+    panel = Panel(name, "CCR", columns, ROWS | LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS)
     study = carry_out("Gap to the optimum", (panel,), options, reference=OPTIMUM, by=perform_small)
     print_study(study, ("makespan", "lower_bound"))
     _print_shares(study, panel)

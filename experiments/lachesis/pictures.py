@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ABOVE_REFERENCE", "draw"]
+    from experiments.lachesis.figure6 import Curve
+
+__all__ = ["ABOVE_REFERENCE", "draw", "draw_curves"]
 
 ABOVE_REFERENCE = "above reference"
 """Stands for the makespan in percent above the reference's, paired by workload."""
@@ -53,6 +55,39 @@ def draw(study: Study, metrics: Sequence[str]) -> Path:
         axes[0].set_title(panel.name, loc="left", fontsize=10)
     _legend(figure, study, with_bound="makespan" in metrics)
     return write_figure(figure, study.options.directory / f"{study.options.name}.png")
+
+
+def draw_curves(curves: Sequence[Curve], path: Path) -> Path:
+    """Draw learning curves: what was to become small, against where it began, and the critic's loss.
+
+    Parameters
+    ----------
+    curves : sequence of Curve
+        At least one.
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    figure, grid = new_figure(1, 2, width=5.0, height=3.4)
+    names = [curve.name for curve in curves]
+    styles = line_styles(names)
+    for curve in curves:
+        style: dict[str, Any] = {"color": styles[curve.name].color, "linestyle": styles[curve.name].dashes}
+        change = 100.0 * (curve.values / curve.values[0] - 1.0)
+        grid[0, 0].plot(curve.episodes, change, marker=".", markersize=3, linewidth=1.1, **style)
+        grid[0, 1].plot(curve.episodes, curve.losses, linewidth=1.1, **style)
+    grid[0, 0].axhline(0.0, color="grey", linewidth=0.7, linestyle=":")
+    grid[0, 0].set_ylabel("objective on validation episodes,\n% from where it began", fontsize=8)
+    grid[0, 1].set_ylabel("critic's loss", fontsize=8)
+    grid[0, 1].set_yscale("log")
+    for ax in grid[0]:
+        ax.set_xlabel("training episodes", fontsize=8)
+    legend_below(figure, line_handles(names, styles, [""] * len(names)), names, 2)
+    return write_figure(figure, path)
 
 
 def _styles(study: Study) -> dict[str, LineStyle]:

@@ -178,7 +178,9 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
     delays = [row[2] for row in candidates]
     counts = [len(jobs), len(candidates), 0, sum(delay <= 1e-6 for delay in delays)]
     system = [*map(log, counts), min(delays, default=3.0), len(idle) / len(idle_at)]
-    system += [log(next_idle), log(left_of_all / len(idle_at)), log(longest), float(next_idle < math.inf)]
+    backlogs = [max(time - now, 0.0) for time in idle_at if time < math.inf]
+    system += [log(next_idle), log(sum(backlogs) / max(len(backlogs), 1)), log(max(backlogs, default=0.0))]
+    system += [log(left_of_all / len(idle_at)), log(longest), float(next_idle < math.inf)]
     return {
         "nodes": np.array(nodes).reshape(-1, len(FIXED_FEATURES)),
         "edge_times": np.array(edge_times),

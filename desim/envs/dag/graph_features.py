@@ -39,14 +39,16 @@ SYSTEM_GRAPH_FEATURES = (
     "least_delay",
     "idle_executors",
     "time_to_next_idle",
+    "mean_backlog",
+    "longest_backlog",
     "time_left",
     "critical_time",
     "waiting_is_possible",
 )
 """The entries of ``system``: counts, compressed, the last one of the candidates that no busy executor would finish
-sooner; the least delay of a candidate; the share of the executors that are idle; the time until another one is, the
-mean run times of all nodes without an executor over the number of executors, and the longest path of all jobs,
-compressed."""
+sooner; the least delay of a candidate; the share of the executors that are idle; and, compressed, the time until
+another one is, the mean and the longest time until an executor is, the mean run times of all nodes without an executor
+over the number of executors, and the longest path of all jobs."""
 
 
 class JobProgress(NamedTuple):
@@ -147,7 +149,7 @@ def describe_system(
     progress: Sequence[JobProgress],
     candidates: NDArray[np.float32],
 ) -> NDArray[np.float32]:
-    """Return :data:`SYSTEM_GRAPH_FEATURES`, shape (10,).
+    """Return :data:`SYSTEM_GRAPH_FEATURES`, shape (12,).
 
     Parameters
     ----------
@@ -164,18 +166,20 @@ def describe_system(
 
     Returns
     -------
-    array of float, shape (10,)
+    array of float, shape (12,)
         Counts and times compressed.
     """
     hidden = max(len(observation.executable) - len(candidates), 0)
     delays = candidates[:, _DELAY]
     next_idle = float(available[~idle].min(initial=np.inf)) - observation.time
+    backlog = np.maximum(available[available < np.inf] - observation.time, 0.0)
+    backlogs = float(backlog.sum()) / max(len(backlog), 1), float(backlog.max(initial=0.0))
     left = sum(one.time for one in progress) / len(available)
     critical = max((one.critical for one in progress), default=0.0)
     counts = len(progress), len(candidates), hidden, int(np.count_nonzero(delays <= PROMPT))
     result = np.empty(len(SYSTEM_GRAPH_FEATURES), np.float32)
-    result[[0, 1, 2, 3, 6, 7, 8]] = compressed((*counts, next_idle, left, critical))
+    result[[0, 1, 2, 3, 6, 7, 8, 9, 10]] = compressed((*counts, next_idle, *backlogs, left, critical))
     result[4] = delays.min(initial=MOST_DELAY)
     result[5] = np.count_nonzero(idle) / len(available)
-    result[9] = next_idle < np.inf
+    result[11] = next_idle < np.inf
     return result

@@ -1,0 +1,132 @@
+"""Runs on other workloads and clusters than those that the learned agents were trained on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.dag import create
+from desim.problems.dag import Job
+from experiments.lachesis.simulating import measure
+from experiments.run import Run
+from workloads import executors, random_dags, submissions, tpch, wfformat
+from workloads.alibaba.dag_model import DagModel
+from workloads.alibaba.dag_model import generate as generate_alibaba
+from workloads.tpch import REFERENCE_SPEED
+
+__all__ = [
+    "ALIBABA",
+    "GENERATED",
+    "MEASURED",
+    "QUERIES",
+    "RANDOM",
+    "WORKFLOW",
+    "GeneralSetting",
+    "jobs_of",
+    "perform_general",
+]
+
+GENERATED, RANDOM = "queries like those of TPC-H", "random layered DAGs"
+QUERIES, ALIBABA, WORKFLOW = "measured TPC-H queries", "like Alibaba's batch jobs", "Montage workflow"
+MEASURED = (QUERIES, ALIBABA, WORKFLOW)
+"""Workloads that need data which do not come with the project."""
+
+MONTAGE = "montage-chameleon-2mass-005d-001.json"
+MOST_TASKS = 60
+RANDOM_NODES = 20
+#: Work of a task of a random DAG, in seconds on an executor of mean speed.
+MEAN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class GeneralSetting:
+    """A workload and the cluster that it runs on.
+
+    Attributes
+    ----------
+    workload : str
+        What the jobs are.
+    num_jobs, num_executors : int
+        How many.
+    ccr : float
+        Ratio of mean transfer time to mean run time.
+    load : float
+        Work that is submitted in a time, by what all executors can do in it; 0 for all jobs at time 0.
+    data : str
+        Directory of the data, for those that need some.
+    check : bool
+        Check the records with `desim.validation`.
+    """
+
+    workload: str = GENERATED
+    num_jobs: int = 30
+    num_executors: int = 10
+    ccr: float = 1.0
+    load: float = 1.5
+    data: str = ""
+    check: bool = False
+
+
+def jobs_of(setting: GeneralSetting, seed: int) -> list[Job]:
+    """Return the jobs of a setting, the same for all agents.
+
+    Parameters
+    ----------
+    setting : GeneralSetting
+        Which workload.
+    seed : int
+        Which sample of it.
+
+    Returns
+    -------
+    list of Job
+        In order of submission.
+    """
+    jobs = _drawn(setting, seed)
+    if not setting.load:
+        return submissions.batch(jobs)
+    seconds = sum(float(job.work.sum()) for job in jobs) / len(jobs) / (setting.num_executors * REFERENCE_SPEED)
+    return submissions.poisson(jobs, seconds / setting.load, seed)
+
+
+def _drawn(setting: GeneralSetting, seed: int) -> list[Job]:
+    """Return the jobs of a setting, all at time 0."""
+    count, ccr, data, numbers = setting.num_jobs, setting.ccr, Path(setting.data), range(setting.num_jobs)
+    rng = np.random.default_rng(seed)
+    if setting.workload == QUERIES:
+        return tpch.generate(count, ccr=ccr, directory=data / "tpch", seed=seed)
+    if setting.workload == ALIBABA:
+        model = DagModel.read(data / "alibaba" / "v2018_distributions.json")
+        jobs = generate_alibaba(count, model=model, max_tasks=MOST_TASKS, reference_speed=REFERENCE_SPEED, seed=seed)
+        return [random_dags.with_ccr(job, ccr, rng=rng, reference_speed=REFERENCE_SPEED) for job in jobs]
+    if setting.workload == WORKFLOW:
+        workflow = wfformat.read(data / "workflows" / MONTAGE, reference_speed=REFERENCE_SPEED)
+        sized = (random_dags.with_ccr(workflow, ccr, rng=rng, reference_speed=REFERENCE_SPEED) for _ in numbers)
+        return [job.submitted(0.0, job_id=job_id) for job_id, job in enumerate(sized)]
+    if setting.workload == RANDOM:
+        work = MEAN_SECONDS * REFERENCE_SPEED
+        # A ratio of work, as generate() takes it, is one of times on an executor of speed 1.
+        options: dict[str, Any] = {"mean_work": work, "ccr": ccr / REFERENCE_SPEED}
+        return [random_dags.generate(RANDOM_NODES, job_id=job_id, seed=rng, **options) for job_id in numbers]
+    return tpch.generate(count, ccr=ccr, seed=seed)
+
+
+def perform_general(run: Run) -> dict[str, Any]:
+    """Simulate a run. All agents of one setting and seed face the same executors and the same jobs.
+
+    Parameters
+    ----------
+    run : Run
+        Of a :class:`GeneralSetting` and a Choice.
+
+    Returns
+    -------
+    dict
+        As of `experiments.lachesis.simulating.measure`.
+    """
+    setting: GeneralSetting = run.setting
+    machines = executors.heterogeneous(setting.num_executors, seed=run.seed)
+    return measure(jobs_of(setting, run.seed), machines, create(run.agent.policy), run)
