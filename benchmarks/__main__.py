@@ -5,7 +5,17 @@ from __future__ import annotations
 import importlib
 import sys
 
-BENCHMARKS = ("imports", "replay", "backfilling", "scaling", "multiserver", "dag", "deferrable", "learning")
+BENCHMARKS = (
+    "imports",
+    "replay",
+    "backfilling",
+    "scaling",
+    "multiserver",
+    "dag",
+    "dag_decisions",
+    "deferrable",
+    "learning",
+)
 
 
 def main() -> None:

@@ -288,12 +288,18 @@ def place_inserted(gantt: Gantt, key: Key) -> tuple[int, tuple[int, ...]]:
     return executor, ()
 
 
-def place_deft(gantt: Gantt, key: Key) -> tuple[int, tuple[int, ...]]:
+def place_inserted_deft(gantt: Gantt, key: Key) -> tuple[int, tuple[int, ...]]:
+    """Do the same, in idle time too unless a parent is copied."""
+    return place_deft(gantt, key, inserted=True)
+
+
+def place_deft(gantt: Gantt, key: Key, *, inserted: bool = False) -> tuple[int, tuple[int, ...]]:
     """Put a node where it finishes first, with a copy of one of its parents before it if that is earlier."""
     job_id, node = key
     parents = gantt.jobs[job_id].parent_lists[node]
     executors = range(gantt.executors.num_executors)
-    best, executor = min((gantt.behind(job_id, node, executor)[1], executor) for executor in executors)
+    alone = gantt.inserted if inserted else gantt.behind
+    best, executor = min((alone(job_id, node, executor)[1], executor) for executor in executors)
     chosen = None
     for other in executors:
         for copied, _ in parents:
@@ -304,7 +310,7 @@ def place_deft(gantt: Gantt, key: Key) -> tuple[int, tuple[int, ...]]:
             if finish < best:
                 best, executor, chosen = finish, other, (copied, first, (start, finish))
     if chosen is None:
-        gantt.put(key, executor, gantt.behind(job_id, node, executor))
+        gantt.put(key, executor, alone(job_id, node, executor))
         return executor, ()
     copied, first, times = chosen
     gantt.put((job_id, copied), executor, first)

@@ -31,6 +31,7 @@ from desim.validation import validate  # noqa: E402
 from workloads import episodes  # noqa: E402
 
 CONFIGS = [GraphConfig(kind, mode) for kind in ("lachesis", "decima") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
+PLANNED = GraphConfig(mode="planned")
 SIZES = GraphSizes(jobs=12, candidates=100)
 
 
@@ -69,12 +70,12 @@ def cluster(seed: int, num_jobs: int = 8, num_executors: int = 4, **options: Any
     return DagCluster(jobs, executors, **options)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=str)
+@pytest.mark.parametrize("config", [*CONFIGS, PLANNED], ids=str)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_agent_does_what_the_network_says(config: GraphConfig, seed: int) -> None:
     policy = policy_of(config, seed)
     agent, encoder = GraphAgent(policy, config), config.encoder(SIZES)
-    simulation = Simulation(cluster(seed))
+    simulation = Simulation(cluster(seed, plan_ahead=config == PLANNED))
     answers, kinds = 0, set()
     while (decision := simulation.advance()) is not None:
         seen = decision.observation
@@ -233,7 +234,7 @@ def test_a_training_is_reproducible_and_its_weights_can_be_loaded(tmp_path: Path
         entry["validation"] for entry in results[1].history
     ]
     other = train(small_training(CONFIGS[0], 1))
-    assert other.history[-1]["validation"] != results[0].history[-1]["validation"]
+    assert other.history[-1]["figures"] != results[0].history[-1]["figures"]
     for number, result in enumerate(results):
         write(tmp_path / f"a{number}", settings_, result, "desim train dag")
     assert (tmp_path / "a0.safetensors").read_bytes() == (tmp_path / "a1.safetensors").read_bytes()
@@ -251,6 +252,17 @@ def test_the_actor_critic_of_the_paper_learns_with_growing_episodes() -> None:
     assert results[0].history[-1]["updates"] > 3
     curves = [[entry["validation"] for entry in result.history] for result in results]
     assert curves[0] == curves[1]
+
+
+def test_a_planner_learns_to_plan_as_upward_ranks_do() -> None:
+    settings_ = small_training(PLANNED, warm_start=25)
+    planned = replace(settings_.episodes, plan_ahead=True)
+    agreements: list[float] = []
+    train(
+        replace(settings_, episodes=planned, training=replace(settings_.training, total_steps=1)),
+        report=lambda entry: agreements.append(entry["agreement"]) if "agreement" in entry else None,
+    )
+    assert agreements[0] > 0.8
 
 
 def test_an_imitator_comes_to_agree_with_its_expert() -> None:

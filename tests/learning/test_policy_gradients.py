@@ -89,6 +89,15 @@ class TestGroupMeans:
             assert (found[3:][rollout.valid[3:, env], env] == found[3, 0]).all()
             assert found[3, 0] != found[0, 0]
 
+    def test_where_no_time_passes_steps_are_matched_by_number(self) -> None:
+        rollout = episodes(3, count=4, groups=2)
+        rollout.elapsed[:] = 0.0
+        figures = np.where(rollout.valid, np.random.default_rng(0).normal(size=rollout.rewards.shape), 0.0)
+        found = group_means(figures, rollout, 2)
+        for step, env in np.argwhere(rollout.valid):
+            pair = figures[step, env // 2 * 2 : env // 2 * 2 + 2]
+            assert found[step, env] == pytest.approx(pair.mean())
+
     def test_equal_episodes_leave_nothing(self) -> None:
         rollout = episodes(2, count=4, groups=1)
         for name in ("elapsed", "valid"):

@@ -76,6 +76,7 @@ CASES: dict[str, tuple[Callable[[], Learner], TrainingConfig]] = {
     "ppo": (_ppo, TINY),
     "ppo, whole episodes": (_ppo, WHOLE),
     "ppo, growing episodes": (_ppo, replace(WHOLE, first_length=4.0)),
+    "ppo, averaged": (_ppo, replace(TINY, averaging=0.8)),
     "ppo, normalized": (lambda: _ppo(Normalized), TINY),
     "ppo, tied": (lambda: _ppo(Tied), replace(TINY, total_steps=120)),
     "ppo, patient": (_ppo, replace(TINY, patience=1, validate_every=1)),

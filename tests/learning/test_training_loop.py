@@ -144,6 +144,28 @@ class TestSteps:
         again = Training(TASK, ppo(), config)
         assert again.run().history[-1]["updates"] == len(lengths)
 
+    def test_averaged_weights_are_validated_and_kept(self) -> None:
+        seen: list[dict[str, torch.Tensor]] = []
+
+        class Noting(PPO):
+            def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
+                figures = super().update(rollout, progress)
+                seen.append({name: tensor.clone() for name, tensor in self.policy.state_dict().items()})
+                return figures
+
+        learner = Noting(line_policy(), ppo().config, np.random.default_rng(1))
+        config = replace(TINY, averaging=0.75, validate_every=1)
+        task = replace(TASK, objective="never", measure=lambda env: {"never": next(rising)})
+        rising = iter(np.arange(1e6))
+        result = Training(task, learner, config).run()
+        average = seen[0]
+        for weights in seen[1:]:
+            average = {name: 0.75 * average[name] + 0.25 * tensor for name, tensor in weights.items()}
+        for name, tensor in result.weights.items():
+            torch.testing.assert_close(tensor, average[name])
+            assert torch.equal(learner.policy.state_dict()[name], seen[-1][name])
+        assert any(not torch.equal(tensor, seen[-1][name]) for name, tensor in average.items())
+
     def test_groups_face_the_same_episodes(self) -> None:
         learner = Scripted()
         Training(TASK, learner, replace(TINY, whole_episodes=True, num_steps=50, group_size=2)).run()
@@ -232,6 +254,8 @@ def test_scalars_are_there_for_tensorboard(tmp_path: Path) -> None:
         {"first_length": 0.5, "whole_episodes": True},
         {"first_length": 300.0, "whole_episodes": True},
         {"first_length": 5.0},
+        {"averaging": 1.0},
+        {"averaging": -0.5},
     ],
     ids=str,
 )

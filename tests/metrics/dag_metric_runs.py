@@ -6,7 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import DEFT, EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from agents.dag import (
+    DEFT,
+    EFT,
+    FIFO,
+    HRRN,
+    SJF,
+    CriticalPath,
+    InsertionDEFT,
+    InsertionEFT,
+    ListScheduler,
+    RandomOrder,
+    RankUp,
+)
 from desim import Result, simulate
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks
 from desim.processes import random_outages
@@ -19,7 +31,7 @@ ORDERS = {
     "critical path": CriticalPath,
     "random": RandomOrder,
 }
-ALLOCATIONS = {"EFT": EFT, "insertion-EFT": InsertionEFT, "DEFT": DEFT}
+ALLOCATIONS = {"EFT": EFT, "insertion-EFT": InsertionEFT, "DEFT": DEFT, "insertion-DEFT": InsertionDEFT}
 
 
 def random_job(rng: np.random.Generator, job_id: int, time: float, machines: int) -> Job:

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
+from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
 from desim import InvalidConfiguration, Result, simulate
 from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
 from desim.metrics.dag_bounds import critical_paths, earliest_finishes, lower_bound, serial_time
@@ -304,7 +304,7 @@ def test_no_makespan_lies_below_the_lower_bound(order, allocation):
 
 @pytest.mark.parametrize("plan_ahead", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("allocation", [EFT, InsertionEFT, DEFT])
+@pytest.mark.parametrize("allocation", [EFT, InsertionEFT, DEFT, InsertionDEFT])
 def test_earliest_finish_is_never_later_than_one_after_the_other(plan_ahead, order, allocation):
     """EFT and what is at least as early finish within the serial time, plus what arrivals and transfers may add.
 

@@ -9,7 +9,20 @@ from typing import Any
 import numpy as np
 from editable_runs import EditableRun
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from agents.dag import (
+    DEFT,
+    EFT,
+    FIFO,
+    HEFT,
+    HRRN,
+    SJF,
+    CriticalPath,
+    InsertionDEFT,
+    InsertionEFT,
+    ListScheduler,
+    RandomOrder,
+    RankUp,
+)
 from desim import Result, simulate
 from desim.problems.dag import Assign, DagCluster, Executors, Job, SharedLinks
 from desim.processes import random_outages
@@ -55,6 +68,7 @@ AGENTS = {
     "sjf-deft": lambda: ListScheduler(SJF()),
     "hrrn-deft": lambda: ListScheduler(HRRN()),
     "rank_up-deft": lambda: ListScheduler(RankUp(), DEFT()),
+    "rank_up-insertion-deft": lambda: ListScheduler(RankUp(), InsertionDEFT()),
     "critical-path-insertion": lambda: ListScheduler(CriticalPath(), InsertionEFT()),
     "random-eft": lambda: ListScheduler(RandomOrder(), EFT()),
     "heft": HEFT,
