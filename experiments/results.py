@@ -75,7 +75,7 @@ def write_results(directory: Path, document: Mapping[str, Any], rows: Sequence[M
     document : mapping
         Everything, in values that JSON has.
     rows : sequence of mapping
-        The table, whose columns are the keys of its first row.
+        The table, whose columns are the keys of all rows; a row may lack some.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def write_results(directory: Path, document: Mapping[str, Any], rows: Sequence[M
     directory.mkdir(parents=True, exist_ok=True)
     text = json.dumps(plain(document), indent=1, allow_nan=False) + "\n"
     table = io.StringIO()
-    writer = csv.DictWriter(table, list(rows[0]))
+    writer = csv.DictWriter(table, list(dict.fromkeys(name for row in rows for name in row)))
     writer.writeheader()
     writer.writerows(rows)
     paths = [directory / "results.json", directory / "results.csv"]

@@ -12,6 +12,8 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["TrainingOptions"]
 
+QUICK_WARM_START = 4
+
 
 @dataclass(frozen=True)
 class TrainingOptions:
@@ -62,7 +64,7 @@ class TrainingOptions:
     name: str | None = None
     """Of the files with the weights; by default after the kind and the objective."""
     quick: bool = False
-    """A small training of a few minutes, whatever --steps and --jobs say."""
+    """A small training of a few minutes, whatever --steps and --jobs say, with a warm start of 4 rollouts."""
 
     def settings(self) -> Any:
         """Return all that determines the training.
@@ -85,7 +87,7 @@ class TrainingOptions:
             episodes=GraphEpisodes(jobs, self.executors, self.ccr, self.intervals, self.mode == "planned"),
             sizes=GraphSizes(jobs=jobs[1], candidates=4 * jobs[1]),
             objective=self.objective,
-            warm_start=self.warm_start,
+            warm_start=self.warm_start or (QUICK_WARM_START if self.quick else 0),
             algorithm=replace(
                 default.algorithm if self.algorithm == "ppo" else PAPER_ALGORITHM,
                 learning_rate=self.learning_rate,

@@ -15,12 +15,28 @@ import pytest
 
 from agents.dag import create
 from desim import simulate
+from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster
 from experiments.lachesis import __main__ as everything
-from experiments.lachesis.agents import AGENTS, IDLE_ROWS, LEARNED, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.agents import (
+    AGENTS,
+    IDLE_ROWS,
+    LACHESIS,
+    LEARNED,
+    LEARNED_IN_BATCHES,
+    OWN_ROWS,
+    PAPER_ROWS,
+    PLANNED_ROWS,
+    REFERENCE,
+)
+from experiments.lachesis.figure6 import Figure6, figure6
 from experiments.lachesis.figure7 import Figure7, figure7
 from experiments.lachesis.figure8 import Figure8, figure8
 from experiments.lachesis.figure9 import Figure9, figure9
+from experiments.lachesis.gantts import Gantts, gantts
+from experiments.lachesis.general_settings import MEASURED, GeneralSetting, perform_general
+from experiments.lachesis.general_settings import jobs_of as general_jobs_of
+from experiments.lachesis.generalization import Generalization, generalization
 from experiments.lachesis.optimality import ROWS, Optimality, optimality
 from experiments.lachesis.room import Room, room
 from experiments.lachesis.simulating import METRICS, Choice, Setting, jobs_of, perform
@@ -37,17 +53,22 @@ EXPERIMENTS: dict[str, Callable[[Path], Study]] = {
     "figure8": lambda out: figure8(Figure8(out=out, numbers=(2, 4), **SIZE)),
     "figure9": lambda out: figure9(Figure9(out=out, numbers=(2, 4), **SIZE)),
     "room": lambda out: room(Room(out=out, ratios=(5.0,), num_jobs=3, num_arriving=4, **SIZE)),
+    "generalization": lambda out: generalization(
+        Generalization(out=out, num_jobs=3, executors=(2,), ratios=(0.0,), **SIZE)
+    ),
     "optimality": lambda out: optimality(Optimality(out=out, ratios=(1.0,), num_nodes=5, num_executors=2, **SIZE)),
 }
-CHOICES = LEARNED | PAPER_ROWS | PLANNED_ROWS | IDLE_ROWS
+PLANNING = {f"{LACHESIS}, planned": LEARNED_IN_BATCHES[LACHESIS]}
+CHOICES = LEARNED | PAPER_ROWS | PLANNED_ROWS | IDLE_ROWS | OWN_ROWS
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 # -- one run ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", CHOICES | PLANNING)
 def test_a_run_measures_what_its_simulation_gives(name: str) -> None:
-    choice = CHOICES[name]
+    choice = (CHOICES | PLANNING)[name]
     outcome = perform(Run(SMALL, choice, 3))
     machines = executors.heterogeneous(6, seed=3)
     jobs = jobs_of(SMALL, 3)
@@ -87,7 +108,9 @@ def test_continuous_jobs_arrive_at_the_mean_interval() -> None:
 def test_no_agent_beats_the_optimum() -> None:
     setting: Any = SmallSetting(num_nodes=6, num_executors=2, ccr=2.0, check=True)
     for seed in range(3):
-        found = {name: perform_small(Run(setting, choice, seed)) for name, choice in (ROWS | CHOICES).items()}
+        found = {
+            name: perform_small(Run(setting, choice, seed)) for name, choice in (ROWS | CHOICES | PLANNING).items()
+        }
         best = found[OPTIMUM]
         assert best["proved"]
         assert best["makespan"] <= best["bound"] * (1 + 1e-6)
@@ -162,11 +185,58 @@ def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.Captu
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--numbers", "2", "--out", str(tmp_path / "out")]
     assert run_as_program(Figure7, figure7, arguments) == 0
     printed = capsys.readouterr().out
-    assert "makespan above that of rank_up-DEFT, %, paired" in printed
+    assert "makespan above that of LACHESIS, %, paired" in printed
     assert "gap to the lower bound" in printed
     assert "cannot be compared" in printed
     with pytest.raises(SystemExit, match="2"):
         run_as_program(Figure7, figure7, ["--seeds", "0"])
+
+
+def test_learning_curves_come_from_the_cards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = figure6(Figure6(out=tmp_path))
+    assert {curve.name for curve in study.curves} >= {choice.policy.partition(":")[2] for choice in LEARNED.values()}
+    for curve in study.curves:
+        assert (np.diff(curve.decisions) > 0).all()
+        assert len(curve.history) >= 8
+        assert curve.command.startswith("desim train dag ")
+    with (tmp_path / "results.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == sum(len(curve.history) for curve in study.curves)
+    assert (tmp_path / "figure6.png").read_bytes().startswith(b"\x89PNG")
+    assert "desim train dag" in capsys.readouterr().out
+
+
+def test_gantt_charts_are_of_the_best_heuristic(tmp_path: Path) -> None:
+    study = gantts(Gantts(out=tmp_path, num_jobs=4, num_executors=3, quick=True))
+    assert study.num_invalid == 0
+    for chart in study.charts:
+        heuristics = {row: value for row, value in chart.makespans.items() if row != LACHESIS}
+        assert chart.makespans[chart.best] == min(heuristics.values())
+        assert (tmp_path / f"gantts_{chart.name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the measured workloads do not come with the project")
+@pytest.mark.parametrize("workload", MEASURED)
+def test_learned_agents_do_well_on_measured_workloads(workload: str) -> None:
+    setting = GeneralSetting(workload, 8, 4, data=str(DATA), check=True)
+    ours, theirs = [], []
+    for seed in range(3):
+        outcome, rival = (perform_general(Run(setting, CHOICES[name], seed)) for name in (LACHESIS, "rank_up-DEFT"))
+        assert outcome["valid"]
+        ours.append(outcome["makespan"])
+        theirs.append(rival["makespan"])
+    assert sum(ours) <= 1.02 * sum(theirs)
+
+
+def test_other_workloads_have_the_load_that_is_asked_for() -> None:
+    for workload in (GeneralSetting().workload, "random layered DAGs"):
+        setting = GeneralSetting(workload, 200, 5, load=2.0)
+        jobs = general_jobs_of(setting, 0)
+        span = jobs[-1].submission_time
+        assert sum(job.work.sum() for job in jobs) / (5 * 2.85) / span == pytest.approx(2.0, rel=0.2)
+        shares = [job.parent_size.mean() / (job.work.mean() / 2.85) for job in jobs if job.num_edges]
+        assert np.mean(shares) == pytest.approx(1.0)
+    with pytest.raises(InvalidConfiguration, match="data is 'nowhere', want a directory"):
+        generalization(Generalization(data=Path("nowhere")))
 
 
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
