@@ -10,8 +10,8 @@ with. The agents are trained; it runs in a few seconds.
 # Twenty queries on eight executors
 # ---------------------------------
 # A transfer takes twice as long as a node, on average, and the executors have more to do than they can. LACHESIS gives
-# nodes to idle executors only, and may leave one idle while a busy one, which holds the data, would finish sooner.
-# White in its chart is not wasted.
+# nodes to idle executors only, and to none while a busy one, which holds the data, would finish them sooner: its
+# executors hardly wait for data, which is grey in the charts, and the long chain of the last job begins in time.
 
 from agents.dag import create
 from desim import plotting, simulate
