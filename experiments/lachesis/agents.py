@@ -85,7 +85,7 @@ OWN_ROWS: dict[str, Choice] = {
 """Found while the learned agents were made, which began by learning to do as the patient ones do: these give a node to
 an idle executor only, and to none while a busy one would finish it sooner."""
 
-AGENTS = [*PAPER_ROWS, *PLANNED_ROWS, *IDLE_ROWS, *OWN_ROWS, *WEIGHTS]
+AGENTS = [*WEIGHTS, *PAPER_ROWS, *PLANNED_ROWS, *IDLE_ROWS, *OWN_ROWS]
 """All names, in the order that gives them their colours."""
 
 REFERENCE = LACHESIS
