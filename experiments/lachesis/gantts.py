@@ -41,11 +41,11 @@ class Gantts(Options):
         Which workload.
     """
 
-    num_jobs: int = 12
+    num_jobs: int = 20
     num_executors: int = 8
     ccr: float = 2.0
     mean_interval: float = 45.0
-    seed: int = 0
+    seed: int = 3
 
 
 @dataclass(frozen=True)
