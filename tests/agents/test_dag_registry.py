@@ -16,7 +16,7 @@ from desim.processes.outages import random_outages
 
 PLANNING = ["heft", "cpop", "peft", "tdca", "optimum"]
 ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
-ALLOCATIONS = ["eft", "insertion-eft", "deft"]
+ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 OTHERS = [
     "dls",
     *(f"{order}-{allocation}" for order in ORDERS for allocation in ALLOCATIONS),
