@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.curves import Course
 from experiments.run import Choice, Run
 
 __all__ = ["CURVE_METRICS", "Curve", "TrainingSetting", "perform_training"]
@@ -17,7 +18,7 @@ CURVE_METRICS = ("utilization", "waiting_time_mean", "queue_length_mean")
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Course):
     """The course of a training, from validation to validation.
 
     Attributes
@@ -43,16 +44,6 @@ class Curve:
         training = card.get("training") or {}
         network = card["config"].get("network", "")
         return cls(name, str(training.get("reward", "")), str(network), card.get("history") or [])
-
-    @property
-    def decisions(self) -> NDArray[np.float64]:
-        """Decisions that were learned from, at each validation."""
-        return np.array([entry["steps"] for entry in self.history], dtype=np.float64)
-
-    @property
-    def episodes(self) -> NDArray[np.float64]:
-        """Training episodes that had ended, at each validation."""
-        return np.cumsum([entry.get("episodes", 0) for entry in self.history], dtype=np.float64)
 
     def values(self, part: str, metric: str) -> NDArray[np.float64]:
         """Return a metric at each validation.

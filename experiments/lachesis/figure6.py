@@ -15,6 +15,7 @@ from agents.learning.checkpoint import load_weights
 from agents.learning.pretrained import PRETRAINED, pretrained_names
 from desim.cli.output import print_table, print_text
 from experiments.compare import short
+from experiments.curves import Course
 from experiments.lachesis import pictures
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_6
@@ -41,7 +42,7 @@ class Figure6(Options):
 
 
 @dataclass(frozen=True)
-class Curve:
+class Curve(Course):
     """The course of a training, from validation to validation.
 
     Attributes
@@ -60,16 +61,6 @@ class Curve:
     measure: str
     command: str
     history: Sequence[Mapping[str, Any]]
-
-    @property
-    def decisions(self) -> NDArray[np.float64]:
-        """Decisions that were learned from, at each validation."""
-        return np.array([entry["steps"] for entry in self.history], dtype=np.float64)
-
-    @property
-    def episodes(self) -> NDArray[np.float64]:
-        """Training episodes that had ended, at each validation."""
-        return np.cumsum([entry.get("episodes", 0) for entry in self.history], dtype=np.float64)
 
     @property
     def values(self) -> NDArray[np.float64]:
