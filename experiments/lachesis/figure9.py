@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from experiments.lachesis import pictures
 from experiments.lachesis.agents import (
@@ -17,7 +17,7 @@ from experiments.lachesis.agents import (
 )
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_9
-from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.report import print_objectives, write_study
 from experiments.lachesis.simulating import Setting
 from experiments.lachesis.study import Panel, Study, carry_out
 from experiments.options import run_as_program
@@ -60,9 +60,7 @@ def figure9(options: Figure9) -> Study:
         "Figure 9: continuous mode", (Panel("continuous", "jobs", columns, rows),), options, reference=REFERENCE
     )
     metrics = ("makespan", "turnaround_time_mean")
-    print_study(study, ("makespan", "lower_bound", "gap_to_lower_bound"))
-    by_completion = replace(study, reference=LACHESIS_COMPLETION)
-    print_study(by_completion, ("turnaround_time_mean",), compared=("turnaround_time_mean",), remarks=FIGURE_9)
+    print_objectives(study, LACHESIS_COMPLETION, remarks=FIGURE_9)
     write_study(study)
     pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from desim.exceptions import InvalidConfiguration
@@ -27,7 +27,7 @@ from experiments.lachesis.general_settings import (
     perform_general,
 )
 from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.report import print_objectives, write_study
 from experiments.lachesis.study import Panel, Study, carry_out
 from experiments.options import run_as_program
 
@@ -100,9 +100,7 @@ def generalization(options: Generalization) -> Study:
     )
     study = carry_out("Generalization", panels, options, reference=REFERENCE, by=perform_general)
     metrics = ("makespan", "turnaround_time_mean")
-    print_study(study, ("makespan", "lower_bound", "gap_to_lower_bound"))
-    by_completion = replace(study, reference=LACHESIS_COMPLETION)
-    print_study(by_completion, ("turnaround_time_mean",), compared=("turnaround_time_mean",))
+    print_objectives(study, LACHESIS_COMPLETION)
     write_study(study)
     pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from experiments.lachesis.simulating import METRICS
 from experiments.lachesis.study import Panel, Study
 from experiments.results import print_heading, violation_lines, write_results
 
-__all__ = ["METRIC_WORDS", "print_study", "write_study"]
+__all__ = ["METRIC_WORDS", "print_objectives", "print_study", "write_study"]
 
 METRIC_WORDS = {
     "makespan": "makespan, s",
@@ -68,6 +68,23 @@ def print_study(
         _print_decision_times(study, panel)
     for line in [*remarks, *violation_lines(study)]:
         print_text(line)
+
+
+def print_objectives(study: Study, for_completion: str, *, remarks: Sequence[str] = ()) -> None:
+    """Print makespans beside those of the reference, and mean completion times beside those of another agent.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    for_completion : str
+        The agent that keeps completion times short.
+    remarks : sequence of str
+        What to say at the end.
+    """
+    print_study(study, ("makespan", "lower_bound", "gap_to_lower_bound"))
+    metrics = ("turnaround_time_mean",)
+    print_study(replace(study, reference=for_completion), metrics, compared=metrics, remarks=remarks)
 
 
 def sorted_out(panel: Panel, metric: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from experiments.lachesis import pictures
 from experiments.lachesis.agents import (
@@ -17,7 +17,7 @@ from experiments.lachesis.agents import (
     REFERENCE,
 )
 from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_study, write_study
+from experiments.lachesis.report import print_objectives, write_study
 from experiments.lachesis.simulating import Setting
 from experiments.lachesis.study import Panel, Study, carry_out
 from experiments.options import run_as_program
@@ -68,9 +68,7 @@ def room(options: Room) -> Study:
     )
     study = carry_out("Settings that leave room", panels, options, reference=REFERENCE)
     metrics = ("makespan", "turnaround_time_mean")
-    print_study(study, ("makespan", "lower_bound", "gap_to_lower_bound"))
-    by_completion = replace(study, reference=LACHESIS_COMPLETION)
-    print_study(by_completion, ("turnaround_time_mean",), compared=("turnaround_time_mean",))
+    print_objectives(study, LACHESIS_COMPLETION)
     write_study(study)
     pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study
