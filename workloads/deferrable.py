@@ -54,6 +54,7 @@ __all__ = [
     "UpTo",
     "case",
     "generate",
+    "named",
 ]
 
 Floats = NDArray[np.float64]
@@ -129,6 +130,33 @@ def case(name: str, settings: Settings = DEFAULT) -> Settings:
     if name in DURATION_CASES:
         return replace(settings, duration_probabilities=DURATION_CASES[name])
     raise InvalidConfiguration(f"there is no case {name!r}, want one of {', '.join([*CORE_CASES, *DURATION_CASES])}")
+
+
+def named(name: str) -> Settings:
+    """Return settings by name.
+
+    Parameters
+    ----------
+    name : str
+        ``"default"``, ``"fluctuating"``, or a case of :func:`case`.
+
+    Returns
+    -------
+    Settings
+        `DEFAULT`, `FLUCTUATING`, or a variant of the first.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are none of that name.
+
+    Examples
+    --------
+    >>> named("fluctuating") == FLUCTUATING
+    True
+    """
+    settings = {"default": DEFAULT, "fluctuating": FLUCTUATING}
+    return settings[name] if name in settings else case(name)
 
 
 def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scenario:

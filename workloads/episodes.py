@@ -126,7 +126,7 @@ def _queries() -> tuple[DagJob, ...]:
 
 
 def deferrable(
-    rng: Generator, *, settings: deferrable_jobs.Settings = deferrable_jobs.DEFAULT
+    rng: Generator, *, settings: deferrable_jobs.Settings | str = deferrable_jobs.DEFAULT
 ) -> deferrable_jobs.Scenario:
     """Draw deferrable jobs and the capacity that is left for them.
 
@@ -134,14 +134,21 @@ def deferrable(
     ----------
     rng : numpy.random.Generator
         Source of randomness.
-    settings : Settings
-        See `workloads.deferrable`.
+    settings : Settings or str
+        See `workloads.deferrable`; or a name that :func:`workloads.deferrable.named` knows.
 
     Returns
     -------
     Scenario
         Jobs in order of submission, capacity of each slot, and number of slots.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no settings of that name.
     """
+    if isinstance(settings, str):
+        settings = deferrable_jobs.named(settings)
     return deferrable_jobs.generate(settings, seed=rng)
 
 

@@ -1,6 +1,7 @@
 """Agents for deferrable jobs under fluctuating capacity."""
 
 from agents.deferrable.forecasts import Forecast, ForecastErrors, LastValue, Oracle, Seasonal, forecast_errors
+from agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
 from agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from agents.deferrable.orders import (
     FIFO,
@@ -14,26 +15,32 @@ from agents.deferrable.orders import (
 )
 from agents.deferrable.registry import create, descriptions
 from agents.deferrable.rolling_horizon import RollingHorizon
+from agents.deferrable.shield import CapacityShield, calibrate
 
 __all__ = [
     "FIFO",
     "SJF",
+    "CapacityShield",
     "EarliestDeadline",
     "Forecast",
     "ForecastErrors",
     "LargestRevenue",
     "LastValue",
     "LeastSlack",
+    "ListPlan",
     "Optimum",
     "Oracle",
     "Planned",
+    "PlannedWaits",
     "Priority",
     "RandomOrder",
     "RollingHorizon",
     "Seasonal",
     "Tetris",
+    "calibrate",
     "create",
     "descriptions",
     "forecast_errors",
     "offline_optimum",
+    "planned_starts",
 ]

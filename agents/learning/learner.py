@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from agents.learning.baselines import group_means
 from agents.learning.gae import Discounting, advantages
@@ -49,6 +49,25 @@ class Samples:
             self.advantages[places],
             self.targets[places],
         )
+
+
+class ParameterGroup(NamedTuple):
+    """Parameters that learn at the same rate: how many times the usual one, their names, and themselves."""
+
+    scale: float
+    names: list[str]
+    parameters: list[nn.Parameter]
+
+
+def parameter_groups(policy: Policy) -> list[ParameterGroup]:
+    """Return the parameters of a policy by how fast they learn, those at the usual rate first."""
+    rates = policy.rates()
+    groups = {scale: ParameterGroup(scale, [], []) for scale in (1.0, *rates.values())}
+    for name, parameter in policy.named_parameters():
+        scale = next((rate for prefix, rate in rates.items() if name.startswith(prefix)), 1.0)
+        groups[scale].names.append(name)
+        groups[scale].parameters.append(parameter)
+    return [group for group in groups.values() if group.names]
 
 
 class Learner:
@@ -93,7 +112,10 @@ class Learner:
         self.normalize_values = normalize_values
         self.max_grad_norm = max_grad_norm
         self.group_size = group_size
-        self.optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate, eps=1e-5)
+        self._groups = parameter_groups(policy)
+        self._names = [name for group in self._groups for name in group.names]
+        groups = [{"params": group.parameters, "lr": group.scale * learning_rate} for group in self._groups]
+        self.optimizer = torch.optim.Adam(groups, lr=learning_rate, eps=1e-5)
         self.moments = RunningMoments()
 
     def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
@@ -166,28 +188,28 @@ class Learner:
             },
             device,
         )
-        observations = to_tensors({name: array[valid] for name, array in rollout.observations.items()}, device)
+        shown = rollout.observations | self.policy.targets(rollout)
+        observations = to_tensors({name: array[valid] for name, array in shown.items()}, device)
         return Samples(observations, **tensors)
 
     def descend(self, loss: Tensor) -> float:
-        """Take one step down a loss; return the length of the gradient."""
+        """Take one step down a loss; return the length of the gradient of what learns at the usual rate."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self.max_grad_norm)
+        norms = [torch.nn.utils.clip_grad_norm_(group.parameters, self.max_grad_norm) for group in self._groups]
         self.optimizer.step()
-        return float(norm)
+        return float(norms[0])
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for group, known in zip(self.optimizer.param_groups, self._groups, strict=True):
+            group["lr"] = rate * known.scale
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the state of the optimizer, by name."""
         found = {f"policy.{name}": tensor for name, tensor in self.policy.state_dict().items()}
-        names = [name for name, _ in self.policy.named_parameters()]
         for number, state in self.optimizer.state_dict()["state"].items():
-            found |= {f"optimizer.{names[number]}.{key}": tensor for key, tensor in state.items()}
+            found |= {f"optimizer.{self._names[number]}.{key}": tensor for key, tensor in state.items()}
         # Copies, since layers may share their weights, which a tensor file cannot.
         return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in found.items()}
 
@@ -208,7 +230,7 @@ class Learner:
         weights = {name.removeprefix("policy."): t for name, t in tensors.items() if name.startswith("policy.")}
         self.policy.load_state_dict(weights)
         optimizer = self.optimizer.state_dict()
-        for number, (name, _) in enumerate(self.policy.named_parameters()):
+        for number, name in enumerate(self._names):
             prefix = f"optimizer.{name}."
             found = {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
             found = {key: t for key, t in found.items() if "." not in key}

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from torch import Tensor, nn
 
 from agents.learning.distributions import Distribution, MaskedCategorical
 from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from agents.learning.rollout import Rollout
 
 __all__ = ["MLPPolicy", "Policy", "initialized", "mlp", "one_thread", "to_tensors"]
 
@@ -44,6 +47,32 @@ class Policy(nn.Module):
 
     def observe(self, observations: Observations) -> None:
         """Take in what was seen in a rollout, after it was learned from; normalizers override this."""
+
+    def rates(self) -> dict[str, float]:
+        """Return how many times faster than the others some parameters learn, by the beginning of their names."""
+        return {}
+
+    def targets(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+        """Return what is to be learned beside actions and values, arrays of shape (T, N, ...) by name.
+
+        They stand among the observations when :meth:`auxiliary_loss` is asked for.
+
+        Parameters
+        ----------
+        rollout : Rollout
+            T steps of N environments.
+        """
+        return {}
+
+    def auxiliary_loss(self, observations: Observations) -> Tensor | None:
+        """Return the loss of what is learned beside actions and values; None if nothing is.
+
+        Parameters
+        ----------
+        observations : dict of str to Tensor
+            A batch, with the targets.
+        """
+        return None
 
 
 def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> Observations:

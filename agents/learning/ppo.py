@@ -144,6 +144,9 @@ class PPO(Learner):
         value_loss = (values - part.targets).square().mean()
         entropy = distribution.entropy().mean()
         loss = policy_loss + config.value_weight * value_loss - entropy_weight * entropy
+        auxiliary = self.policy.auxiliary_loss(part.observations)
+        if auxiliary is not None:
+            loss = loss + auxiliary
         with torch.no_grad():
             figures = {
                 "policy_loss": policy_loss.item(),
@@ -152,4 +155,6 @@ class PPO(Learner):
                 "kl": ((ratio - 1) - log_ratio).mean().item(),
                 "clipped": ((ratio - 1).abs() > config.clip).float().mean().item(),
             }
+            if auxiliary is not None:
+                figures["auxiliary_loss"] = auxiliary.item()
         return loss, figures

@@ -138,7 +138,11 @@ class Reinforce(Learner):
         loss = policy_loss - between(config.entropy, config.final_entropy, progress) * entropy
         if config.baseline == "value":
             loss = loss + config.value_weight * (values - samples.targets).square().mean()
-        gradient = self.descend(loss)
+        figures = {"policy_loss": policy_loss.item(), "entropy": entropy.item()}
+        auxiliary = self.policy.auxiliary_loss(samples.observations)
+        if auxiliary is not None:
+            loss = loss + auxiliary
+            figures["auxiliary_loss"] = auxiliary.item()
+        figures["gradient"] = self.descend(loss)
         self.policy.observe(samples.observations)
-        figures = {"policy_loss": policy_loss.item(), "entropy": entropy.item(), "gradient": gradient}
         return figures | explained(samples, rollout)

@@ -144,7 +144,7 @@ def test_a_forecast_keeps_jobs_from_being_caught_by_a_fall() -> None:
     assert careful.jobs["starting_time"].to_list() == [4, 0, 0]
 
 
-@pytest.mark.parametrize("name", descriptions())
+@pytest.mark.parametrize("name", [name for name in descriptions() if ":" not in name])
 def test_no_rule_starts_what_does_not_fit_now(name: str) -> None:
     rng = np.random.default_rng(5)
     times = np.sort(rng.integers(0, 25, 60)).tolist()

@@ -20,6 +20,7 @@ from desim.core import Decision, Simulation
 from desim.envs.deferrable import (
     CURRENT_FEATURES,
     FUTURE_FEATURES,
+    HISTORY_FEATURES,
     REWARDS,
     SYSTEM_FEATURES,
     DeferrableEnv,
@@ -161,7 +162,25 @@ def slow_features(seen: Any, encoder: ScoreEncoder, scale: list[float]) -> dict[
     def over_scale(amounts: Any) -> list[float]:
         return [float(amount) / one for amount, one in zip(amounts, scale, strict=True)]
 
-    current = np.zeros((encoder.max_jobs, len(CURRENT_FEATURES) + num_resources))
+    ends = seen.running.finish_time.tolist()
+    ahead = []
+    for later in range(encoder.horizon):
+        rows = [seen.running.requests[place] for place, end in enumerate(ends) if end > slot + later]
+        ahead.append((seen.capacity - np.sum(rows, axis=0) if rows else seen.capacity).tolist())
+
+    def until_fit(requests: Any) -> float:
+        for later, room in enumerate(ahead):
+            if all(one == 0 or one <= free + 1e-9 * max(free, 1) for one, free in zip(requests, room, strict=True)):
+                return later / 8
+        return encoder.horizon / 8
+
+    def few(count: float) -> float:
+        return min(count / 8, 1.0)
+
+    def in_all(requests: Any) -> list[float]:
+        return [*over_scale(requests), *over_scale([free - one for free, one in zip(ahead[0], requests, strict=True)])]
+
+    current = np.zeros((encoder.max_jobs, len(CURRENT_FEATURES) + 2 * num_resources))
     for row, job in enumerate(list(seen.current)[: encoder.max_jobs]):
         requests = (job.cores, *job.others)
         fits = all(
@@ -170,21 +189,25 @@ def slow_features(seen: Any, encoder: ScoreEncoder, scale: list[float]) -> dict[
         )
         counts = job.duration, job.latest_start - slot, slot - job.earliest_start, slot - job.submission_time
         evictions = float(seen.current.evictions[row])
-        current[row] = [1.0, fits, *map(log, counts), log(evictions), *over_scale(requests)]
-    future = np.zeros((3, len(FUTURE_FEATURES) + num_resources))
+        worth = job.cores * job.duration - seen.delay_weight * (slot - job.earliest_start)
+        told = [1.0, fits, until_fit(requests), worth / max(scale), worth > 0, *map(log, counts), log(evictions)]
+        current[row] = [*told, *map(few, counts[:3]), *in_all(requests)]
+    future = np.zeros((3, len(FUTURE_FEATURES) + 2 * num_resources))
     for row, job in enumerate(list(seen.future)[:3]):
+        requests = (job.cores, *job.others)
         counts = job.earliest_start - slot, job.slack + 1, job.duration
-        future[row] = [1.0, *map(log, counts), *over_scale((job.cores, *job.others))]
-    ends = seen.running.finish_time.tolist()
-    held = np.zeros((3, num_resources))
-    for ahead in range(3):
-        rows = [seen.running.requests[place] for place, end in enumerate(ends) if end > slot + ahead]
-        held[ahead] = over_scale(np.sum(rows, axis=0)) if rows else 0.0
-    history = np.zeros((4, 1 + 2 * num_resources))
+        told = [1.0, until_fit(requests), job.cores * job.duration / max(scale), *map(log, counts)]
+        future[row] = [*told, few(counts[2]), few(counts[0]), few(counts[1]), *in_all(requests)]
+    history = np.zeros((4, len(HISTORY_FEATURES) + 4 * num_resources))
     for back in range(4):
         if slot - back >= 0:
             used = seen.used if back == 0 else seen.used_history[slot - back]
-            history[3 - back] = [1.0, *over_scale(seen.capacity_history[slot - back]), *over_scale(used)]
+            capacity = seen.capacity_history[slot - back]
+            number, duration, *requests = seen.current_history[slot - back].tolist()
+            started = 0.0 if back == 0 else float(seen.started_history[slot - back])
+            over = [max(one - other, 0.0) for one, other in zip(used, capacity, strict=True)]
+            amounts = [*over_scale(capacity), *over_scale(used), *over_scale(over), *over_scale(requests)]
+            history[3 - back] = [1.0, log(number), log(started), log(duration), *amounts]
     counts = (
         len(seen.current),
         max(len(seen.current) - encoder.max_jobs, 0),
@@ -196,7 +219,13 @@ def slow_features(seen: Any, encoder: ScoreEncoder, scale: list[float]) -> dict[
     amounts = [*over_scale(seen.capacity), *over_scale(seen.used), *over_scale(seen.free)]
     system = np.array([progress, *map(log, counts), *amounts])
     assert len(system) == len(SYSTEM_FEATURES) + 3 * num_resources
-    return {"current": current, "future": future, "held": held, "history": history, "system": system}
+    return {
+        "current": current,
+        "future": future,
+        "free": [over_scale(one) for one in ahead],
+        "history": history,
+        "system": system,
+    }
 
 
 @pytest.mark.parametrize(("reward", "metric"), [("paper", "total_reward"), ("utilization", "utilization")])

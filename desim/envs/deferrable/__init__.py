@@ -2,13 +2,22 @@
 
 from desim.envs.deferrable.env import DeferrableEnv
 from desim.envs.deferrable.rewards import REWARDS, PaperReward, UtilizationReward
-from desim.envs.deferrable.score_encoder import CURRENT_FEATURES, FUTURE_FEATURES, SYSTEM_FEATURES, ScoreEncoder
+from desim.envs.deferrable.score_encoder import (
+    CURRENT_FEATURES,
+    FUTURE_FEATURES,
+    HISTORY_FEATURES,
+    SYSTEM_FEATURES,
+    Advice,
+    ScoreEncoder,
+)
 
 __all__ = [
     "CURRENT_FEATURES",
     "FUTURE_FEATURES",
+    "HISTORY_FEATURES",
     "REWARDS",
     "SYSTEM_FEATURES",
+    "Advice",
     "DeferrableEnv",
     "PaperReward",
     "ScoreEncoder",

@@ -3,41 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.scaling import bounded, compressed
+from desim.envs.deferrable._score_features import (
+    CURRENT_FEATURES,
+    FUTURE_FEATURES,
+    HIGHEST,
+    HISTORY_FEATURES,
+    SYSTEM_FEATURES,
+    ScoreFeatures,
+)
+from desim.envs.scaling import bounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 
-__all__ = ["CURRENT_FEATURES", "FUTURE_FEATURES", "SYSTEM_FEATURES", "ScoreEncoder"]
-
-Floats = NDArray[np.float64]
-
-CURRENT_FEATURES = ("present", "fits", "duration", "slots_left", "delay", "notice", "evictions")
-"""The first columns of ``current``, counts compressed; what a job requests of each resource follows, over the scale."""
-
-FUTURE_FEATURES = ("present", "slots_until_window", "window_length", "duration")
-"""The first columns of ``future``; requests follow as for ``current``."""
-
-SYSTEM_FEATURES = (
-    "progress",
-    "current_jobs",
-    "invisible_current_jobs",
-    "future_jobs",
-    "invisible_future_jobs",
-    "running_jobs",
-)
-"""The first entries of ``system``; capacity, what is used, and what is free of each resource follow, over the scale."""
-
-_HIGHEST = 100.0
+__all__ = ["CURRENT_FEATURES", "FUTURE_FEATURES", "HISTORY_FEATURES", "SYSTEM_FEATURES", "Advice", "ScoreEncoder"]
 
 
-class ScoreEncoder:
+class Advice(Protocol):
+    """What else is told of each job, such as what a plan would do with it.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of its columns.
+    """
+
+    names: tuple[str, ...]
+
+    def describe(self, observation: DeferrableObservation) -> NDArray[np.float32]:
+        """Return numbers of the current jobs and then of the future ones, shape (jobs, columns)."""
+
+
+class ScoreEncoder(ScoreFeatures):
     """The first jobs whose window is open, those whose window is to open, and the capacity so far.
 
     An action has a score for each of the ``max_jobs`` rows of ``current``. Jobs are started in order of their scores,
@@ -56,13 +59,15 @@ class ScoreEncoder:
     history : int
         For how many slots, this one included, capacity and use are seen.
     horizon : int
-        For how many slots, this one included, it is seen what running jobs hold.
+        For how many slots, this one included, it is seen what running jobs leave of the capacity.
     threshold : float
         Jobs whose scores are at or below it are not started; -1 excludes none.
     rule : {"stop", "skip"}
         Whether the first job that does not fit ends the slot, as in the paper, or is passed over.
     scale : float or sequence of float
         Amounts are divided by it: one number, or one for each resource.
+    advice : Advice, optional
+        What else is told of each job, in further columns.
 
     Raises
     ------
@@ -81,29 +86,24 @@ class ScoreEncoder:
         threshold: float = -1.0,
         rule: Literal["stop", "skip"] = "stop",
         scale: float | Sequence[float] = 32.0,
+        advice: Advice | None = None,
     ) -> None:
-        sizes = (max_jobs, num_resources, max_future_jobs, history, horizon)
-        if min(sizes) < 1:
-            raise InvalidConfiguration(
-                f"max_jobs, num_resources, max_future_jobs, history, horizon are {sizes!r}, want at least 1 of each"
-            )
+        super().__init__((max_jobs, num_resources, max_future_jobs, history, horizon), scale)
         if not -1 <= threshold <= 1:
             raise InvalidConfiguration(f"threshold is {threshold!r}, want a number from -1 to 1")
         if rule not in ("stop", "skip"):
             raise InvalidConfiguration(f"rule is {rule!r}, want 'stop' or 'skip'")
-        self.scale: Floats = np.asarray(scale, dtype=np.float64)
-        if self.scale.shape not in ((), (num_resources,)) or not ((self.scale > 0) & (self.scale < np.inf)).all():
-            raise InvalidConfiguration(f"scale is {scale!r}, want a number above 0, or one for each resource")
-        self.max_jobs, self.num_resources, self.max_future_jobs, self.history, self.horizon = map(int, sizes)
         self.threshold = float(threshold)
         self.rule = rule
-        amounts = -_HIGHEST, _HIGHEST
+        self.advice = advice
+        more = 0 if advice is None else len(advice.names)
+        amounts, each = (-HIGHEST, HIGHEST), 2 * self.num_resources
         self.observation_space = gymnasium.spaces.Dict(
             {
-                "current": bounded((self.max_jobs, len(CURRENT_FEATURES) + self.num_resources), *amounts),
-                "future": bounded((self.max_future_jobs, len(FUTURE_FEATURES) + self.num_resources), *amounts),
-                "held": bounded((self.horizon, self.num_resources), *amounts),
-                "history": bounded((self.history, 1 + 2 * self.num_resources), *amounts),
+                "current": bounded((self.max_jobs, len(CURRENT_FEATURES) + each + more), *amounts),
+                "future": bounded((self.max_future_jobs, len(FUTURE_FEATURES) + each + more), *amounts),
+                "free": bounded((self.horizon, self.num_resources), *amounts),
+                "history": bounded((self.history, len(HISTORY_FEATURES) + 4 * self.num_resources), *amounts),
                 "system": bounded((len(SYSTEM_FEATURES) + 3 * self.num_resources,), *amounts),
                 ACTION_MASK: gymnasium.spaces.Box(0, 1, (self.max_jobs,), np.int8),
             }
@@ -111,7 +111,7 @@ class ScoreEncoder:
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.max_jobs,), np.float32)
 
     def encode(self, observation: DeferrableObservation) -> Arrays:
-        """Return ``current``, ``future``, ``held``, ``history``, ``system``, and the mask.
+        """Return ``current``, ``future``, ``free``, ``history``, ``system``, and the mask.
 
         Parameters
         ----------
@@ -121,10 +121,10 @@ class ScoreEncoder:
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`CURRENT_FEATURES`, :data:`FUTURE_FEATURES` and :data:`SYSTEM_FEATURES`, then one a
-            resource. Row h of ``held`` has what the jobs that run now will hold h slots from now. The rows of
-            ``history`` are slots, the last one this slot: whether there was such a slot, its capacity, and what was
-            used, now before any start. Rows without a job or slot are 0. The mask tells the rows of ``current`` that
+            The columns are :data:`CURRENT_FEATURES`, :data:`FUTURE_FEATURES`, :data:`HISTORY_FEATURES` and
+            :data:`SYSTEM_FEATURES`, then one a resource, or several. Row h of ``free`` has what the jobs that run now
+            will leave h slots from now of the capacity as it is. The rows of ``history`` are slots, the last one this
+            slot, now before any start. Rows without a job or slot are 0. The mask tells the rows of ``current`` that
             have a job.
 
         Raises
@@ -138,73 +138,32 @@ class ScoreEncoder:
             )
         mask = np.zeros(self.max_jobs, np.int8)
         mask[: len(observation.current)] = 1
+        free = self.free_ahead(observation)
+        current, future = self.describe_current(observation, free), self.describe_future(observation, free)
+        if self.advice is not None:
+            current, future = self._advised(observation, current, future)
         return {
-            "current": self._describe_current(observation),
-            "future": self._describe_future(observation),
-            "held": self._describe_held(observation),
-            "history": self._describe_history(observation),
-            "system": self._describe_system(observation),
+            "current": current,
+            "future": future,
+            "free": self._amounts(free).astype(np.float32),
+            "history": self.describe_history(observation),
+            "system": self.describe_system(observation),
             ACTION_MASK: mask,
         }
 
-    def _amounts(self, amounts: Floats) -> Floats:
-        """Return amounts of each resource over their scale, within bounds."""
-        scaled = amounts / self.scale
-        return np.minimum(np.maximum(scaled, -_HIGHEST, out=scaled), _HIGHEST, out=scaled)
-
-    def _describe_current(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        rows = np.zeros((self.max_jobs, len(CURRENT_FEATURES) + self.num_resources), np.float32)
-        jobs, slot = observation.current, observation.slot
-        count = min(len(jobs), self.max_jobs)
-        if count:
-            requests = jobs.requests[:count]
-            after = observation.used + requests
-            shown = rows[:count]
-            shown[:, 0] = 1.0
-            shown[:, 1] = ((after <= observation.limit) | (requests <= 0)).all(axis=1)
-            counts = jobs.duration, jobs.latest_start - slot, slot - jobs.earliest_start, slot - jobs.submission_time
-            shown[:, 2:7] = compressed(np.stack((*counts, jobs.evictions), axis=1)[:count])
-            shown[:, 7:] = self._amounts(requests)
-        return rows
-
-    def _describe_future(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        rows = np.zeros((self.max_future_jobs, len(FUTURE_FEATURES) + self.num_resources), np.float32)
-        jobs = observation.future
-        count = min(len(jobs), self.max_future_jobs)
-        if count:
-            earliest = jobs.earliest_start
-            counts = earliest - observation.slot, jobs.latest_start - earliest + 1, jobs.duration
-            shown = rows[:count]
-            shown[:, 0] = 1.0
-            shown[:, 1:4] = compressed(np.stack(counts, axis=1)[:count])
-            shown[:, 4:] = self._amounts(jobs.requests[:count])
-        return rows
-
-    def _describe_held(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        running = observation.running
-        runs_on = running.finish_time > observation.slot + np.arange(self.horizon)[:, None]
-        return self._amounts(runs_on @ running.requests).astype(np.float32)
-
-    def _describe_history(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        rows = np.zeros((self.history, 1 + 2 * self.num_resources), np.float32)
-        count = min(self.history, observation.slot + 1)
-        shown = rows[self.history - count :]
-        shown[:, 0] = 1.0
-        shown[:, 1 : 1 + self.num_resources] = self._amounts(observation.capacity_history[-count:])
-        if count > 1:
-            shown[:-1, 1 + self.num_resources :] = self._amounts(observation.used_history[1 - count :])
-        shown[-1, 1 + self.num_resources :] = self._amounts(observation.used)
-        return rows
-
-    def _describe_system(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        result = np.empty(len(SYSTEM_FEATURES) + 3 * self.num_resources, np.float32)
-        current, future = len(observation.current), len(observation.future)
-        invisible = max(current - self.max_jobs, 0), max(future - self.max_future_jobs, 0)
-        result[0] = observation.slot / observation.num_slots if observation.num_slots else 0.0
-        result[1:6] = compressed((current, invisible[0], future, invisible[1], len(observation.running)))
-        amounts = np.stack((observation.capacity, observation.used, observation.free))
-        result[6:] = self._amounts(amounts).ravel()
-        return result
+    def _advised(
+        self, observation: DeferrableObservation, current: NDArray[np.float32], future: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return rows of jobs with what is advised behind them."""
+        assert self.advice is not None
+        numbers = np.clip(self.advice.describe(observation), -HIGHEST, HIGHEST)
+        known = len(observation.current)
+        found = []
+        for rows, told in ((current, numbers[:known]), (future, numbers[known:])):
+            more = np.zeros((len(rows), numbers.shape[1]), np.float32)
+            more[: len(told)] = told[: len(rows)]
+            found.append(np.concatenate([rows, more], axis=1))
+        return found[0], found[1]
 
     def forced(self, observation: DeferrableObservation) -> bool:
         """Tell whether there is no job to be started.

@@ -227,6 +227,7 @@ class DeferrableCluster(Problem):
         observation.future = JobSet(self._waiting[~is_open])
         observation.running = JobSet(self._running)
         observation.used = observation.running.requests.sum(axis=0)
+        observation.note_current()
 
     def _evict(self, slot: int) -> None:
         """Take back what no longer fits."""
@@ -261,7 +262,7 @@ class DeferrableCluster(Problem):
         self._emit_jobs("start", started)
         self._emit_jobs("expiry", expired)
         outcome = outcome_of(observation, started, expired, self._evicted)
-        observation.end_slot(outcome.used)
+        observation.end_slot(outcome.used, len(started))
         self._record["slots"].append(slot_row(outcome, observation, self._submitted, len(self._running)))
         if self.listening:
             self.emit("slot", outcome)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable.job_set import REQUESTS, JobSet
+from desim.problems.deferrable.job_set import DURATION, REQUESTS, JobSet
 
 __all__ = ["TOLERANCE", "DeferrableObservation"]
 
@@ -65,6 +65,9 @@ class DeferrableObservation:
         self.capacity: Floats = np.zeros(len(resources))
         self.used: Floats = np.zeros(len(resources))
         self._history = np.empty((2, 64, len(resources)))
+        self._current_history = np.zeros((64, 2 + len(resources)))
+        self._started_history = np.empty(64)
+        self._summarized = [DURATION, *range(REQUESTS, REQUESTS + len(resources))]
 
     @property
     def free(self) -> Floats:
@@ -86,14 +89,38 @@ class DeferrableObservation:
         """What jobs held in the slots before this one, once jobs had been started: of shape (slot, num_resources)."""
         return self._history[1, : self.slot]
 
+    @property
+    def current_history(self) -> Floats:
+        """Jobs whose window was open in each slot up to this one, of shape (slot + 1, 2 + num_resources).
+
+        Their number, their mean duration, and what they request on average, 0 if there was none.
+        """
+        return self._current_history[: self.slot + 1]
+
+    @property
+    def started_history(self) -> Floats:
+        """How many jobs were started in the slots before this one, of shape (slot,)."""
+        return self._started_history[: self.slot]
+
     def begin_slot(self, slot: int, capacity: Floats) -> None:
         """Go on to a slot and remember its capacity; for the cluster."""
         if slot >= self._history.shape[1]:
             self._history = np.concatenate([self._history, np.empty_like(self._history)], axis=1)
+            self._current_history = np.concatenate([self._current_history, np.zeros_like(self._current_history)])
+            self._started_history = np.concatenate([self._started_history, np.empty_like(self._started_history)])
         self.slot = slot
         self.capacity = capacity
         self._history[0, slot] = capacity
 
-    def end_slot(self, used: Floats) -> None:
-        """Remember what is held in the slot, once jobs have been started; for the cluster."""
+    def note_current(self) -> None:
+        """Remember what jobs have an open window; for the cluster, once it has said so."""
+        number = len(self.current)
+        if number:
+            summary = self._current_history[self.slot]
+            summary[0] = number
+            summary[1:] = self.current.rows[:, self._summarized].sum(axis=0) / number
+
+    def end_slot(self, used: Floats, num_started: int) -> None:
+        """Remember what is held in the slot, once so many jobs have been started; for the cluster."""
         self._history[1, self.slot] = used
+        self._started_history[self.slot] = num_started

@@ -1,0 +1,182 @@
+"""The networks that score jobs in NumPy, for decisions one at a time.
+
+With a few jobs torch spends more time on the way than at work. A pointer network stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from agents.deferrable.auxiliary import AuxiliaryTasks
+from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, ScorePolicy
+from agents.learning.numpy_mlp import NumpyMLP
+from agents.learning.policy import one_thread, to_tensors
+from desim.envs.base import ACTION_MASK
+
+__all__ = ["Scores", "scores_of"]
+
+Floats = NDArray[np.float32]
+Arrays = dict[str, NDArray[Any]]
+Scores = Callable[[Arrays], Floats]
+"""Returns the most likely scores of all rows of current jobs, of one encoded observation."""
+
+
+def scores_of(policy: ScorePolicy) -> Scores:
+    """Return what computes the scores that a network gives, with its weights as they are now.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network.
+    """
+    if isinstance(policy, AttentionPolicy):
+        return _Attention(policy)
+    if isinstance(policy, FixedLengthPolicy):
+        return _FixedLength(policy)
+    return _InTorch(policy)
+
+
+def _array(tensor: Any) -> Floats:
+    array: Floats = tensor.detach().cpu().numpy().astype(np.float32)
+    return array
+
+
+class _Linear:
+    def __init__(self, weight: Any, bias: Any) -> None:
+        self.weight, self.bias = _array(weight).T.copy(), _array(bias)
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> _Linear:
+        return cls(layer.weight, layer.bias)
+
+    def __call__(self, x: Floats) -> Floats:
+        result: Floats = x @ self.weight
+        result += self.bias
+        return result
+
+
+class _Norm:
+    def __init__(self, layer: nn.LayerNorm) -> None:
+        self.weight, self.bias, self.epsilon = _array(layer.weight), _array(layer.bias), np.float32(layer.eps)
+
+    def __call__(self, x: Floats) -> Floats:
+        x = x - x.sum(axis=1, keepdims=True) / np.float32(x.shape[1])
+        variance = (x * x).sum(axis=1, keepdims=True) / np.float32(x.shape[1])
+        result: Floats = x / np.sqrt(variance + self.epsilon) * self.weight + self.bias
+        return result
+
+
+class _EncoderLayer:
+    """Self-attention and a position-wise network, each added to what comes in and then normalized."""
+
+    def __init__(self, layer: Any) -> None:
+        attention = layer.self_attn
+        self.heads = attention.num_heads
+        self.inward = _Linear(attention.in_proj_weight, attention.in_proj_bias)
+        self.outward = _Linear.of(attention.out_proj)
+        self.first, self.second = _Linear.of(layer.linear1), _Linear.of(layer.linear2)
+        self.norms = _Norm(layer.norm1), _Norm(layer.norm2)
+
+    def __call__(self, x: Floats) -> Floats:
+        x = self.norms[0](x + self._attended(x))
+        return self.norms[1](x + self.second(np.maximum(self.first(x), np.float32(0.0))))
+
+    def _attended(self, x: Floats) -> Floats:
+        length, width = x.shape
+        size = width // self.heads
+        parts = self.inward(x).reshape(length, 3, self.heads, size).transpose(1, 2, 0, 3)
+        weights = parts[0] @ parts[1].transpose(0, 2, 1) / np.float32(np.sqrt(size))
+        weights = np.exp(weights - weights.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        return self.outward((weights @ parts[2]).transpose(1, 0, 2).reshape(length, width))
+
+
+class _Auxiliary:
+    """The vectors of the auxiliary module."""
+
+    def __init__(self, module: AuxiliaryTasks) -> None:
+        recurrent: Any = module.recurrent
+        self.inward = _Linear(recurrent.weight_ih_l0, recurrent.bias_ih_l0)
+        self.onward = _Linear(recurrent.weight_hh_l0, recurrent.bias_hh_l0)
+        self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
+        self.hidden = recurrent.hidden_size
+
+    def __call__(self, history: Floats) -> tuple[Floats, Floats]:
+        state = np.zeros(self.hidden, np.float32)
+        both = 2 * self.hidden
+        for inward in self.inward(history):
+            onward = self.onward(state)
+            gates = np.float32(1.0) / (np.float32(1.0) + np.exp(-(inward[:both] + onward[:both])))
+            new = np.tanh(inward[both:] + gates[: self.hidden] * onward[both:])
+            state = new + gates[self.hidden :] * (state - new)
+        low = np.tanh(self.shared(state))
+        return low, np.tanh(self.tasks(low))
+
+
+class _Context:
+    """What all networks see of the system."""
+
+    def __init__(self, policy: ScorePolicy) -> None:
+        self.auxiliary = None if policy.auxiliary is None else _Auxiliary(policy.auxiliary)
+        self.kind = policy.auxiliary_kind
+        self.prior = tuple(np.float32(one) for one in policy.prior)
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        parts = [arrays["system"], arrays["free"].ravel()]
+        if self.auxiliary is not None:
+            low, high = self.auxiliary(arrays["history"])
+            if self.kind != "low":
+                parts.append(high * self.prior[0])
+            if self.kind != "high":
+                parts.append(low * self.prior[1])
+        return np.concatenate(parts)
+
+
+class _Attention:
+    def __init__(self, policy: AttentionPolicy) -> None:
+        self.context = _Context(policy)
+        self.of_system, self.of_current = _Linear.of(policy.of_system), _Linear.of(policy.of_current)
+        self.of_future = _Linear.of(policy.of_future)
+        self.layers = [_EncoderLayer(layer) for layer in policy.layers]
+        self.score = NumpyMLP(policy.score)
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        current, future = arrays["current"], arrays["future"]
+        count, ahead = (int(rows[:, 0].sum()) for rows in (current, future))
+        system = self.of_system(self.context(arrays)[None])
+        jobs = [self.of_current(current[:count]) + system, self.of_future(future[:ahead]) + system]
+        tokens = np.concatenate([system, *jobs])
+        for layer in self.layers:
+            tokens = layer(tokens)
+        result = np.zeros(len(current), np.float32)
+        result[:count] = np.tanh(self.score(tokens[1 : 1 + count])[:, 0])
+        return result
+
+
+class _FixedLength:
+    def __init__(self, policy: FixedLengthPolicy) -> None:
+        self.context = _Context(policy)
+        self.score = NumpyMLP(policy.score)
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        rows = [arrays[name].ravel() for name in ("current", "future")]
+        outputs = self.score(np.concatenate([self.context(arrays), *rows]))
+        result: Floats = np.tanh(outputs[0::2]) * arrays[ACTION_MASK]
+        return result
+
+
+class _InTorch:
+    def __init__(self, policy: ScorePolicy) -> None:
+        self.policy = policy.eval()
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        with torch.inference_mode(), one_thread():
+            distribution, _ = self.policy(to_tensors({name: array[None] for name, array in arrays.items()}))
+            result: Floats = distribution.mode()[0].numpy()
+        return result

@@ -1,0 +1,170 @@
+"""The options of ``desim train deferrable``, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from agents.learning.command_line import command_line
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["TrainingOptions"]
+
+QUICK_STEPS = 60_000
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """Train OSDEC or a variant for deferrable jobs; the weights and their card are written to the directory.
+
+    Examples::
+
+        desim train deferrable --quick --out quick
+        desim train deferrable --auxiliary none --seed 1 --out attention
+        desim train deferrable --warm-start 300 --episodes-of core-1 core-2 core-3 --out cores
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+    """
+
+    network: Literal["attention", "mlp", "pointer"] = "attention"
+    """A Transformer encoder, a fully connected network over rows in a fixed order, or a pointer network."""
+    auxiliary: Literal["none", "high", "low", "both"] = "both"
+    """Which vectors of the auxiliary module are seen; both is OSDEC."""
+    algorithm: Literal["ppo", "reinforce"] = "ppo"
+    """Proximal policy optimization, or REINFORCE."""
+    rule: Literal["skip", "stop"] = "skip"
+    """Pass over jobs that do not fit, or, as in the paper, let the first of them end the slot."""
+    hold_back: bool = False
+    """Hold back jobs whose score is at or below 0."""
+    width: int = 32
+    """Numbers in a token, or units of a layer."""
+    max_jobs: int = 32
+    """Room for jobs whose window is open, and for those whose window is yet to open."""
+    episodes_of: tuple[str, ...] = ("default",)
+    """Workloads, one of which is drawn for an episode: default, fluctuating, core-1 to -3, duration-1 to -3."""
+    real_time: Literal["no", "yes", "half"] = "no"
+    """Whether jobs are to be started at once or never; or in half of the episodes."""
+    delay_weight: float = 2.0
+    """What a slot of a job's delay costs, in core-slots."""
+    warm_start: int = 0
+    """Episodes from which the network first learns to do what a rolling horizon does."""
+    steps: int = 500_000
+    """Slots to learn from."""
+    learning_rate: float | None = None
+    """Of Adam, 0.0001 for PPO and 0.001 for REINFORCE if left out; it falls to a tenth of this."""
+    auxiliary_rate: float = 100.0
+    """How many times faster than the policy the auxiliary module learns."""
+    minibatch: int = 64
+    """Samples in a step of PPO."""
+    value_weight: float = 0.5
+    """Of the critic's loss."""
+    group: int = 1
+    """Environments that face the same episodes, whose mean advantage is taken off; 1 does without."""
+    averaging: float = 0.0
+    """Share that the average of the weights keeps in an update; 0 does without."""
+    seed: int = 0
+    """Of everything random in the training."""
+    workers: int = 0
+    """Processes that simulate; 0 simulates in this one. Results depend on it."""
+    demonstrations: str | None = None
+    """Directory where those episodes are kept for other trainings."""
+    name: str | None = None
+    """Of the files with the weights; by default after the network."""
+    quick: bool = False
+    """A small training of a few minutes, whatever --steps says."""
+
+    def settings(self) -> Any:
+        """Return all that determines the training.
+
+        Returns
+        -------
+        ScoreTraining
+            With the defaults of :mod:`agents.deferrable.training` for all that is no option here.
+        """
+        from agents.deferrable.score_agent import ScoreConfig
+        from agents.deferrable.training import DeferrableEpisodes, ScoreTraining
+
+        default = ScoreTraining()
+        threshold = 0.0 if self.hold_back else -1.0
+        agent = ScoreConfig(
+            self.network, self.auxiliary, self.rule, threshold, self.max_jobs, self.max_jobs, width=self.width
+        )
+        real_time = {"no": (False,), "yes": (True,), "half": (False, True)}[self.real_time]
+        training = replace(
+            default.training,
+            total_steps=QUICK_STEPS if self.quick else self.steps,
+            seed=self.seed,
+            num_workers=self.workers,
+            averaging=self.averaging,
+        )
+        if self.group > 1:
+            training = replace(training, num_envs=32, num_steps=1_000, whole_episodes=True, group_size=self.group)
+            training = replace(training, validate_every=2)
+        elif self.quick:
+            training = replace(training, validate_every=5)
+        return replace(
+            default,
+            agent=agent,
+            episodes=DeferrableEpisodes(self.episodes_of, real_time, self.delay_weight),
+            auxiliary_rate=self.auxiliary_rate,
+            warm_start=self.warm_start,
+            algorithm=self._algorithm(),
+            training=training,
+        )
+
+    def _algorithm(self) -> Any:
+        """Return the algorithm with its settings."""
+        from agents.deferrable.training import DEFAULT_PPO, DEFAULT_REINFORCE
+
+        rate = self.learning_rate
+        if self.algorithm == "reinforce":
+            rate = rate or DEFAULT_REINFORCE.learning_rate
+            found = replace(DEFAULT_REINFORCE, learning_rate=rate, final_learning_rate=0.1 * rate)
+            return replace(found, baseline="group", group_size=self.group) if self.group > 1 else found
+        rate = rate or DEFAULT_PPO.learning_rate
+        return replace(
+            DEFAULT_PPO,
+            learning_rate=rate,
+            final_learning_rate=0.1 * rate,
+            minibatch_size=self.minibatch,
+            value_weight=self.value_weight,
+            group_size=self.group,
+        )
+
+    def command(self) -> str:
+        """Return the command line that trains the same agent."""
+        return command_line("desim train deferrable", replace(self, demonstrations=None))
+
+    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Train, and write the weights.
+
+        Parameters
+        ----------
+        directory : Path
+            Where checkpoints, TensorBoard's log, and at the end the weights go.
+        report : callable
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        dict
+            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an option is out of range, or the directory holds another training.
+        """
+        from agents.deferrable.training import train, write
+
+        if self.warm_start < 0:
+            raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0")
+        settings = self.settings()
+        kept = None if self.demonstrations is None else Path(self.demonstrations)
+        result = train(settings, directory / "checkpoint", report, kept=kept)
+        stem = directory / (self.name or f"{self.network}-{self.auxiliary}")
+        if result.status != "interrupted":
+            write(stem, settings, result, self.command())
+        return {"status": result.status, "weights": str(stem), "validation": result.best}

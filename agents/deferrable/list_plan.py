@@ -1,0 +1,202 @@
+"""Plans made by placing one job after another, where it fits first: what a job would get if the most urgent came first.
+
+A plan takes the capacity as it is for all slots to come. It costs a hundredth of what a rolling horizon takes, and it
+reserves room for a large job, as back-filling does, where a rule that looks at one slot lets smaller ones by. Several
+plans, of which the best counts, come close to what a rolling horizon plans.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableObservation, JobSet
+
+__all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PlanOrder = Literal["worth", "slack", "best"]
+"""Jobs that add most to the objective first; those first whose start can least be deferred; or the plan that is worth
+most of five: of these two, and of those that place the largest, the earliest, or the most impatient jobs first."""
+
+ORDERS: tuple[PlanOrder, ...] = get_args(PlanOrder)
+
+LATER = -1
+"""Stands for a job that the plan does not start."""
+
+
+class _Planner:
+    """The known jobs and the room for them, from which plans are made."""
+
+    def __init__(self, observation: DeferrableObservation, horizon: int) -> None:
+        self.jobs = jobs = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
+        slot, self.weight = observation.slot, observation.delay_weight
+        self.first = np.maximum(jobs.earliest_start - slot, 0.0)
+        last = np.minimum(jobs.latest_start - slot, horizon - 1)
+        self.worth = jobs.revenue - self.weight * np.maximum(slot - jobs.earliest_start, 0.0)
+        if self.weight > 0:  # later it costs more than it brings
+            last = np.minimum(last, self.first + np.ceil(self.worth / self.weight) - 1)
+        self.last = last
+        self.usable = (self.worth > 0) & (last >= self.first)
+        running = observation.running
+        runs_on = running.finish_time > slot + np.arange(horizon)[:, None]
+        self.room = observation.limit - runs_on @ running.requests
+        duration = np.minimum(jobs.duration, horizon)
+        self.windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
+
+    def plan(self, key: Floats) -> Ints:
+        """Return the starts of the plan that places the jobs with the least key first, of equal ones the best."""
+        starts = np.full(len(self.jobs), LATER, np.int64)
+        places = np.lexsort((-self.worth, key))
+        order = places[self.usable[places]].tolist()
+        if self.room.shape[1] == 1:
+            _place(starts, order, self.windows, self.jobs.cores.tolist(), self.room[:, 0].tolist())
+        else:
+            _place_all(starts, order, self.windows, self.jobs.requests, self.room.copy())
+        return starts
+
+    def value(self, starts: Ints) -> float:
+        """Return what a plan adds to the objective, in core-slots."""
+        planned = starts != LATER
+        return float((self.worth - self.weight * (starts - self.first))[planned].sum())
+
+    def plans(self) -> dict[PlanOrder, Ints]:
+        """Return the plans of all orders; if all jobs fit at their earliest, they are the same."""
+        found: dict[PlanOrder, Ints] = {"worth": self.plan(-self.worth)}
+        at_once = np.where(self.usable, self.first, LATER)
+        if (found["worth"] == at_once).all():
+            return dict.fromkeys(ORDERS, found["worth"])
+        found["slack"] = self.plan(self.jobs.latest_start)
+        patience = 2.0 * self.weight * (self.last - self.first) - self.worth
+        others = [self.plan(key) for key in (-self.jobs.cores, self.first, patience)]
+        best = max([found["worth"], found["slack"], *others], key=self.value)
+        return found | {"best": best}
+
+
+def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon: int = 24) -> Ints:
+    """Return when a plan starts each known job.
+
+    Parameters
+    ----------
+    observation : DeferrableObservation
+        What is seen now.
+    order : {"worth", "slack", "best"}
+        In which order jobs are placed, see `PlanOrder`; of equal jobs those that became known earlier come first.
+    horizon : int
+        Slots that are planned, this one included; what happens behind them is not looked at.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (current jobs + future jobs,)
+        In how many slots they are started; -1 for jobs that are not: no room in their windows, or nothing to gain.
+    """
+    planner = _Planner(observation, horizon)
+    if order == "best":
+        return planner.plans()["best"]
+    return planner.plan(-planner.worth if order == "worth" else planner.jobs.latest_start)
+
+
+def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: list[float], room: list[float]) -> None:
+    """Place jobs that request one resource; plain numbers, as there are few and arrays would take longer."""
+    for place in places:
+        first, last, duration = windows[place]
+        request = cores[place]
+        start = first
+        for now in range(first, min(last + duration, len(room))):
+            if room[now] < request:
+                start = now + 1
+                if start > last:
+                    break
+            elif now + 1 - start >= duration:
+                break
+        if start <= last:
+            starts[place] = start
+            for now in range(start, min(start + duration, len(room))):
+                room[now] -= request
+
+
+def _place_all(starts: Ints, places: list[int], windows: list[list[int]], requests: Floats, room: Floats) -> None:
+    """Place jobs that request several; a job that requests nothing of one fits however short it is."""
+    for place in places:
+        first, last, duration = windows[place]
+        request = requests[place]
+        for start in range(first, last + 1):
+            held = room[start : start + duration]
+            if (held >= request)[:, request > 0].all():
+                held -= request
+                starts[place] = start
+                break
+
+
+class ListPlan:
+    """Starts what a plan starts now that places one job after another.
+
+    Parameters
+    ----------
+    order : {"best", "slack", "worth"}
+        In which order, see `PlanOrder`.
+    horizon : int
+        Slots that are planned.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such order, or nothing is planned.
+    """
+
+    def __init__(self, order: PlanOrder = "best", *, horizon: int = 24) -> None:
+        if order not in ORDERS:
+            raise InvalidConfiguration(f"no order {order!r}; there are {', '.join(ORDERS)}")
+        if horizon < 1:
+            raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
+        self.order: PlanOrder = order
+        self.horizon = horizon
+        self.name = f"list-plan-{order}"
+
+    def act(self, observation: DeferrableObservation) -> list[int]:
+        """Return the positions of the jobs to be started."""
+        number = len(observation.current)
+        if not number:
+            return []
+        starts = planned_starts(observation, self.order, self.horizon)[:number]
+        return np.flatnonzero(starts == 0).tolist()
+
+
+class PlannedWaits:
+    """Tells a network when plans would start each job: advice for :class:`~desim.envs.deferrable.ScoreEncoder`.
+
+    Parameters
+    ----------
+    horizon : int
+        Slots that are planned.
+    """
+
+    names = tuple(f"{what}_by_{order}" for order in ORDERS for what in ("starts_now", "planned_wait"))
+
+    def __init__(self, horizon: int = 24) -> None:
+        self.horizon = horizon
+
+    def describe(self, observation: DeferrableObservation) -> NDArray[np.float32]:
+        """Return for each known job whether a plan starts it now, and the wait in eighths of slots, 3 if it never does.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            What is seen now.
+
+        Returns
+        -------
+        numpy.ndarray of float32, shape (current jobs + future jobs, 6)
+            The columns are :attr:`names`.
+        """
+        columns: list[Any] = []
+        plans = _Planner(observation, self.horizon).plans()
+        for order in ORDERS:
+            starts = plans[order]
+            columns += [starts == 0, np.where(starts == LATER, 3.0, np.minimum(starts / 8.0, 3.0))]
+        return np.stack(columns, axis=1).astype(np.float32)

@@ -1,0 +1,231 @@
+"""OSDEC and its variants as agents: a network scores the jobs whose window is open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from agents.deferrable._score_network import scores_of
+from agents.deferrable.auxiliary import Auxiliary
+from agents.deferrable.fitting import first_fitting, room_ahead
+from agents.deferrable.forecasts import Forecast
+from agents.deferrable.list_plan import PlannedWaits
+from agents.deferrable.pointer import PointerPolicy
+from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
+from agents.learning.checkpoint import load_into, load_weights
+from agents.learning.pretrained import pretrained_stem
+from desim.envs.deferrable import ScoreEncoder
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableObservation
+
+__all__ = ["ScoreAgent", "ScoreConfig"]
+
+Rule = Literal["skip", "stop"]
+
+
+@dataclass(frozen=True)
+class ScoreConfig:
+    """Network, and how its scores are read.
+
+    Parameters
+    ----------
+    network : {"attention", "mlp", "pointer"}
+        Which one scores.
+    auxiliary : {"none", "high", "low", "both"}
+        Which vectors of the auxiliary module it sees.
+    rule : {"skip", "stop"}
+        Whether jobs that do not fit are passed over, or the first of them ends the slot, as in the paper.
+    threshold : float
+        Jobs whose scores are at or below it are held back; -1 holds back none, as in the paper.
+    max_jobs, max_future_jobs : int
+        Room for jobs whose window is open, and for those whose window is yet to open.
+    num_resources : int
+        Resources of the cluster.
+    width : int
+        Numbers in a token, or units of a layer.
+    layers : int
+        Encoder layers.
+    plans : bool
+        Whether the network sees when list plans would start each job.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    network: Network = "attention"
+    auxiliary: Auxiliary = "both"
+    rule: Rule = "skip"
+    threshold: float = -1.0
+    max_jobs: int = 32
+    max_future_jobs: int = 32
+    num_resources: int = 1
+    width: int = 32
+    layers: int = 2
+    plans: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", Rule)):
+            if getattr(self, name) not in get_args(known):
+                raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
+        if min(self.width, self.layers) < 1:
+            raise InvalidConfiguration(f"width {self.width!r}, layers {self.layers!r}: want numbers of at least 1")
+
+    def encoder(self) -> ScoreEncoder:
+        """Return the encoder of the observation."""
+        return ScoreEncoder(
+            self.max_jobs,
+            self.num_resources,
+            max_future_jobs=self.max_future_jobs,
+            threshold=self.threshold,
+            rule=self.rule,
+            advice=PlannedWaits() if self.plans else None,
+        )
+
+    def policy(self, rng: Generator) -> ScorePolicy:
+        """Return a new network.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            For its weights.
+        """
+        encoder, auxiliary, width = self.encoder(), self.auxiliary, self.width
+        if self.network == "mlp":
+            return FixedLengthPolicy(encoder, rng, auxiliary=auxiliary, hidden=2 * width)
+        if self.network == "pointer":
+            return PointerPolicy(encoder, rng, auxiliary=auxiliary, width=width)
+        return AttentionPolicy(encoder, rng, auxiliary=auxiliary, width=width, layers=self.layers)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ScoreConfig:
+        """Return the configuration that a card holds.
+
+        Parameters
+        ----------
+        values : dict
+            Of :meth:`plain`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If they are none.
+        """
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise InvalidConfiguration(f"no configuration of a score agent: {error}") from error
+
+
+class ScoreAgent:
+    """Starts jobs in the order of the scores that a network gives them, while they fit.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network; later changes of its weights have no effect.
+    config : ScoreConfig
+        Which one it is, and how its scores are read.
+    forecast : Forecast, optional
+        A shield: start only what fits, by this forecast, for as long as it runs.
+    name : str
+        For records and tables.
+    """
+
+    def __init__(
+        self, policy: ScorePolicy, config: ScoreConfig, *, forecast: Forecast | None = None, name: str = "score"
+    ) -> None:
+        self.network = scores_of(policy)
+        self.config = config
+        self.forecast = forecast
+        self.name = name
+        self.encoder = config.encoder()
+
+    def scores(self, observation: DeferrableObservation) -> NDArray[np.float32]:
+        """Return the scores of all rows of jobs, shape (max_jobs,); those of rows without a job mean nothing.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            What is seen now.
+        """
+        return self.network(self.encoder.encode(observation))
+
+    def act(self, observation: DeferrableObservation) -> list[int]:
+        """Return the positions of the jobs to be started, in order."""
+        if not len(observation.current):
+            return []
+        scores = self.scores(observation)
+        if self.forecast is None:
+            return self.encoder.decode(observation, scores)[0] or []
+        scores = scores[: len(observation.current)]
+        order = np.argsort(-scores, kind="stable")
+        if self.config.threshold > -1:
+            order = order[scores[order] > self.config.threshold]
+        steps = int(observation.current.duration.max()) - 1
+        room = room_ahead(observation, self.forecast.predict(observation, steps))
+        return first_fitting(observation.current, order, room, skip=self.config.rule == "skip")
+
+    @classmethod
+    def load(cls, stem: str | Path, **changes: Any) -> ScoreAgent:
+        """Return an agent with trained weights.
+
+        Parameters
+        ----------
+        stem : str or Path
+            The files, without ``.safetensors`` and ``.json``.
+        **changes : object
+            ``forecast``, and what is to be otherwise than in the card: ``rule``, ``threshold``.
+
+        Returns
+        -------
+        ScoreAgent
+            Named after the files.
+
+        Raises
+        ------
+        RecordError
+            If the files are missing or broken.
+        InvalidConfiguration
+            If they hold something else.
+        """
+        stem = Path(stem)
+        tensors, card = load_weights(stem)
+        values = card.get("config")
+        if card.get("agent") != "score" or not isinstance(values, dict):
+            raise InvalidConfiguration(f"{stem} holds no agent for deferrable jobs but {card.get('agent')!r}")
+        forecast = changes.pop("forecast", None)
+        config = replace(ScoreConfig.of(values), **changes)
+        policy = config.policy(np.random.default_rng(0))
+        load_into(policy, tensors, str(stem))
+        return cls(policy, config, forecast=forecast, name=stem.name)
+
+    @classmethod
+    def pretrained(cls, name: str, **changes: Any) -> ScoreAgent:
+        """Return an agent with weights that come with this package.
+
+        Parameters
+        ----------
+        name : str
+            For example ``"osdec"``.
+        **changes : object
+            As for :meth:`load`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is none of this name.
+        """
+        return cls.load(pretrained_stem(name, "score"), **changes)

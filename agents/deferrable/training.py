@@ -1,0 +1,215 @@
+"""Training of OSDEC and its variants, for ``desim train deferrable`` and for the experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from agents.deferrable._demonstrations import agreement, demonstrations, distance
+from agents.deferrable._training_episodes import DeferrableEpisodes
+from agents.deferrable.score_agent import ScoreConfig
+from agents.deferrable.score_policy import ScorePolicy
+from agents.learning.imitation import clone
+from agents.learning.learner import Discounting, Learner
+from agents.learning.ppo import PPO, PPOConfig
+from agents.learning.reinforce import Reinforce, ReinforceConfig
+from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.envs.deferrable import DeferrableEnv
+
+__all__ = [
+    "DEFAULT_PPO",
+    "DEFAULT_REINFORCE",
+    "DeferrableEpisodes",
+    "ScoreTraining",
+    "make_env",
+    "measure",
+    "train",
+    "write",
+]
+
+DEFAULT_PPO = PPOConfig(
+    learning_rate=1e-4,
+    final_learning_rate=1e-5,
+    minibatch_size=64,
+    entropy=0.0,
+    discounting=Discounting(0.99, 0.95),
+)
+"""The paper's settings, table 3."""
+
+DEFAULT_REINFORCE = ReinforceConfig(learning_rate=1e-3, final_learning_rate=1e-4, baseline="mean", discount=0.99)
+
+DEFAULT_TRAINING = TrainingConfig(
+    total_steps=500_000, num_envs=16, num_steps=128, validate_every=20, validation_episodes=50
+)
+"""Batches of 2,048 decisions of 16 environments, as in the paper."""
+
+DEMONSTRATIONS = 2
+"""Seed of the demonstrations, the same for all trainings, so that they can share them."""
+
+CLONING: dict[str, Any] = {"epochs": 12, "minibatch_size": 128, "learning_rate": 1e-3}
+"""How demonstrations are learned from."""
+
+MEASURES = ("total_reward", "utilization", "time_delay", "violation_penalty")
+
+
+@dataclass(frozen=True)
+class ScoreTraining:
+    """All that determines the training of a network that scores jobs.
+
+    Parameters
+    ----------
+    agent : ScoreConfig
+        Network, and how its scores are read.
+    episodes : DeferrableEpisodes
+        Workloads and objective.
+    auxiliary_rate : float
+        How many times faster than the policy the auxiliary module learns; 100 in the paper.
+    warm_start : int
+        Episodes from which the network first learns to do what a rolling horizon does; 0 does without.
+    algorithm : PPOConfig or ReinforceConfig
+        Which one learns, and its settings.
+    training : TrainingConfig
+        Length, seed and environments.
+    """
+
+    agent: ScoreConfig = field(default_factory=ScoreConfig)
+    episodes: DeferrableEpisodes = field(default_factory=DeferrableEpisodes)
+    auxiliary_rate: float = 100.0
+    warm_start: int = 0
+    algorithm: PPOConfig | ReinforceConfig = field(default_factory=lambda: DEFAULT_PPO)
+    training: TrainingConfig = field(default_factory=lambda: DEFAULT_TRAINING)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        values = asdict(self)
+        return values | {"algorithm": {"name": self.algorithm_name} | values["algorithm"]}
+
+    @property
+    def algorithm_name(self) -> Literal["ppo", "reinforce"]:
+        """Which algorithm learns."""
+        return "ppo" if isinstance(self.algorithm, PPOConfig) else "reinforce"
+
+    def learner(self, policy: ScorePolicy, rng: np.random.Generator) -> Learner:
+        """Return what learns.
+
+        Parameters
+        ----------
+        policy : ScorePolicy
+            Is trained in place.
+        rng : numpy.random.Generator
+            For the order of samples.
+
+        Returns
+        -------
+        Learner
+            With the settings of the algorithm.
+        """
+        if isinstance(self.algorithm, PPOConfig):
+            return PPO(policy, self.algorithm, rng)
+        return Reinforce(policy, self.algorithm, rng)
+
+
+def make_env(settings: ScoreTraining) -> DeferrableEnv:
+    """Return an environment for training or for validation, which differ by the seeds of their episodes.
+
+    Parameters
+    ----------
+    settings : ScoreTraining
+        Observation and workloads.
+
+    Returns
+    -------
+    DeferrableEnv
+        Which asks in every slot, so that each follows the one before.
+    """
+    return DeferrableEnv(settings.episodes, observation=settings.agent.encoder())
+
+
+def measure(gym_env: Any) -> dict[str, float]:
+    """Return measures of an episode that has ended.
+
+    Parameters
+    ----------
+    gym_env : gymnasium.Env
+        An environment of deferrable jobs.
+
+    Returns
+    -------
+    dict of str to float
+        Metrics of :mod:`desim.metrics.deferrable`.
+    """
+    metrics = gym_env.unwrapped.result().metrics()
+    return {name: metrics[name] for name in MEASURES}
+
+
+def train(
+    settings: ScoreTraining,
+    directory: Path | None = None,
+    report: Callable[[dict[str, Any]], None] | None = None,
+    *,
+    kept: Path | None = None,
+) -> TrainingResult:
+    """Train a network that scores jobs.
+
+    Parameters
+    ----------
+    settings : ScoreTraining
+        All that determines the training.
+    directory : Path, optional
+        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
+    report : callable, optional
+        Called with each new entry of the learning curve.
+    kept : Path, optional
+        A directory for demonstrations, which other trainings may use as well; it changes no result.
+
+    Returns
+    -------
+    TrainingResult
+        The best weights on the validation episodes, and the learning curve.
+    """
+    root = np.random.SeedSequence(settings.training.seed)
+    for_weights, for_learner = root.spawn(2)
+    policy = settings.agent.policy(np.random.default_rng(for_weights))
+    policy.auxiliary_rate = settings.auxiliary_rate
+    learner = settings.learner(policy, np.random.default_rng(for_learner))
+    make = partial(make_env, settings)
+    task = Task(make, make, measure, objective="total_reward")
+    others = {name: value for name, value in settings.plain().items() if name != "training"}
+    training = Training(task, learner, settings.training, directory, others)
+    if settings.warm_start and not training.history:
+        seeds = np.random.SeedSequence(DEMONSTRATIONS).spawn(settings.warm_start)
+        workers = settings.training.num_workers
+        shown, done = demonstrations(settings.agent, settings.episodes, seeds, directory=kept, num_workers=workers)
+        found = clone(learner, shown, done, distance, agrees=agreement, **CLONING)
+        if report is not None:
+            report({"steps": 0, "seconds": 0.0, "agreement": found[-1]})
+    return training.run(report)
+
+
+def write(stem: Path, settings: ScoreTraining, result: TrainingResult, command: str = "") -> None:
+    """Write the weights of a training with their card.
+
+    Parameters
+    ----------
+    stem : Path
+        The files, without ``.safetensors`` and ``.json``.
+    settings : ScoreTraining
+        What was trained.
+    result : TrainingResult
+        What has come of it.
+    command : str
+        The command line that trains the agent again.
+
+    Raises
+    ------
+    RecordError
+        If they cannot be written.
+    InvalidConfiguration
+        If the training was interrupted.
+    """
+    result.write(stem, "score", settings.agent.plain(), settings.plain(), command)
