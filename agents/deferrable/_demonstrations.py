@@ -1,4 +1,4 @@
-"""What a rolling horizon does, for networks to imitate.
+"""What a list plan does, for networks to imitate.
 
 Some of its decisions are replaced by random ones, so that there are demonstrations of what to do behind mistakes:
 Laskey, Lee, Fox, Dragan and Goldberg, "DART: noise injection for robust imitation learning", CoRL 2017.
@@ -6,50 +6,40 @@ Laskey, Lee, Fox, Dragan and Goldberg, "DART: noise injection for robust imitati
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from joblib import Parallel, delayed
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from agents.deferrable._training_episodes import DeferrableEpisodes
 from agents.deferrable.auxiliary import KNOWN, TARGETS, TASKS, seen_of
 from agents.deferrable.fitting import first_fitting
-from agents.deferrable.rolling_horizon import RollingHorizon
+from agents.deferrable.list_plan import ListPlan
 from agents.deferrable.score_agent import ScoreConfig
 from agents.learning.distributions import Distribution, Gaussian
 from desim import simulate
-from desim.envs.deferrable import CURRENT_FEATURES, FUTURE_FEATURES, HISTORY_FEATURES, SYSTEM_FEATURES
 from desim.problems.deferrable import DeferrableObservation
-from desim.records import write_atomically
 
 __all__ = ["agreement", "demonstrations", "distance"]
 
 Arrays = dict[str, NDArray[Any]]
 
 EXPERT = "expert"
-_STARTED = 0.5
-_SHARPNESS = 4.0
+_STARTED = 0.25
 _NOISE = (0.0, 0.05, 0.1, 0.3)
 
 
 class _Demonstrator:
-    """A rolling horizon that notes what it sees and would start, and now and then starts something else."""
+    """A list plan that notes what is seen and what it would start, and now and then starts something else."""
 
     name = "demonstrator"
 
     def __init__(self, config: ScoreConfig, rng: Generator) -> None:
-        self.expert = RollingHorizon(time_limit=60.0)
+        self.expert = ListPlan()
         self.encoder = config.encoder()
         self.rng = rng
         self.noise = float(rng.choice(np.array(_NOISE)))
@@ -58,7 +48,7 @@ class _Demonstrator:
 
     def reset(self, simulation_info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a run."""
-        self.expert.reset(dict(simulation_info), rng)
+        self.last = None
 
     def act(self, observation: DeferrableObservation) -> list[int]:
         """Return positions of the jobs to be started."""
@@ -88,10 +78,9 @@ def demonstrations(
     episodes: DeferrableEpisodes,
     seeds: Sequence[np.random.SeedSequence],
     *,
-    directory: Path | None = None,
     num_workers: int = 0,
 ) -> tuple[Arrays, NDArray[np.float32]]:
-    """Return what a rolling horizon sees and does in some episodes.
+    """Return what is seen, and what a list plan does, in some episodes.
 
     Parameters
     ----------
@@ -101,8 +90,6 @@ def demonstrations(
         Where.
     seeds : sequence of numpy.random.SeedSequence
         One for each episode, and for the noise in it.
-    directory : Path, optional
-        Where demonstrations are kept, so that other trainings with the same need not make them again.
     num_workers : int
         Processes that simulate, which changes nothing else; 0 simulates in this one.
 
@@ -110,25 +97,12 @@ def demonstrations(
     -------
     tuple of dict of str to array of shape (S, ...) and array of shape (S, max_jobs)
         Encoded observations with a job to be started, and scores: above 0 for the jobs that were started.
-
-    Raises
-    ------
-    RecordError
-        If they cannot be kept.
     """
-    path = None if directory is None else directory / f"demonstrations-{_key(config, episodes, seeds)}.npz"
-    if path is not None and path.exists():
-        with np.load(path) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        return arrays, arrays.pop(EXPERT)
     parallel = Parallel(n_jobs=max(num_workers, 1))
     parts: list[list[Arrays]] = parallel(delayed(_demonstrated)(config, episodes, seed) for seed in seeds)
     noted = [one for part in parts for one in part]
     empty = {EXPERT: np.zeros((0, config.max_jobs), np.float32)}
     arrays = {name: np.stack([one[name] for one in noted]) for name in noted[0]} if noted else empty
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, partial(_write, arrays))
     return arrays, arrays.pop(EXPERT)
 
 
@@ -140,20 +114,6 @@ def _demonstrated(config: ScoreConfig, episodes: DeferrableEpisodes, seed: np.ra
     return demonstrator.noted
 
 
-def _key(config: ScoreConfig, episodes: DeferrableEpisodes, seeds: Sequence[np.random.SeedSequence]) -> str:
-    """Return what demonstrations depend on, as a short text."""
-    encoder = config.encoder()
-    told = {name: list(space.shape or ()) for name, space in encoder.observation_space.items()}
-    names = [list(CURRENT_FEATURES), list(FUTURE_FEATURES), list(HISTORY_FEATURES), list(SYSTEM_FEATURES)]
-    key = [told, names, TASKS, asdict(episodes), [seed.generate_state(2).tolist() for seed in seeds]]
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _write(arrays: Arrays, path: Path) -> None:
-    with path.open("wb") as file:
-        np.savez_compressed(file, allow_pickle=False, **arrays)
-
-
 def agreement(likely: Tensor, wanted: Tensor) -> Tensor:
     """Tell in which decisions the same jobs have a score above 0, shape (B,)."""
     return ((likely > 0) == (wanted > 0)).all(1)
@@ -162,11 +122,10 @@ def agreement(likely: Tensor, wanted: Tensor) -> Tensor:
 def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
     """Return how far scores are from what the expert did, shape (B,).
 
-    Which of many equal jobs a plan starts is chance, so scores of a normal distribution are taken as the odds that a
-    job is started, and cross-entropy makes them so.
+    The mean scores are drawn towards a quarter above and below 0, where noise still turns some of them around: a policy
+    that is sure of everything has nothing to learn from.
     """
     if not isinstance(distribution, Gaussian):
         return -distribution.log_prob(wanted)
-    odds = _SHARPNESS * torch.atanh(distribution.mean.clamp(-0.9999, 0.9999))
-    errors = binary_cross_entropy_with_logits(odds, (wanted > 0).to(odds), reduction="none")
+    errors = (distribution.mean - wanted).square()
     return (errors * distribution.mask).sum(1)

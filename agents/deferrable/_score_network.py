@@ -6,6 +6,7 @@ With a few jobs torch spends more time on the way than at work. A pointer networ
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -173,7 +174,7 @@ class _FixedLength:
 
 class _InTorch:
     def __init__(self, policy: ScorePolicy) -> None:
-        self.policy = policy.eval()
+        self.policy = deepcopy(policy).eval()
 
     def __call__(self, arrays: Arrays) -> Floats:
         with torch.inference_mode(), one_thread():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from numpy.random import Generator
@@ -13,6 +14,13 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster
 
 __all__ = ["DeferrableEpisodes"]
+
+
+@cache
+def _workload() -> Callable[..., Any]:
+    """Return what draws jobs and capacity; to look for it takes longer than to draw them."""
+    found: Callable[..., Any] = plugins.episode_workload("deferrable")
+    return found
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ class DeferrableEpisodes:
         rng : numpy.random.Generator
             Source of randomness.
         """
-        make: Callable[..., Any] = plugins.episode_workload("deferrable")
+        make = _workload()
         workload = self.workloads[int(rng.integers(len(self.workloads)))]
         real_time = self.real_time[int(rng.integers(len(self.real_time)))]
         scenario = make(rng, settings=workload)

@@ -49,13 +49,15 @@ class TrainingOptions:
     delay_weight: float = 2.0
     """What a slot of a job's delay costs, in core-slots."""
     warm_start: int = 0
-    """Episodes from which the network first learns to do what a rolling horizon does."""
+    """Episodes from which the network first learns to do what a list plan does."""
     steps: int = 500_000
     """Slots to learn from."""
     learning_rate: float | None = None
     """Of Adam, 0.0001 for PPO and 0.001 for REINFORCE if left out; it falls to a tenth of this."""
     auxiliary_rate: float = 100.0
     """How many times faster than the policy the auxiliary module learns."""
+    target_kl: float = 0.02
+    """PPO goes on to the next batch once the policy has moved further than one and a half times this; 0 for never."""
     minibatch: int = 64
     """Samples in a step of PPO."""
     value_weight: float = 0.5
@@ -64,12 +66,12 @@ class TrainingOptions:
     """Environments that face the same episodes, whose mean advantage is taken off; 1 does without."""
     averaging: float = 0.0
     """Share that the average of the weights keeps in an update; 0 does without."""
+    validation_episodes: int = 50
+    """Episodes of a validation."""
     seed: int = 0
     """Of everything random in the training."""
     workers: int = 0
     """Processes that simulate; 0 simulates in this one. Results depend on it."""
-    demonstrations: str | None = None
-    """Directory where those episodes are kept for other trainings."""
     name: str | None = None
     """Of the files with the weights; by default after the network."""
     quick: bool = False
@@ -98,7 +100,10 @@ class TrainingOptions:
             seed=self.seed,
             num_workers=self.workers,
             averaging=self.averaging,
+            validation_episodes=self.validation_episodes,
         )
+        if self.algorithm == "reinforce":  # which needs the returns of whole episodes
+            training = replace(training, num_steps=1_000, whole_episodes=True)
         if self.group > 1:
             training = replace(training, num_envs=32, num_steps=1_000, whole_episodes=True, group_size=self.group)
             training = replace(training, validate_every=2)
@@ -120,22 +125,23 @@ class TrainingOptions:
 
         rate = self.learning_rate
         if self.algorithm == "reinforce":
-            rate = rate or DEFAULT_REINFORCE.learning_rate
+            rate = DEFAULT_REINFORCE.learning_rate if rate is None else rate
             found = replace(DEFAULT_REINFORCE, learning_rate=rate, final_learning_rate=0.1 * rate)
             return replace(found, baseline="group", group_size=self.group) if self.group > 1 else found
-        rate = rate or DEFAULT_PPO.learning_rate
+        rate = DEFAULT_PPO.learning_rate if rate is None else rate
         return replace(
             DEFAULT_PPO,
             learning_rate=rate,
             final_learning_rate=0.1 * rate,
             minibatch_size=self.minibatch,
+            target_kl=self.target_kl or None,
             value_weight=self.value_weight,
             group_size=self.group,
         )
 
     def command(self) -> str:
         """Return the command line that trains the same agent."""
-        return command_line("desim train deferrable", replace(self, demonstrations=None))
+        return command_line("desim train deferrable", self)
 
     def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
         """Train, and write the weights.
@@ -159,11 +165,13 @@ class TrainingOptions:
         """
         from agents.deferrable.training import train, write
 
-        if self.warm_start < 0:
-            raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0")
+        if self.warm_start < 0 or self.target_kl < 0:
+            given = f"warm_start is {self.warm_start!r}, target_kl {self.target_kl!r}"
+            raise InvalidConfiguration(f"{given}, want at least 0")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise InvalidConfiguration(f"learning_rate is {self.learning_rate!r}, want a number above 0")
         settings = self.settings()
-        kept = None if self.demonstrations is None else Path(self.demonstrations)
-        result = train(settings, directory / "checkpoint", report, kept=kept)
+        result = train(settings, directory / "checkpoint", report)
         stem = directory / (self.name or f"{self.network}-{self.auxiliary}")
         if result.status != "interrupted":
             write(stem, settings, result, self.command())

@@ -86,7 +86,8 @@ def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon
     observation : DeferrableObservation
         What is seen now.
     order : {"worth", "slack", "best"}
-        In which order jobs are placed, see `PlanOrder`; of equal jobs those that became known earlier come first.
+        In which order jobs are placed, see `PlanOrder`. Of equal jobs those whose window is open come first, and then
+        those that became known earlier.
     horizon : int
         Slots that are planned, this one included; what happens behind them is not looked at.
 
@@ -94,11 +95,24 @@ def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon
     -------
     numpy.ndarray of int64, shape (current jobs + future jobs,)
         In how many slots they are started; -1 for jobs that are not: no room in their windows, or nothing to gain.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such order, or nothing is planned.
     """
+    _check(order, horizon)
     planner = _Planner(observation, horizon)
     if order == "best":
         return planner.plans()["best"]
     return planner.plan(-planner.worth if order == "worth" else planner.jobs.latest_start)
+
+
+def _check(order: str, horizon: int) -> None:
+    if order not in ORDERS:
+        raise InvalidConfiguration(f"no order {order!r}; there are {', '.join(ORDERS)}")
+    if horizon < 1:
+        raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
 
 
 def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: list[float], room: list[float]) -> None:
@@ -150,10 +164,7 @@ class ListPlan:
     """
 
     def __init__(self, order: PlanOrder = "best", *, horizon: int = 24) -> None:
-        if order not in ORDERS:
-            raise InvalidConfiguration(f"no order {order!r}; there are {', '.join(ORDERS)}")
-        if horizon < 1:
-            raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
+        _check(order, horizon)
         self.order: PlanOrder = order
         self.horizon = horizon
         self.name = f"list-plan-{order}"

@@ -2,8 +2,8 @@
 
 Sources: Vinyals, Fortunato and Jaitly, "Pointer networks", NeurIPS 2015, and Bello, Pham, Le, Norouzi and Bengio,
 "Neural combinatorial optimization with reinforcement learning", 2016 (arXiv:1611.09940). The OSDEC paper compares with
-such a network and does not say how it starts jobs. Here it points at one job after another; pointing at the end holds
-back all that are left.
+such a network and does not say how it starts jobs. Here it points at one job after another; pointing at the end gives
+all that are left a score of -1, which holds them back if the threshold of the encoder is above that.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class PointerOrder:
         rows = torch.arange(batch, device=self.mask.device)
         left = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], dim=1)
         scores = torch.where(self.mask, -1.0, 0.0)
-        log_prob, entropy = torch.zeros(batch), torch.zeros(batch)
+        log_prob, entropy = torch.zeros(2, batch, device=rows.device)
         over = ~self.mask.any(1)
         for step in range(count + 1):
             if bool(over.all()):
@@ -158,7 +158,7 @@ class PointerOrder:
 
         def draw(step: int, logs: Tensor) -> Tensor:
             noise = torch.from_numpy(rng.gumbel(size=tuple(logs.shape)).astype(np.float32))
-            return (logs + noise).argmax(1)
+            return (logs + noise.to(logs)).argmax(1)
 
         return self._walk(draw)[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -76,8 +76,11 @@ class ScoreConfig:
         for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", Rule)):
             if getattr(self, name) not in get_args(known):
                 raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
-        if min(self.width, self.layers) < 1:
-            raise InvalidConfiguration(f"width {self.width!r}, layers {self.layers!r}: want numbers of at least 1")
+        for name in ("max_jobs", "max_future_jobs", "num_resources", "width", "layers"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want a whole number of at least 1")
+        if not -1 <= self.threshold <= 1:
+            raise InvalidConfiguration(f"threshold is {self.threshold!r}, want a number from -1 to 1")
 
     def encoder(self) -> ScoreEncoder:
         """Return the encoder of the observation."""
@@ -207,7 +210,7 @@ class ScoreAgent:
         if card.get("agent") != "score" or not isinstance(values, dict):
             raise InvalidConfiguration(f"{stem} holds no agent for deferrable jobs but {card.get('agent')!r}")
         forecast = changes.pop("forecast", None)
-        config = replace(ScoreConfig.of(values), **changes)
+        config = ScoreConfig.of({**values, **changes})
         policy = config.policy(np.random.default_rng(0))
         load_into(policy, tensors, str(stem))
         return cls(policy, config, forecast=forecast, name=stem.name)

@@ -53,7 +53,8 @@ class CapacityShield:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        if self.margins.ndim != 2 or not self.margins.size or not np.isfinite(self.margins).all():
+        known = isinstance(self.margins, np.ndarray) and self.margins.ndim == 2 and self.margins.size
+        if not known or not np.isfinite(self.margins).all():
             raise InvalidConfiguration(f"margins are {self.margins!r}, want a row of numbers for each slot ahead")
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
@@ -89,7 +90,8 @@ def calibrate(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or no trajectory is longer than ``steps``.
+        If an argument is out of range, trajectories differ in their resources, or none has ``steps`` slots behind
+        its first forecast.
 
     Examples
     --------
@@ -103,8 +105,10 @@ def calibrate(
         raise InvalidConfiguration(f"steps is {steps!r}, want at least 1")
     forecast = LastValue() if base is None else base
     found: list[list[Floats]] = [[] for _ in range(steps)]
-    for one in series:
-        checked = checked_series(one)
+    all_checked = [checked_series(one) for one in series]
+    if len({checked.shape[1] for checked in all_checked}) > 1:
+        raise InvalidConfiguration("the trajectories have different numbers of resources")
+    for checked in all_checked:
         length, resources = checked.shape
         observation = DeferrableObservation(("",) * resources, length, 0.0, np.zeros(resources))
         for slot in range(length):
@@ -114,6 +118,8 @@ def calibrate(
                 for ahead, error in enumerate(forecast.predict(observation, steps)[: len(truth)] - truth):
                     found[ahead].append(error)
     if not all(found):
-        raise InvalidConfiguration(f"no trajectory is longer than {steps} slots: there is nothing to calibrate with")
+        raise InvalidConfiguration(
+            f"no trajectory has {steps} slots behind slot {first_slot}: there is nothing to calibrate with"
+        )
     margins = [np.quantile(np.array(errors), 1.0 - level, axis=0, method="inverted_cdf") for errors in found]
     return CapacityShield(forecast, np.maximum(np.array(margins), 0.0), level)

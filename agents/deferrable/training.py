@@ -49,9 +49,9 @@ DEFAULT_TRAINING = TrainingConfig(
 """Batches of 2,048 decisions of 16 environments, as in the paper."""
 
 DEMONSTRATIONS = 2
-"""Seed of the demonstrations, the same for all trainings, so that they can share them."""
+"""What the seeds of the demonstrations begin with, which keeps them apart from those of training and validation."""
 
-CLONING: dict[str, Any] = {"epochs": 12, "minibatch_size": 128, "learning_rate": 1e-3}
+CLONING: dict[str, Any] = {"epochs": 6, "minibatch_size": 128, "learning_rate": 1e-3}
 """How demonstrations are learned from."""
 
 MEASURES = ("total_reward", "utilization", "time_delay", "violation_penalty")
@@ -70,7 +70,7 @@ class ScoreTraining:
     auxiliary_rate : float
         How many times faster than the policy the auxiliary module learns; 100 in the paper.
     warm_start : int
-        Episodes from which the network first learns to do what a rolling horizon does; 0 does without.
+        Episodes from which the network first learns to do what a list plan does; 0 does without.
     algorithm : PPOConfig or ReinforceConfig
         Which one learns, and its settings.
     training : TrainingConfig
@@ -151,8 +151,6 @@ def train(
     settings: ScoreTraining,
     directory: Path | None = None,
     report: Callable[[dict[str, Any]], None] | None = None,
-    *,
-    kept: Path | None = None,
 ) -> TrainingResult:
     """Train a network that scores jobs.
 
@@ -164,8 +162,6 @@ def train(
         Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
     report : callable, optional
         Called with each new entry of the learning curve.
-    kept : Path, optional
-        A directory for demonstrations, which other trainings may use as well; it changes no result.
 
     Returns
     -------
@@ -182,9 +178,9 @@ def train(
     others = {name: value for name, value in settings.plain().items() if name != "training"}
     training = Training(task, learner, settings.training, directory, others)
     if settings.warm_start and not training.history:
-        seeds = np.random.SeedSequence(DEMONSTRATIONS).spawn(settings.warm_start)
+        seeds = np.random.SeedSequence([DEMONSTRATIONS, settings.training.seed]).spawn(settings.warm_start)
         workers = settings.training.num_workers
-        shown, done = demonstrations(settings.agent, settings.episodes, seeds, directory=kept, num_workers=workers)
+        shown, done = demonstrations(settings.agent, settings.episodes, seeds, num_workers=workers)
         found = clone(learner, shown, done, distance, agrees=agreement, **CLONING)
         if report is not None:
             report({"steps": 0, "seconds": 0.0, "agreement": found[-1]})

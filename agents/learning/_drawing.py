@@ -23,7 +23,7 @@ def drawn(module: Module, rng: np.random.Generator, gain: float = 1.0) -> Module
     Parameters
     ----------
     module : torch.nn.Module
-        Changed in place; normalization layers stay as they are.
+        Changed in place; the weights of normalization layers stay as they are.
     rng : numpy.random.Generator
         For the weights.
     gain : float

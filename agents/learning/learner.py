@@ -62,11 +62,14 @@ class ParameterGroup(NamedTuple):
 def parameter_groups(policy: Policy) -> list[ParameterGroup]:
     """Return the parameters of a policy by how fast they learn, those at the usual rate first."""
     rates = policy.rates()
-    groups = {scale: ParameterGroup(scale, [], []) for scale in (1.0, *rates.values())}
+    if not all(rate > 0 for rate in rates.values()):
+        raise InvalidConfiguration(f"some parameters would learn {rates!r} times as fast, want numbers above 0")
+    groups = {"": ParameterGroup(1.0, [], [])}
+    groups |= {prefix: ParameterGroup(rate, [], []) for prefix, rate in rates.items()}
     for name, parameter in policy.named_parameters():
-        scale = next((rate for prefix, rate in rates.items() if name.startswith(prefix)), 1.0)
-        groups[scale].names.append(name)
-        groups[scale].parameters.append(parameter)
+        group = groups[next((prefix for prefix in rates if name.startswith(prefix)), "")]
+        group.names.append(name)
+        group.parameters.append(parameter)
     return [group for group in groups.values() if group.names]
 
 

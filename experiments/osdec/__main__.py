@@ -9,7 +9,7 @@ from experiments.options import run_modules
 
 __all__ = ["MODULES", "main"]
 
-MODULES = ("table1", "table2", "table4")
+MODULES = ("table1", "table2", "table4", "figure4", "forecasts", "attention", "safety")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

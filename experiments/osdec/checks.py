@@ -6,16 +6,37 @@ from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
+from desim.metrics.statistics import paired_difference
 from experiments.checks import Check
-from experiments.osdec.agents import OPTIMUM, PAPER_ROWS
+from experiments.compare import lead_percent, with_interval
+from experiments.osdec.agents import FORESIGHTED, OPTIMUM, OSDEC, PAPER_ROWS
 from experiments.osdec.paper import CASES, TABLE_1, TABLE_4
 from experiments.panels import Panel, Study
 
-__all__ = ["bound_checks", "case_checks", "comparison_checks", "default_checks"]
+__all__ = [
+    "bound_checks",
+    "case_checks",
+    "comparison_checks",
+    "default_checks",
+    "nearness_checks",
+    "online_checks",
+]
 
 #: How far our figures may be from the paper's, relative to these.
 UTILIZATION, DELAY, RATIO = 0.05, 0.25, 0.10
+#: By how many percent OSDEC's total reward is to be above FIFO's, and may be below the best in a case.
+LEAD, NEAR = 1.95, 1.0
+#: The first of each pair is to have less total reward than the second.
+ORDER = (
+    ("REINFORCE", "PPO"),
+    ("PPO", "PPO+Att"),
+    ("PPO+Att", "PPO+Att+AuxH"),
+    ("PPO+Att", "PPO+Att+AuxL"),
+    ("PPO+Att+AuxH", OSDEC),
+    ("PPO+Att+AuxL", OSDEC),
+)
 #: A bound of the solver holds up to a millionth.
 TOLERANCE = 1e-6
 
@@ -70,8 +91,6 @@ def comparison_checks(study: Study, panel: Panel, better: str, worse: str, metri
     list of Check
         One a row; it holds if the interval of the difference is above 0.
     """
-    from desim.metrics.statistics import paired_difference
-
     checks = []
     for row in panel.rows:
         pair = (study.values(panel, column, row, metric) for column in (better, worse))
@@ -111,6 +130,81 @@ def case_checks(study: Study, panel: Panel, metric: str) -> list[Check]:
     return checks
 
 
+def online_checks(study: Study, panel: Panel, column: str) -> list[Check]:
+    """Tell whether OSDEC has the highest total reward of all that do not know the future, and the order of its parts.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    column : str
+        The setting.
+
+    Returns
+    -------
+    list of Check
+        About those rows that there are.
+    """
+    rewards = {row: study.values(panel, column, row, "total_reward") for row in panel.rows if row not in FORESIGHTED}
+    checks = []
+    if OSDEC in rewards:
+        checks.append(_highest(rewards, column))
+        for row, least in (("FIFO", LEAD), ("Tetris", 0.0)):
+            lead = lead_percent(rewards[OSDEC], rewards[row])
+            wanted = f"at least {least} %" if least else "above 0"
+            text = f"{column}: {OSDEC} is {with_interval(lead, 2)} % above {row}, want all of the interval {wanted}"
+            checks.append(Check(text, lead.low > 0 and lead.low >= least))
+    for worse, better in ORDER:
+        if worse in rewards and better in rewards:
+            difference = paired_difference(rewards[better], rewards[worse])
+            text = f"{column}: {better} less {worse} is {difference.mean:+,.1f} ± {difference.half_width:,.1f}"
+            checks.append(Check(text, difference.low > 0))
+    return checks
+
+
+def _highest(rewards: Mapping[str, NDArray[np.float64]], column: str) -> Check:
+    mean = rewards[OSDEC].mean()
+    above = []
+    for row in sorted(rewards, key=lambda row: -rewards[row].mean()):
+        if rewards[row].mean() > mean:
+            difference = paired_difference(rewards[row], rewards[OSDEC])
+            above.append(f"{row} by {difference.mean:,.1f} ± {difference.half_width:,.1f}")
+    text = f"{column}: {OSDEC} has the highest total reward of all online rows, {mean:,.1f}"
+    return Check(f"{text}; above it: {', '.join(above) or 'none'}", not above)
+
+
+def nearness_checks(study: Study, panel: Panel, metric: str) -> list[Check]:
+    """Tell whether OSDEC is the best in every column or near to it.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    metric : str
+        Of which more is better.
+
+    Returns
+    -------
+    list of Check
+        One a column, about rows that do not know the future; none without OSDEC.
+    """
+    if OSDEC not in panel.rows:
+        return []
+    checks = []
+    for column in panel.columns:
+        values = {row: study.values(panel, column, row, metric) for row in panel.rows if row not in FORESIGHTED}
+        ours = values.pop(OSDEC)
+        best = max(values, key=lambda row: values[row].mean())
+        lead = lead_percent(ours, values[best])
+        text = f"{column}: {metric} of {OSDEC} is {with_interval(lead, 2)} % above {best}, want at least -{NEAR:.0f} %"
+        checks.append(Check(text, lead.mean >= -NEAR))
+    return checks
+
+
 def bound_checks(study: Study) -> list[Check]:
     """Tell whether the bound of the optimum holds for every agent in every trajectory.
 
@@ -125,18 +219,16 @@ def bound_checks(study: Study) -> list[Check]:
         None where there is no optimum.
     """
     total = above = optima = proved = 0
-    for panel in study.panels:
-        if OPTIMUM not in panel.rows:
-            continue
-        for column in panel.columns:
-            outcomes = study.outcomes[panel.name, column, OPTIMUM]
-            bounds = np.array([outcome["bound"] for outcome in outcomes])
+    for (panel, column, row), outcomes in study.outcomes.items():
+        best = study.outcomes.get((panel, column, OPTIMUM))
+        if best is not None:
+            bounds = np.array([outcome["bound"] for outcome in best])
+            rewards = np.array([outcome["total_reward"] for outcome in outcomes])
+            total += len(rewards)
+            above += int((rewards > bounds + TOLERANCE * np.maximum(np.abs(bounds), 1.0)).sum())
+        if row == OPTIMUM:
             optima += len(outcomes)
             proved += sum(outcome["proved"] for outcome in outcomes)
-            for row in panel.rows:
-                rewards = study.values(panel, column, row, "total_reward")
-                total += len(rewards)
-                above += int((rewards > bounds + TOLERANCE * np.maximum(np.abs(bounds), 1.0)).sum())
     if not optima:
         return []
     return [

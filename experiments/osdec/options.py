@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 from desim.exceptions import InvalidConfiguration
@@ -24,9 +25,12 @@ class Options(options.Options):
     check : bool
         Check the records of every run with `desim.validation`.
     heuristics_only : bool
-        Leave out the agents that plan and the optimum, which take most of the time.
+        Leave out learned agents, those that plan, and the optimum, which take most of the time.
     time_limit : float
         Seconds for each optimum; if they are over, its bound still holds.
+    weights : Path or None
+        Directory of the weights of learned agents, with names like ``default-osdec``; those that come with the package
+        if left out.
     """
 
     family: ClassVar[str] = "osdec"
@@ -35,6 +39,7 @@ class Options(options.Options):
     check: bool = False
     heuristics_only: bool = False
     time_limit: float = 60.0
+    weights: Path | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from desim import Result, simulate
 from desim.plotting import capacity_use
 from desim.plotting._style import LineStyle, line_styles
 from desim.problems.deferrable import Foresight, foresee
 from experiments.drawing import MARKERS, draw_estimates, new_figure, write_figure
-from experiments.osdec.agents import AGENTS, OPTIMUM
+from experiments.osdec.agents import AGENTS, OPTIMUM, OSDEC, Trained
 from experiments.osdec.paper import TABLE_1
 from experiments.osdec.report import METRIC_WORDS
-from experiments.osdec.simulating import Setting, create, scenario_of
-from experiments.panels import Panel, Study
+from experiments.osdec.simulating import scenario_of
+from experiments.osdec.study import Panel, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["draw_columns", "draw_trade_off", "draw_trajectory"]
+__all__ = ["draw_columns", "draw_trade_off", "draw_trajectory", "styles_of"]
 
 #: Trajectory, first slots and rows of the picture of one run.
-SHOWN_SEED, SHOWN_SLOTS, SHOWN_ROWS = 0, 120, ("FIFO", "SJF", "Tetris", OPTIMUM)
+SHOWN_SEED, SHOWN_SLOTS, SHOWN_ROWS = 0, 120, ("FIFO", "SJF", "Tetris", OSDEC, OPTIMUM)
 
 
-def _styles(rows: Sequence[str]) -> dict[str, LineStyle]:
-    """Return the style of every agent, the same in all figures."""
+def styles_of(rows: Sequence[str]) -> dict[str, LineStyle]:
+    """Return the style of every agent, the same in all figures.
+
+    Parameters
+    ----------
+    rows : sequence of str
+        Names; those that are not known have styles behind all others.
+    """
     return line_styles(dict.fromkeys([*AGENTS, *rows]))
 
 
@@ -53,32 +61,37 @@ def draw_trade_off(study: Study, panel: Panel, column: str) -> Path:
     """
     figure, grid = new_figure(1, 1, width=8.2, height=5.2)
     ax = grid[0, 0]
-    styles = _styles(list(panel.rows))
-    for marker, row in zip(MARKERS * 2, panel.rows, strict=False):
+    styles = styles_of(list(panel.rows))
+    shown = []
+    for marker, row in zip(cycle(MARKERS), panel.rows, strict=False):
         use, delay = (study.estimate(panel, column, row, metric) for metric in ("utilization", "time_delay"))
-        color = styles[row].color
-        ax.errorbar(
-            -delay.mean,
-            use.mean,
-            xerr=np.nan_to_num(delay.half_width),
-            yerr=np.nan_to_num(use.half_width),
-            color=color,
-            marker=marker,
-            linestyle="none",
-            label=row,
-            elinewidth=0.8,
-        )
+        look: dict[str, Any] = {"color": styles[row].color, "marker": marker, "linestyle": "none"}
+        size = 7 if row in TABLE_1 or row == OPTIMUM else 4
+        ax.plot(-delay.mean, use.mean, label=row, markersize=size, zorder=3, **look)
+        halves = np.nan_to_num([delay.half_width, use.half_width])
+        bars = {"xerr": halves[0], "yerr": halves[1], "color": look["color"], "alpha": 0.25, "elinewidth": 0.8}
+        ax.errorbar(-delay.mean, use.mean, **bars)
+        shown.append((-delay.mean, use.mean))
         if row in TABLE_1 and not study.options.is_reduced:
-            printed = TABLE_1[row]
-            ax.plot(-printed[1], printed[0], marker=marker, linestyle="none", color=color, fillstyle="none")
-            ax.plot((-delay.mean, -printed[1]), (use.mean, printed[0]), color=color, linewidth=0.6, linestyle=":")
-    ax.set_xlim(left=0)
+            printed = (-TABLE_1[row][1], TABLE_1[row][0])
+            ax.plot(*printed, fillstyle="none", markersize=size, **look)
+            ax.plot(*zip(shown[-1], printed, strict=True), color=look["color"], linewidth=0.6, linestyle=":")
+            shown.append(printed)
+    _frame(ax, np.array(shown))
     _draw_totals(ax)
     ax.set_xlabel("cost of delay, core-slots")
     ax.set_ylabel("utilization, core-slots")
     ax.set_title("hollow: the paper; grey: equal total reward without violations", loc="left", fontsize=9)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return write_figure(figure, study.options.directory / "table1.png")
+
+
+def _frame(ax: Axes, shown: NDArray[np.float64]) -> None:
+    """Leave room for points, and not for all of the intervals, which are wide as trajectories differ."""
+    low, high = shown.min(axis=0), shown.max(axis=0)
+    margin = 0.12 * np.maximum(high - low, 1.0)
+    ax.set_xlim(max(low[0] - margin[0], 0.0), high[0] + margin[0])
+    ax.set_ylim(low[1] - margin[1], high[1] + margin[1])
 
 
 def _draw_totals(ax: Axes) -> None:
@@ -116,9 +129,9 @@ def draw_columns(study: Study, panel: Panel, metric: str, paper: Mapping[str, Se
     columns = list(panel.columns)
     figure, grid = new_figure(1, 1, width=max(7.5, 2.0 * len(columns)), height=4.6)
     ax = grid[0, 0]
-    styles = _styles(list(panel.rows))
+    styles = styles_of(list(panel.rows))
     offsets = np.linspace(-0.35, 0.35, len(panel.rows))
-    for marker, row, offset in zip(MARKERS * 2, panel.rows, offsets, strict=False):
+    for marker, row, offset in zip(cycle(MARKERS), panel.rows, offsets, strict=False):
         places = np.arange(len(columns)) + offset
         estimates = [study.estimate(panel, column, row, metric) for column in columns]
         draw_estimates(
@@ -142,38 +155,42 @@ def draw_columns(study: Study, panel: Panel, metric: str, paper: Mapping[str, Se
     return write_figure(figure, study.options.directory / f"{name}.png")
 
 
-def draw_trajectory(study: Study, setting: Setting, *, name: str) -> Path:
+def draw_trajectory(study: Study, panel: Panel, column: str) -> Path:
     """Draw cores in use under the capacity for some agents on one trajectory.
 
     Parameters
     ----------
     study : Study
-        Says which agents were compared, and where figures go.
-    setting : Setting
-        The workload.
-    name : str
-        What it is called in the name of the file.
+        Says where figures go.
+    panel : Panel
+        Which agents there are; of learned ones the first training is shown.
+    column : str
+        The setting, which is part of the name of the file.
 
     Returns
     -------
     Path
         The file.
     """
-    fitted = study.options.fit(setting)
-    choices = {row: choice for panel in study.panels for row, choice in panel.rows.items() if row in SHOWN_ROWS}
+    from experiments.osdec.learned import create_any
+
+    fitted = study.options.fit(panel.columns[column])
     results: dict[str, Result] = {}
-    for row, choice in choices.items():
-        cluster = scenario_of(fitted, SHOWN_SEED)
+    for row in SHOWN_ROWS:
+        if row in panel.rows:
+            cluster = scenario_of(fitted, SHOWN_SEED)
 
-        def foresight(cluster: Any = cluster) -> Foresight:
-            return foresee(cluster, seed=SHOWN_SEED)
+            def foresight(cluster: Any = cluster) -> Foresight:
+                return foresee(cluster, seed=SHOWN_SEED)
 
-        agent, _ = create(choice, fitted, foresight)
-        results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
+            choice = panel.rows[row]
+            chosen = choice.members[0] if isinstance(choice, Trained) else choice
+            agent, _ = create_any(chosen, fitted, foresight)
+            results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
     figure, grid = _stacked(len(results))
     length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
     capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid))
-    return write_figure(figure, study.options.directory / f"trajectory_{name}.png")
+    return write_figure(figure, study.options.directory / f"trajectory_{column}.png")
 
 
 def _stacked(number: int) -> tuple[Figure, Sequence[Axes]]:

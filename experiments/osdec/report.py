@@ -16,10 +16,19 @@ from experiments.compare import short, with_interval
 from experiments.osdec.agents import OPTIMUM
 from experiments.osdec.paper import LEARNED_ROWS
 from experiments.osdec.simulating import METRICS
-from experiments.panels import Panel, Study
+from experiments.osdec.study import Panel, Study
 from experiments.results import print_heading, violation_lines, write_results
 
-__all__ = ["METRIC_WORDS", "print_findings", "print_header", "print_metrics", "shortfall", "write_study"]
+__all__ = [
+    "METRIC_WORDS",
+    "cells_of",
+    "print_deviations",
+    "print_findings",
+    "print_header",
+    "print_metrics",
+    "shortfall",
+    "write_study",
+]
 
 METRIC_WORDS = {
     "utilization": "utilization",
@@ -31,6 +40,8 @@ METRIC_WORDS = {
     "expiry_rate": "expiry rate",
     "capacity_share_cores": "share of the capacity used",
     "delay_mean": "mean delay, slots",
+    "violation": "cores above the capacity times slots",
+    "violation_slots": "share of slots violated",
 }
 """What metrics are called in tables and figures; the first four are in core-slots."""
 
@@ -86,11 +97,12 @@ def print_metrics(
     metrics : sequence of str
         Which; the total reward's lead over the reference and distance from the optimum follow.
     paper : mapping of str to sequence of float or None
-        The paper's figures by row, one for each metric. Agents that are not trained yet have these alone.
+        The paper's figures by row, one for each metric. Agents that are not trained for this setting have these alone.
     title : str
         Of the table.
     """
-    waiting = [row for row in LEARNED_ROWS if row in paper and row not in panel.rows]
+    known = {row for other in study.panels for row in other.rows} | set(paper)
+    waiting = [row for row in LEARNED_ROWS if row in known and row not in panel.rows]
     table = []
     for row in [*panel.rows, *waiting]:
         printed = paper.get(row, [None] * len(metrics))
@@ -108,6 +120,30 @@ def _compared(study: Study, panel: Panel, column: str, row: str) -> list[str]:
         return ["–", "–"]
     lead = None if row == study.reference else study.lead(panel, column, row, "total_reward")
     return [with_interval(lead, 2), with_interval(shortfall(study, panel, column, row), 2)]
+
+
+def print_deviations(study: Study, cells: Sequence[tuple[str, Panel, str, str]], *, of: str = "the means") -> None:
+    """Print how far the trainings of a learned agent are apart, if there are several of any.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    cells : sequence of (str, Panel, str, str)
+        The heads of the columns, and what they are: panel, column, metric.
+    of : str
+        What is told of, for the title.
+    """
+    table = []
+    for row in dict.fromkeys(row for _, panel, _, _ in cells for row in panel.rows):
+        there = [(panel, column, row, metric) if row in panel.rows else None for _, panel, column, metric in cells]
+        numbers = {len(study.training_means(*place)) for place in there if place is not None}
+        if max(numbers) > 1:
+            found = [short(None if place is None else study.deviation(*place)) for place in there]
+            table.append([row, "/".join(str(number) for number in sorted(numbers)), *found])
+    if table:
+        heads = ["", "trainings", *(head for head, *_ in cells)]
+        print_table(heads, table, title=f"Standard deviation of {of} between trainings with other seeds")
 
 
 def print_findings(study: Study, checks: Sequence[Check]) -> None:
@@ -160,22 +196,46 @@ def _rows(study: Study, paper: Mapping[tuple[str, str, str], float | None]) -> I
     for panel in study.panels:
         for column, setting in panel.columns.items():
             for row, choice in panel.rows.items():
+                cell = {
+                    "panel": panel.name,
+                    "column": column,
+                    "agent": row,
+                    "policy": choice.policy,
+                    "parameters": dict(choice.parameters),
+                    **asdict(study.options.fit(setting)),
+                    "num_trajectories": len(study.options.seed_list),
+                }
                 for metric in METRICS:
-                    estimate = study.estimate(panel, column, row, metric)
-                    difference = study.difference(panel, column, row, metric)
-                    yield {
-                        "panel": panel.name,
-                        "column": column,
-                        "agent": row,
-                        "policy": choice.policy,
-                        "parameters": dict(choice.parameters),
-                        **asdict(study.options.fit(setting)),
+                    yield cell | {
                         "metric": metric,
-                        "num_trajectories": len(study.options.seed_list),
-                        "mean": estimate.mean,
-                        "half_width": estimate.half_width,
+                        **cells_of(study, panel, column, row, metric),
                         "paper": paper.get((column, row, metric)),
-                        "above_reference": difference.mean,
-                        "above_reference_half_width": difference.half_width,
                         "by_trajectory": study.values(panel, column, row, metric).tolist(),
                     }
+
+
+def cells_of(study: Study, panel: Panel, column: str, row: str, metric: str) -> dict[str, float | None]:
+    """Return what files tell of a metric.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    column, row, metric : str
+        Where in it, and of what.
+
+    Returns
+    -------
+    dict of str to float
+        Mean, difference from the reference, and the deviation between trainings.
+    """
+    estimate = study.estimate(panel, column, row, metric)
+    found: dict[str, float | None] = {"mean": estimate.mean, "half_width": estimate.half_width}
+    if study.reference in panel.rows:
+        difference = study.difference(panel, column, row, metric)
+        found |= {"above_reference": difference.mean, "above_reference_half_width": difference.half_width}
+    deviation = study.deviation(panel, column, row, metric)
+    number = len(study.training_means(panel, column, row, metric))
+    return found | {"num_trainings": number, "deviation_of_trainings": deviation if number > 1 else None}

@@ -8,12 +8,19 @@ from dataclasses import dataclass
 from experiments.options import run_as_program
 from experiments.osdec import pictures
 from experiments.osdec.agents import rows_of
-from experiments.osdec.checks import bound_checks, default_checks
+from experiments.osdec.checks import bound_checks, default_checks, online_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import TABLE_1
-from experiments.osdec.report import print_findings, print_header, print_metrics, write_study
-from experiments.osdec.simulating import Setting, perform
-from experiments.panels import Panel, Study, outcomes_of
+from experiments.osdec.report import (
+    METRIC_WORDS,
+    print_deviations,
+    print_findings,
+    print_header,
+    print_metrics,
+    write_study,
+)
+from experiments.osdec.simulating import Setting
+from experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table1", "table1"]
 
@@ -39,17 +46,22 @@ def table1(options: Table1) -> Study:
     Study
         What was measured.
     """
-    columns = {COLUMN: Setting(), SECOND: Setting(case="fluctuating")}
-    panel = Panel("Table 1", "workload", columns, rows_of(options))
-    study = Study("Table 1", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
+    default = Panel("Table 1", "workload", {COLUMN: Setting()}, rows_of(options, COLUMN))
+    second = Panel("More fluctuation", "workload", {SECOND: Setting(case=SECOND)}, rows_of(options, SECOND))
+    study = measured("Table 1", options, (default, second))
     # what the paper's total is below the sum of the other two is its violation
     paper = {row: (use, delay, total - use - delay, total) for row, (use, delay, total) in TABLE_1.items()}
     print_header(study)
-    print_metrics(study, panel, COLUMN, METRICS, paper, title="Table 1, core-slots")
-    print_metrics(study, panel, SECOND, METRICS, {}, title="The workload with a fluctuating capacity, core-slots")
+    print_metrics(study, default, COLUMN, METRICS, paper, title="Table 1, core-slots")
+    print_metrics(study, second, SECOND, METRICS, {}, title="The workload with a fluctuating capacity, core-slots")
+    places = ((default, COLUMN), (second, SECOND))
+    heads = [f"{METRIC_WORDS[metric]},\n{column}" for _, column in places for metric in METRICS]
+    cells = [(panel, column, metric) for panel, column in places for metric in METRICS]
+    print_deviations(study, [(head, *cell) for head, cell in zip(heads, cells, strict=True)])
     checks = bound_checks(study)
     if not options.is_reduced:
-        checks = default_checks(study, panel, COLUMN) + checks
+        online = [check for panel, column in places for check in online_checks(study, panel, column)]
+        checks = default_checks(study, default, COLUMN) + online + checks
     print_findings(study, checks)
     figures = {
         (COLUMN, row, metric): figure
@@ -57,9 +69,9 @@ def table1(options: Table1) -> Study:
         for metric, figure in zip(METRICS, printed, strict=True)
     }
     write_study(study, checks, figures)
-    pictures.draw_trade_off(study, panel, COLUMN)
-    for name, setting in columns.items():
-        pictures.draw_trajectory(study, setting, name=name)
+    pictures.draw_trade_off(study, default, COLUMN)
+    for panel, column in places:
+        pictures.draw_trajectory(study, panel, column)
     return study
 
 

@@ -13,9 +13,9 @@ from experiments.osdec.agents import rows_of
 from experiments.osdec.checks import bound_checks, comparison_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import LEARNED_ROWS, TABLE_2
-from experiments.osdec.report import print_findings, print_header, write_study
-from experiments.osdec.simulating import Setting, perform
-from experiments.panels import Panel, Study, outcomes_of
+from experiments.osdec.report import print_deviations, print_findings, print_header, write_study
+from experiments.osdec.simulating import Setting
+from experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table2", "table2"]
 
@@ -42,10 +42,11 @@ def table2(options: Table2) -> Study:
     Study
         What was measured.
     """
-    panel = Panel("Table 2", "setting", COLUMNS, rows_of(options))
-    study = Study("Table 2", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
+    panel = Panel("Table 2", "setting", COLUMNS, rows_of(options, "utilization"))
+    study = measured("Table 2", options, (panel,))
     print_header(study)
     _print(study, panel)
+    print_deviations(study, [(column, panel, column, "utilization") for column in COLUMNS], of="the utilization")
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + checks

@@ -10,13 +10,20 @@ from desim.cli.output import print_table
 from experiments.compare import short, with_interval
 from experiments.options import run_as_program
 from experiments.osdec import pictures
-from experiments.osdec.agents import PAPER_ROWS, rows_of
-from experiments.osdec.checks import bound_checks, case_checks
+from experiments.osdec.agents import PAPER_ROWS, PLANNING_ROWS, rows_of
+from experiments.osdec.checks import bound_checks, case_checks, nearness_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import CASES, LEARNED_ROWS, TABLE_4
-from experiments.osdec.report import METRIC_WORDS, print_findings, print_header, shortfall, write_study
-from experiments.osdec.simulating import Setting, perform
-from experiments.panels import Panel, Study, outcomes_of
+from experiments.osdec.report import (
+    METRIC_WORDS,
+    print_deviations,
+    print_findings,
+    print_header,
+    shortfall,
+    write_study,
+)
+from experiments.osdec.simulating import Setting
+from experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table4", "table4"]
 
@@ -56,19 +63,26 @@ def table4(options: Table4) -> Study:
     Study
         What was measured.
     """
-    planning = ["rolling horizon, last value"] if options.planning else []
-    panel = Panel("Table 4", "case", COLUMNS, rows_of(options, planning=planning))
-    study = Study("Table 4", options, (panel,), "FIFO", outcomes_of((panel,), options, perform))
+    planning = [row for row in PLANNING_ROWS if row.startswith("list plan")]
+    if options.planning:
+        planning.append("rolling horizon, last value")
+    panel = Panel("Table 4", "case", COLUMNS, rows_of(options, "cases", planning=planning))
+    study = measured("Table 4", options, (panel,))
     print_header(study)
     for metric in ("utilization", "total_reward"):
         _print_cases(study, panel, metric, with_paper=metric == options.metric)
         _print_ratios(study, panel, metric)
     _print_shortfall(study, panel)
+    print_deviations(study, [(case, panel, case, "total_reward") for case in CASES], of="the total reward")
     checks = bound_checks(study)
     if not options.is_reduced:
-        checks = case_checks(study, panel, options.metric) + checks
+        checks = [
+            *case_checks(study, panel, options.metric),
+            *nearness_checks(study, panel, "total_reward"),
+            *checks,
+        ]
     print_findings(study, checks)
-    figures = {
+    figures: dict[tuple[str, str, str], float | None] = {
         (case, row, options.metric): figure
         for row, printed in TABLE_4.items()
         for case, figure in zip(CASES, printed, strict=True)
