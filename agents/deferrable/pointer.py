@@ -157,6 +157,7 @@ class PointerOrder:
         """Draw the scores of each, shape (B, room)."""
 
         def draw(step: int, logs: Tensor) -> Tensor:
+            """Choose at random, by the Gumbel-max method."""
             noise = torch.from_numpy(rng.gumbel(size=tuple(logs.shape)).astype(np.float32))
             return (logs + noise.to(logs)).argmax(1)
 
@@ -174,6 +175,7 @@ class PointerOrder:
         numbers = (shown > 0).sum(1)
 
         def follow(step: int, logs: Tensor) -> Tensor:
+            """Choose what was chosen."""
             chosen = order[:, min(step, count - 1)]
             return torch.where(step < numbers, chosen, count)
 

@@ -168,9 +168,17 @@ class AttentionPolicy(ScorePolicy):
         return _gaussian(scores, mask), value
 
     def tokens(self, observations: Observations) -> tuple[Tensor, Tensor, int]:
-        """Return tokens, which of them are padding, and how many rows are current jobs behind the system's.
+        """Return the tokens before the encoder. Rows that have no job in the whole batch are left out.
 
-        Rows that have no job in the whole batch are left out.
+        Parameters
+        ----------
+        observations : dict of str to Tensor
+            A batch of B observations.
+
+        Returns
+        -------
+        tuple of Tensor of shape (B, L, width), Tensor of shape (B, L), and int
+            The tokens: the system, current jobs, future jobs; which of them are padding; how many current ones there are.
         """
         current, future = observations["current"], observations["future"]
         counts = [max(int(rows[:, :, 0].sum(1).max()), 0) for rows in (current, future)]
