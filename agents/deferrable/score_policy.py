@@ -178,7 +178,7 @@ class AttentionPolicy(ScorePolicy):
         Returns
         -------
         tuple of Tensor of shape (B, L, width), Tensor of shape (B, L), and int
-            The tokens: the system, current jobs, future jobs; which of them are padding; how many current ones there are.
+            The tokens: the system, current jobs, future jobs; which of them are padding; how many are current jobs.
         """
         current, future = observations["current"], observations["future"]
         counts = [max(int(rows[:, :, 0].sum(1).max()), 0) for rows in (current, future)]
