@@ -34,10 +34,12 @@ class TrainingOptions:
     """Which vectors of the auxiliary module are seen; both is OSDEC."""
     algorithm: Literal["ppo", "reinforce"] = "ppo"
     """Proximal policy optimization, or REINFORCE."""
-    rule: Literal["skip", "stop"] = "skip"
-    """Pass over jobs that do not fit, or, as in the paper, let the first of them end the slot."""
+    rule: Literal["stop", "skip"] = "stop"
+    """Let the first job that does not fit end the slot, as in the paper, or pass over it."""
     hold_back: bool = False
     """Hold back jobs whose score is at or below 0."""
+    plans: bool = False
+    """Show when list plans would start each job."""
     width: int = 32
     """Numbers in a token, or units of a layer."""
     max_jobs: int = 32
@@ -91,7 +93,14 @@ class TrainingOptions:
         default = ScoreTraining()
         threshold = 0.0 if self.hold_back else -1.0
         agent = ScoreConfig(
-            self.network, self.auxiliary, self.rule, threshold, self.max_jobs, self.max_jobs, width=self.width
+            self.network,
+            self.auxiliary,
+            self.rule,
+            threshold,
+            self.max_jobs,
+            self.max_jobs,
+            width=self.width,
+            plans=self.plans,
         )
         real_time = {"no": (False,), "yes": (True,), "half": (False, True)}[self.real_time]
         training = replace(

@@ -26,7 +26,7 @@ from desim.problems.deferrable import DeferrableObservation
 
 __all__ = ["ScoreAgent", "ScoreConfig"]
 
-Rule = Literal["skip", "stop"]
+Rule = Literal["stop", "skip"]
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class ScoreConfig:
         Which one scores.
     auxiliary : {"none", "high", "low", "both"}
         Which vectors of the auxiliary module it sees.
-    rule : {"skip", "stop"}
-        Whether jobs that do not fit are passed over, or the first of them ends the slot, as in the paper.
+    rule : {"stop", "skip"}
+        Whether the first job that does not fit ends the slot, as in the paper, or is passed over.
     threshold : float
         Jobs whose scores are at or below it are held back; -1 holds back none, as in the paper.
     max_jobs, max_future_jobs : int
@@ -62,14 +62,14 @@ class ScoreConfig:
 
     network: Network = "attention"
     auxiliary: Auxiliary = "both"
-    rule: Rule = "skip"
+    rule: Rule = "stop"
     threshold: float = -1.0
     max_jobs: int = 32
     max_future_jobs: int = 32
     num_resources: int = 1
     width: int = 32
     layers: int = 2
-    plans: bool = True
+    plans: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""

@@ -264,7 +264,7 @@ class TestFiles:
     [
         ({"network": "other"}, "no network 'other'; there are attention, mlp, pointer"),
         ({"auxiliary": "some"}, "no auxiliary 'some'; there are none, high, low, both"),
-        ({"rule": "jump"}, "no rule 'jump'; there are skip, stop"),
+        ({"rule": "jump"}, "no rule 'jump'; there are stop, skip"),
         ({"width": 0}, "width is 0, want a whole number of at least 1"),
         ({"layers": 0}, "layers is 0, want a whole number of at least 1"),
         ({"width": "wide"}, "width is 'wide', want a whole number"),

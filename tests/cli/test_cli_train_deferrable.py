@@ -19,7 +19,7 @@ TINY = ("train", "deferrable", "--steps", "1", "--episodes-of", "fluctuating", "
 @pytest.mark.parametrize(
     ("arguments", "name", "algorithm"),
     [
-        (("--auxiliary", "low", "--rule", "stop", "--width", "8"), "attention-low", "ppo"),
+        (("--auxiliary", "low", "--rule", "skip", "--plans", "--width", "8"), "attention-low", "ppo"),
         (("--network", "mlp", "--algorithm", "reinforce", "--hold-back"), "mlp-both", "reinforce"),
     ],
 )
@@ -37,7 +37,8 @@ def test_it_trains_an_agent(
     assert card["training"]["episodes"]["workloads"] == ["fluctuating"]
     agent = create(f"score:{tmp_path / name}")
     assert isinstance(agent, ScoreAgent)
-    assert agent.config.rule == ("stop" if "stop" in arguments else "skip")
+    assert agent.config.rule == ("skip" if "skip" in arguments else "stop")
+    assert agent.config.plans == ("--plans" in arguments)
     assert agent.config.threshold == (0.0 if "--hold-back" in arguments else -1.0)
 
 
