@@ -7,13 +7,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agents.deferrable.registry import create, descriptions
-from benchmarks.common import print_table
+from agents.learning.pretrained import pretrained_names
+from benchmarks.common import best_and_median, print_table
 from desim import simulate
 from desim.problems.deferrable import DeferrableCluster, Job
 from desim.processes import OnDemand, replayed_vms
@@ -31,15 +33,39 @@ def trajectories() -> None:
     scenarios = [generate(seed=seed) for seed in range(TRAJECTORIES)]
     jobs = sum(len(scenario.jobs) for scenario in scenarios)
     rows = []
-    for name in descriptions():
+    learned = [f"score:{name}" for name in pretrained_names("score") if "seed" not in name]
+    for name in [*(name for name in descriptions() if ":" not in name), *learned]:
+        agent = create(name)
         begin = time.perf_counter()
         for seed, scenario in enumerate(scenarios):
             cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario.num_slots)
-            simulate(cluster, create(name), seed=seed).metrics()
+            simulate(cluster, agent, seed=seed).metrics()
         seconds = time.perf_counter() - begin
         rows.append([name, f"{seconds:.2f}", f"{jobs / seconds:,.0f}"])
     title = f"{TRAJECTORIES} trajectories of {DEFAULT.num_slots} slots, records and metrics included"
     print_table(title, ["agent", "seconds", "jobs a second"], rows)
+
+
+def decisions() -> None:
+    """Print how long networks that score jobs take for a decision, in NumPy and in torch, and the ratio."""
+    from agents.deferrable._score_network import _InTorch, scores_of
+    from agents.deferrable.score_agent import ScoreConfig
+    from agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env
+
+    rows = []
+    for auxiliary in ("none", "both"):
+        config = ScoreConfig("attention", auxiliary)
+        policy = config.policy(np.random.default_rng(0))
+        seen, _ = make_env(ScoreTraining(config, DeferrableEpisodes(("fluctuating",)))).reset(seed=1)
+        asked = [partial(_ask, ask, seen) for ask in (scores_of(policy), _InTorch(policy))]
+        (numpy, _), (torch, _) = best_and_median(5, *asked)
+        rows.append([f"attention, {auxiliary}", f"{2e4 * numpy:.0f}", f"{2e4 * torch:.0f}", f"{torch / numpy:.1f}"])
+    print_table("Networks that score jobs, microseconds a decision", ["network", "NumPy", "torch", "ratio"], rows)
+
+
+def _ask(scores: Callable[[Any], Any], seen: Any) -> None:
+    for _ in range(50):
+        scores(seen)
 
 
 class VM(NamedTuple):
@@ -98,8 +124,10 @@ def long_runs() -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print all tables."""
     trajectories()
+    print()
+    decisions()
     print()
     long_runs()
 

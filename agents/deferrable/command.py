@@ -62,6 +62,10 @@ class TrainingOptions:
     """PPO goes on to the next batch once the policy has moved further than one and a half times this; 0 for never."""
     minibatch: int = 64
     """Samples in a step of PPO."""
+    discount: float = 0.99
+    """What a reward counts less for each slot that it comes later."""
+    decay: float = 0.95
+    """The lambda of generalized advantage estimation, for PPO."""
     value_weight: float = 0.5
     """Of the critic's loss."""
     group: int = 1
@@ -131,11 +135,13 @@ class TrainingOptions:
     def _algorithm(self) -> Any:
         """Return the algorithm with its settings."""
         from agents.deferrable.training import DEFAULT_PPO, DEFAULT_REINFORCE
+        from agents.learning.learner import Discounting
 
         rate = self.learning_rate
         if self.algorithm == "reinforce":
             rate = DEFAULT_REINFORCE.learning_rate if rate is None else rate
             found = replace(DEFAULT_REINFORCE, learning_rate=rate, final_learning_rate=0.1 * rate)
+            found = replace(found, discount=self.discount)
             return replace(found, baseline="group", group_size=self.group) if self.group > 1 else found
         rate = DEFAULT_PPO.learning_rate if rate is None else rate
         return replace(
@@ -145,6 +151,7 @@ class TrainingOptions:
             minibatch_size=self.minibatch,
             target_kl=self.target_kl or None,
             value_weight=self.value_weight,
+            discounting=Discounting(self.discount, self.decay),
             group_size=self.group,
         )
 

@@ -45,6 +45,7 @@ LEARNED: Mapping[str, str] = {
     "ppo-att-auxl": "PPO+Att+AuxL",
     "osdec": OSDEC,
     "osdec-paper": "OSDEC, the paper's settings",
+    "osdec-plans": "OSDEC on plans",
 }
 """The rows of learned agents, by what stands in the names of their weights: WORKLOAD-THIS for the first training, and
 WORKLOAD-THIS-seed1 and so on for others that differ in their seed."""
@@ -76,6 +77,7 @@ MORE_ROWS: dict[str, Choice] = {
 """The same when they pass over what does not fit, as do more rules that look at one slot only."""
 
 PLANNING_ROWS: dict[str, Choice] = {
+    "list plan, best of five": Choice("list-plan"),
     **{f"list plan, by {order}": Choice("list-plan", (("order", order),)) for order in ("slack", "worth")},
     **{
         f"rolling horizon, {forecast}": Choice("rolling-horizon", (("forecast", forecast),))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import Desim
@@ -12,6 +13,7 @@ from agents.deferrable import create
 from agents.deferrable.command import QUICK_STEPS, TrainingOptions
 from agents.deferrable.score_agent import ScoreAgent
 from agents.learning.checkpoint import load_weights
+from agents.learning.pretrained import pretrained_names, pretrained_stem
 
 TINY = ("train", "deferrable", "--steps", "1", "--episodes-of", "fluctuating", "--validation-episodes", "1")
 
@@ -61,3 +63,23 @@ def test_a_negative_warm_start_is_refused(desim: Desim, tmp_path: Path) -> None:
     outcome = desim(*TINY, "--warm-start", "-1", "--out", tmp_path)
     assert outcome.status != 0
     assert "warm_start is -1" in outcome.err
+
+
+@pytest.mark.parametrize("name", pretrained_names("score"))
+def test_the_command_of_a_card_trains_the_same_again(
+    name: str, desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = json.loads(pretrained_stem(name, "score").with_suffix(".json").read_text())
+    meant: list[Any] = []
+
+    def note(options: TrainingOptions, directory: Path, report: object) -> dict[str, Any]:
+        meant.append(options.settings().plain())
+        return {"status": "complete", "weights": "", "validation": {}}
+
+    monkeypatch.setattr(TrainingOptions, "train", note)
+    words = card["command"].split()
+    assert words[:3] == ["desim", "train", "deferrable"]
+    assert desim(*words[1:], "--out", tmp_path).status == 0
+    assert json.loads(json.dumps(meant[0])) == card["training"]
+    totals = [entry["validation"]["total_reward"] for entry in card["history"]]
+    assert card["validation"]["total_reward"] == max(totals)
