@@ -39,7 +39,7 @@ DEFAULT_PPO = PPOConfig(
     entropy=0.0,
     discounting=Discounting(0.99, 0.95),
 )
-"""The paper's settings, table 3."""
+"""Learning rates, mini-batches and discount are those of the paper's table 3, which tells no others."""
 
 DEFAULT_REINFORCE = ReinforceConfig(learning_rate=1e-3, final_learning_rate=1e-4, baseline="mean", discount=0.99)
 
