@@ -98,25 +98,51 @@ class _EncoderLayer:
         return self.outward((weights @ parts[2]).transpose(1, 0, 2).reshape(length, width))
 
 
+class _Recurrent:
+    """A gated recurrent unit, which takes most of the time: its biases are part of the products, in place."""
+
+    def __init__(self, recurrent: Any) -> None:
+        self.hidden = size = int(recurrent.hidden_size)
+        inward = _array(recurrent.weight_ih_l0).T, _array(recurrent.bias_ih_l0)
+        onward = _array(recurrent.weight_hh_l0).T, _array(recurrent.bias_hh_l0)
+        self.inward, self.onward = (np.vstack(parts) for parts in (inward, onward))
+        for weights in (self.inward, self.onward):
+            weights[:, : 2 * size] *= -1  # a gate is 1 / (1 + exp(-x))
+
+    def __call__(self, history: Floats) -> Floats:
+        size, one = self.hidden, np.float32(1.0)
+        state = np.zeros(size + 1, np.float32)
+        state[size] = one
+        kept, new = state[:size], np.empty(size, np.float32)
+        sums = np.empty(3 * size, np.float32)
+        gates, candidate = sums[: 2 * size], sums[2 * size :]
+        reset, update = gates[:size], gates[size:]
+        arriving = history @ self.inward[:-1]
+        arriving += self.inward[-1]
+        for of_gates, of_candidate in zip(arriving[:, : 2 * size], arriving[:, 2 * size :], strict=True):
+            np.dot(state, self.onward, out=sums)
+            np.add(gates, of_gates, out=gates)
+            np.exp(gates, out=gates)
+            np.add(gates, one, out=gates)
+            np.reciprocal(gates, out=gates)
+            np.multiply(reset, candidate, out=new)
+            np.add(new, of_candidate, out=new)
+            np.tanh(new, out=new)
+            np.subtract(kept, new, out=kept)
+            np.multiply(kept, update, out=kept)
+            np.add(kept, new, out=kept)
+        return kept
+
+
 class _Auxiliary:
     """The vectors of the auxiliary module."""
 
     def __init__(self, module: AuxiliaryTasks) -> None:
-        recurrent: Any = module.recurrent
-        self.inward = _Linear(recurrent.weight_ih_l0, recurrent.bias_ih_l0)
-        self.onward = _Linear(recurrent.weight_hh_l0, recurrent.bias_hh_l0)
+        self.recurrent = _Recurrent(module.recurrent)
         self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
-        self.hidden = recurrent.hidden_size
 
     def __call__(self, history: Floats) -> tuple[Floats, Floats]:
-        state = np.zeros(self.hidden, np.float32)
-        both = 2 * self.hidden
-        for inward in self.inward(history):
-            onward = self.onward(state)
-            gates = np.float32(1.0) / (np.float32(1.0) + np.exp(-(inward[:both] + onward[:both])))
-            new = np.tanh(inward[both:] + gates[: self.hidden] * onward[both:])
-            state = new + gates[self.hidden :] * (state - new)
-        low = np.tanh(self.shared(state))
+        low = np.tanh(self.shared(self.recurrent(history)))
         return low, np.tanh(self.tasks(low))
 
 

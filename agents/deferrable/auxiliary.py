@@ -116,8 +116,9 @@ class AuxiliaryTasks(nn.Module):
         return (errors.square() * known).sum() / known.sum().clamp(min=1.0)
 
 
-_UNITS = (0.02, 0.2, 0.1, 0.02)
-"""About how far predictions are off, which lets no task drown the others."""
+_UNITS = (0.01, 0.2, 0.1, 0.02)
+"""About how far predictions are off, which lets no task drown the others; the capacity, which has to be told from what
+it was a slot ago by hundredths, counts a little more."""
 
 
 def next_slots(rollout: Rollout, num_resources: int) -> dict[str, NDArray[np.float32]]:
