@@ -145,11 +145,17 @@ class ScoreAgent:
         A shield: start only what fits, by this forecast, for as long as it runs.
     name : str
         For records and tables.
+
+    Attributes
+    ----------
+    policy : ScorePolicy
+        The network, for those who want to look into it.
     """
 
     def __init__(
         self, policy: ScorePolicy, config: ScoreConfig, *, forecast: Forecast | None = None, name: str = "score"
     ) -> None:
+        self.policy = policy
         self.network = scores_of(policy)
         self.config = config
         self.forecast = forecast

@@ -195,6 +195,27 @@ class AttentionPolicy(ScorePolicy):
             tokens = layer(tokens, src_key_padding_mask=absent)
         return tokens, absent, count
 
+    def attention(self, observations: Observations) -> list[Tensor]:
+        """Return how much each token takes from each other.
+
+        Parameters
+        ----------
+        observations : dict of str to Tensor
+            A batch of B observations.
+
+        Returns
+        -------
+        list of Tensor
+            One of shape (B, L, L) for each layer, the mean over its heads, whose rows sum to 1; the tokens are those of
+            :meth:`tokens`.
+        """
+        tokens, absent, _ = self.tokens(observations)
+        found = []
+        for layer in cast("list[nn.TransformerEncoderLayer]", list(self.layers)):
+            found.append(layer.self_attn(tokens, tokens, tokens, key_padding_mask=absent, need_weights=True)[1])
+            tokens = layer(tokens, src_key_padding_mask=absent)
+        return found
+
 
 class FixedLengthPolicy(ScorePolicy):
     """A fully connected network over all rows of an observation, one behind the other: the paper's PPO.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from agents.deferrable.score_policy import AttentionPolicy
-from agents.learning.policy import Observations, one_thread, to_tensors
+from agents.learning.policy import one_thread, to_tensors
 from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
@@ -19,7 +18,7 @@ from experiments.osdec.learned import learned_agent, learned_policy
 from experiments.osdec.simulating import Choice, Setting, scenario_of
 from experiments.run import Run
 
-__all__ = ["KINDS", "Seen", "attention_weights", "kinds_of", "metric_of", "perform_attention", "seen_by"]
+__all__ = ["KINDS", "Seen", "kinds_of", "metric_of", "perform_attention", "seen_by"]
 
 Floats = NDArray[np.float64]
 
@@ -46,30 +45,6 @@ def metric_of(layer: int, kind: str) -> str:
         One of :data:`KINDS`.
     """
     return f"layer {layer}: {kind}"
-
-
-def attention_weights(policy: AttentionPolicy, observations: Observations) -> list[Tensor]:
-    """Return how much each token takes from each other.
-
-    Parameters
-    ----------
-    policy : AttentionPolicy
-        The network.
-    observations : dict of str to Tensor
-        A batch of B encoded observations.
-
-    Returns
-    -------
-    list of Tensor
-        One of shape (B, tokens, tokens) for each layer, whose rows sum to 1: the system, current jobs, future jobs, as
-        :meth:`AttentionPolicy.tokens` has them.
-    """
-    tokens, absent, _ = policy.tokens(observations)
-    found = []
-    for layer in cast("list[nn.TransformerEncoderLayer]", list(policy.layers)):
-        found.append(layer.self_attn(tokens, tokens, tokens, key_padding_mask=absent, need_weights=True)[1])
-        tokens = layer(tokens, src_key_padding_mask=absent)
-    return found
 
 
 class Seen(NamedTuple):
@@ -122,7 +97,7 @@ class _Watching:
         encoder = self.agent.encoder
         arrays = {name: array[None] for name, array in encoder.encode(observation).items()}
         with torch.inference_mode(), one_thread():
-            weights = attention_weights(self.policy, to_tensors(arrays))
+            weights = self.policy.attention(to_tensors(arrays))
         current, future = observation.current.rows[: encoder.max_jobs], observation.future.rows
         jobs = JobSet(np.concatenate([current, future[: encoder.max_future_jobs]]))
         number = len(current)

@@ -34,7 +34,7 @@ from experiments.osdec.agents import (
     learned_rows,
     rows_of,
 )
-from experiments.osdec.attending import KINDS, attention_weights, kinds_of, perform_attention, seen_by
+from experiments.osdec.attending import KINDS, kinds_of, perform_attention, seen_by
 from experiments.osdec.attending import metric_of as attention_metric
 from experiments.osdec.attention import Attention, attention, shown_decision
 from experiments.osdec.checks import (
@@ -276,7 +276,7 @@ def test_attention_of_an_observation_is_what_its_tokens_are_encoded_with(weights
     arrays["future"][:, :, 0] = np.arange(arrays["future"].shape[1]) < np.array([[2], [4]])
     with torch.inference_mode():
         observations = to_tensors(arrays)
-        first, _ = attention_weights(policy, observations)
+        first, _ = policy.attention(observations)
         tokens, absent, count = policy.tokens(observations)
         attended = policy.layers[0].self_attn
         value = tokens @ attended.in_proj_weight[8:].T + attended.in_proj_bias[8:]

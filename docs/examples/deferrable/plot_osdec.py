@@ -1,0 +1,101 @@
+"""
+OSDEC: a network that says which jobs come first
+================================================
+
+A trained agent of the OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of
+Deferrable Workloads in Cloud Computing") beside rules, a planner and the optimum in hindsight; how it was trained; and
+what its attention goes to. It runs in a few seconds.
+"""
+
+# %%
+# The runs
+# --------
+# A hundred slots with a capacity that follows the day and wavers. The agent was trained on other draws of the same
+# workload; its weights come with the package, see :doc:`/guides/training`.
+
+import json
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from agents.deferrable import create, offline_optimum
+from agents.deferrable.score_agent import ScoreAgent
+from agents.learning.pretrained import PRETRAINED
+from desim import plotting, simulate
+from desim.problems.deferrable import DeferrableCluster, foresee
+from workloads.deferrable import FLUCTUATING, generate
+
+scenario = generate(FLUCTUATING, seed=1)
+cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario.num_slots)
+names = {
+    "FIFO": "fifo",
+    "earliest deadline": "earliest-deadline",
+    "OSDEC": "score:fluctuating-osdec",
+    "rolling horizon": "rolling-horizon",
+}
+results = {title: simulate(cluster, create(name)) for title, name in names.items()}
+optimum = offline_optimum(foresee(cluster)).value
+for title, result in results.items():
+    metrics = result.metrics()
+    print(f"{title:18} reward {metrics['total_reward']:6,.0f}, {metrics['total_reward'] / optimum:.1%} of the optimum")
+
+# %%
+# Capacity and use
+# ----------------
+# FIFO and OSDEC, two days of each.
+
+use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "OSDEC")}, slots=(24, 72))
+
+# %%
+# The learning curve
+# ------------------
+# Cards tell how an agent came about. Weights are validated on 50 episodes that are never trained on, and the best are
+# kept.
+
+figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
+for title, row in (("OSDEC", "osdec"), ("PPO+Att", "ppo-att"), ("PPO", "ppo"), ("PointerNet", "pointernet")):
+    history = json.loads((PRETRAINED / f"fluctuating-{row}.json").read_text())["history"]
+    curve = [(entry["steps"] / 1e3, entry["validation"]["total_reward"]) for entry in history]
+    axes.plot(*zip(*curve, strict=True), label=title)
+axes.set(xlabel="slots, thousands", ylabel="total reward\nof a validation episode")
+axes.grid(alpha=0.3)
+axes.legend()
+
+# %%
+# What a job looks at
+# -------------------
+# An agent is any object with a method ``act``, and so is one that watches another: this one keeps the weights of the
+# attention in one slot. Each row is what a job takes from the system and from the other jobs, in the last layer.
+
+
+class Watching:
+    """Does as an agent does, and keeps the attention of a busy slot."""
+
+    name = "watching"
+
+    def __init__(self, agent, policy):
+        self.agent, self.policy, self.seen = agent, policy, None
+
+    def act(self, observation):
+        """Return the positions of the jobs to be started."""
+        if self.seen is None and len(observation.current) >= 6 and len(observation.future) >= 2:
+            arrays = self.agent.encoder.encode(observation)
+            with torch.inference_mode():
+                layers = self.policy.attention({name: torch.from_numpy(array)[None] for name, array in arrays.items()})
+            cores = np.concatenate([observation.current.cores, observation.future.cores])
+            self.seen = layers[-1][0].numpy(), cores, len(observation.current)
+        return self.agent.act(observation)
+
+
+agent = ScoreAgent.pretrained("fluctuating-osdec")
+watching = Watching(agent, agent.policy)
+simulate(cluster, watching)
+weights, cores, number = watching.seen
+labels = [f"{size:g}" for size in cores[:number]] + [f"({size:g})" for size in cores[number:]]
+figure, axes = plt.subplots(figsize=(6.5, 5), layout="constrained")
+image = axes.imshow(weights[1:], cmap="Greys", vmin=0)
+axes.set_xticks(range(1 + len(labels)), ["system", *labels], rotation=90)
+axes.set_yticks(range(len(labels)), labels)
+axes.set(xlabel="looked at, by cores; jobs to come in brackets", ylabel="job")
+figure.colorbar(image, label="attention")
