@@ -18,18 +18,19 @@ from torch import Tensor
 from agents.deferrable._training_episodes import DeferrableEpisodes
 from agents.deferrable.auxiliary import KNOWN, TARGETS, TASKS, seen_of
 from agents.deferrable.fitting import first_fitting
-from agents.deferrable.list_plan import ListPlan
+from agents.deferrable.list_plan import planned_starts
 from agents.deferrable.score_agent import ScoreConfig
 from agents.learning.distributions import Distribution, Gaussian
 from desim import simulate
 from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable.placing import LATER
 
 __all__ = ["agreement", "demonstrations", "distance"]
 
 Arrays = dict[str, NDArray[Any]]
 
 EXPERT = "expert"
-_STARTED = 0.25
+_STARTED, _EACH, _NEVER = 0.25, 0.05, 0.75
 _NOISE = (0.0, 0.05, 0.1, 0.3)
 
 
@@ -39,7 +40,6 @@ class _Demonstrator:
     name = "demonstrator"
 
     def __init__(self, config: ScoreConfig, rng: Generator) -> None:
-        self.expert = ListPlan()
         self.encoder = config.encoder()
         self.rng = rng
         self.noise = float(rng.choice(np.array(_NOISE)))
@@ -59,10 +59,9 @@ class _Demonstrator:
             self.last = None
         if not number:
             return []
-        started = self.expert.act(observation)
-        scores = np.zeros(self.encoder.max_jobs, np.float32)
-        scores[:number] = -_STARTED
-        scores[[position for position in started if position < self.encoder.max_jobs]] = _STARTED
+        waits = planned_starts(observation, "best")
+        started = np.flatnonzero(waits[:number] == 0).tolist()
+        scores = self._wanted(waits, number)
         nothing = np.zeros(len(TASKS), np.float32)
         self.last = arrays | {EXPERT: scores, TARGETS: nothing, KNOWN: nothing}
         self.noted.append(self.last)
@@ -71,6 +70,20 @@ class _Demonstrator:
         order = self.rng.permutation(number)[self.rng.random(number) < self.rng.random()]
         room = (observation.limit - observation.used)[None, :]
         return first_fitting(observation.current, order, room, skip=True)
+
+    def _wanted(self, waits: NDArray[np.int64], number: int) -> NDArray[np.float32]:
+        """Return the scores that lead to a plan: the sooner a job is to start the higher, above 0 if now."""
+        wanted = np.where(waits == LATER, -_NEVER, -np.minimum(_STARTED + _EACH * (waits - 1), _NEVER))
+        wanted[waits == 0] = _STARTED
+        if self.encoder.rule != "reserve":  # no job keeps its place, so it is all the same how long it waits
+            wanted = np.sign(wanted) * _STARTED
+        scores = np.zeros(self.encoder.num_scores, np.float32)
+        room = self.encoder.max_jobs
+        current, future = wanted[:number][:room], wanted[number:]
+        scores[: len(current)] = current
+        behind = scores[room:]
+        behind[: len(future)] = future[: len(behind)]
+        return scores
 
 
 def demonstrations(
@@ -101,7 +114,7 @@ def demonstrations(
     parallel = Parallel(n_jobs=max(num_workers, 1))
     parts: list[list[Arrays]] = parallel(delayed(_demonstrated)(config, episodes, seed) for seed in seeds)
     noted = [one for part in parts for one in part]
-    empty = {EXPERT: np.zeros((0, config.max_jobs), np.float32)}
+    empty = {EXPERT: np.zeros((0, config.encoder().num_scores), np.float32)}
     arrays = {name: np.stack([one[name] for one in noted]) for name in noted[0]} if noted else empty
     return arrays, arrays.pop(EXPERT)
 

@@ -181,8 +181,12 @@ class _Attention:
         tokens = np.concatenate([system, *jobs])
         for layer in self.layers:
             tokens = layer(tokens)
-        result = np.zeros(len(current), np.float32)
-        result[:count] = np.tanh(self.score(tokens[1 : 1 + count])[:, 0])
+        result = np.zeros(len(arrays[ACTION_MASK]), np.float32)
+        has_all = len(result) > len(current)
+        scores = np.tanh(self.score(tokens[1:] if has_all else tokens[1 : 1 + count])[:, 0])
+        result[:count] = scores[:count]
+        if has_all:
+            result[len(current) : len(current) + ahead] = scores[count:]
         return result
 
 

@@ -34,8 +34,8 @@ class TrainingOptions:
     """Which vectors of the auxiliary module are seen; both is OSDEC."""
     algorithm: Literal["ppo", "reinforce"] = "ppo"
     """Proximal policy optimization, or REINFORCE."""
-    rule: Literal["stop", "skip"] = "stop"
-    """Let the first job that does not fit end the slot, as in the paper, or pass over it."""
+    rule: Literal["stop", "skip", "reserve"] = "stop"
+    """Let the first job that does not fit end the slot, as in the paper, pass over it, or let it keep its place."""
     hold_back: bool = False
     """Hold back jobs whose score is at or below 0."""
     plans: bool = False

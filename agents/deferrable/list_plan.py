@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableObservation, JobSet
+from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable.placing import LATER, Placing
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 
@@ -26,39 +27,13 @@ most of five: of these two, and of those that place the largest, the earliest, o
 
 ORDERS: tuple[PlanOrder, ...] = get_args(PlanOrder)
 
-LATER = -1
-"""Stands for a job that the plan does not start."""
 
-
-class _Planner:
+class _Planner(Placing):
     """The known jobs and the room for them, from which plans are made."""
-
-    def __init__(self, observation: DeferrableObservation, horizon: int) -> None:
-        self.jobs = jobs = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
-        slot, self.weight = observation.slot, observation.delay_weight
-        self.first = np.maximum(jobs.earliest_start - slot, 0.0)
-        last = np.minimum(jobs.latest_start - slot, horizon - 1)
-        self.worth = jobs.revenue - self.weight * np.maximum(slot - jobs.earliest_start, 0.0)
-        if self.weight > 0:  # later it costs more than it brings
-            last = np.minimum(last, self.first + np.ceil(self.worth / self.weight) - 1)
-        self.last = last
-        self.usable = (self.worth > 0) & (last >= self.first)
-        running = observation.running
-        runs_on = running.finish_time > slot + np.arange(horizon)[:, None]
-        self.room = observation.limit - runs_on @ running.requests
-        duration = np.minimum(jobs.duration, horizon)
-        self.windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
 
     def plan(self, key: Floats) -> Ints:
         """Return the starts of the plan that places the jobs with the least key first, of equal ones the best."""
-        starts = np.full(len(self.jobs), LATER, np.int64)
-        places = np.lexsort((-self.worth, key))
-        order = places[self.usable[places]].tolist()
-        if self.room.shape[1] == 1:
-            _place(starts, order, self.windows, self.jobs.cores.tolist(), self.room[:, 0].tolist())
-        else:
-            _place_all(starts, order, self.windows, self.jobs.requests, self.room.copy())
-        return starts
+        return self.starts(np.lexsort((-self.worth, key)).tolist())
 
     def value(self, starts: Ints) -> float:
         """Return what a plan adds to the objective, in core-slots."""
@@ -113,38 +88,6 @@ def _check(order: str, horizon: int) -> None:
         raise InvalidConfiguration(f"no order {order!r}; there are {', '.join(ORDERS)}")
     if horizon < 1:
         raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
-
-
-def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: list[float], room: list[float]) -> None:
-    """Place jobs that request one resource; plain numbers, as there are few and arrays would take longer."""
-    for place in places:
-        first, last, duration = windows[place]
-        request = cores[place]
-        start = first
-        for now in range(first, min(last + duration, len(room))):
-            if room[now] < request:
-                start = now + 1
-                if start > last:
-                    break
-            elif now + 1 - start >= duration:
-                break
-        if start <= last:
-            starts[place] = start
-            for now in range(start, min(start + duration, len(room))):
-                room[now] -= request
-
-
-def _place_all(starts: Ints, places: list[int], windows: list[list[int]], requests: Floats, room: Floats) -> None:
-    """Place jobs that request several; a job that requests nothing of one fits however short it is."""
-    for place in places:
-        first, last, duration = windows[place]
-        request = requests[place]
-        for start in range(first, last + 1):
-            held = room[start : start + duration]
-            if (held >= request)[:, request > 0].all():
-                held -= request
-                starts[place] = start
-                break
 
 
 class ListPlan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -20,13 +20,13 @@ from agents.deferrable.pointer import PointerPolicy
 from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
 from agents.learning.checkpoint import load_into, load_weights
 from agents.learning.pretrained import pretrained_stem
-from desim.envs.deferrable import ScoreEncoder
+from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable import DeferrableObservation, Placing
 
 __all__ = ["ScoreAgent", "ScoreConfig"]
 
-Rule = Literal["stop", "skip"]
+_HORIZON = 24
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,9 @@ class ScoreConfig:
         Which one scores.
     auxiliary : {"none", "high", "low", "both"}
         Which vectors of the auxiliary module it sees.
-    rule : {"stop", "skip"}
-        Whether the first job that does not fit ends the slot, as in the paper, or is passed over.
+    rule : {"stop", "skip", "reserve"}
+        Whether the first job that does not fit ends the slot, as in the paper, is passed over, or keeps its place, for
+        which all known jobs have scores.
     threshold : float
         Jobs whose scores are at or below it are held back; -1 holds back none, as in the paper.
     max_jobs, max_future_jobs : int
@@ -62,7 +63,7 @@ class ScoreConfig:
 
     network: Network = "attention"
     auxiliary: Auxiliary = "both"
-    rule: Rule = "stop"
+    rule: DecodingRule = "stop"
     threshold: float = -1.0
     max_jobs: int = 32
     max_future_jobs: int = 32
@@ -73,12 +74,14 @@ class ScoreConfig:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", Rule)):
+        for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", DecodingRule)):
             if getattr(self, name) not in get_args(known):
                 raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
         for name in ("max_jobs", "max_future_jobs", "num_resources", "width", "layers"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want a whole number of at least 1")
+        if self.network == "pointer" and self.rule == "reserve":
+            raise InvalidConfiguration("a pointer network points at jobs to start now: its rule is 'stop' or 'skip'")
         if not -1 <= self.threshold <= 1:
             raise InvalidConfiguration(f"threshold is {self.threshold!r}, want a number from -1 to 1")
 
@@ -163,7 +166,7 @@ class ScoreAgent:
         self.encoder = config.encoder()
 
     def scores(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return the scores of all rows of jobs, shape (max_jobs,); those of rows without a job mean nothing.
+        """Return the scores of all rows of jobs, shape (num_scores,); those of rows without a job mean nothing.
 
         Parameters
         ----------
@@ -179,6 +182,10 @@ class ScoreAgent:
         scores = self.scores(observation)
         if self.forecast is None:
             return self.encoder.decode(observation, scores)[0] or []
+        if self.config.rule == "reserve":
+            horizon = max(_HORIZON, int(observation.current.duration.max()))
+            ahead = self.forecast.predict(observation, horizon - 1)
+            return self.encoder.reserving(observation, scores, Placing(observation, horizon, ahead)) or []
         scores = scores[: len(observation.current)]
         order = np.argsort(-scores, kind="stable")
         if self.config.threshold > -1:

@@ -162,10 +162,18 @@ class AttentionPolicy(ScorePolicy):
         """Return the distribution of the scores, and the values, shape (B,)."""
         mask = observations[ACTION_MASK]
         encoded, absent, count = self.encode(observations)
-        scores = self.score(encoded[:, 1 : 1 + count])
+        scores = self._spread(self.score(encoded[:, 1:]), count, mask.shape[1])
         there = (~absent).to(encoded).unsqueeze(-1)
         value = (self.value(encoded) * there).sum((1, 2)) / there.sum((1, 2))
         return _gaussian(scores, mask), value
+
+    def _spread(self, outputs: Tensor, count: int, num_scores: int) -> Tensor:
+        """Return the outputs of current jobs, and of future ones if they have scores, in the rows of an action."""
+        room = self.shapes["current"][0]
+        if num_scores == room:
+            return outputs[:, :count]
+        between = outputs.new_zeros(len(outputs), room - count, 2)
+        return torch.cat([outputs[:, :count], between, outputs[:, count:]], dim=1)
 
     def tokens(self, observations: Observations) -> tuple[Tensor, Tensor, int]:
         """Return the tokens before the encoder. Rows that have no job in the whole batch are left out.
@@ -247,7 +255,7 @@ class FixedLengthPolicy(ScorePolicy):
         super().__init__(encoder, rng, auxiliary=auxiliary, prior=prior)
         rows = int(np.prod(self.shapes["current"]) + np.prod(self.shapes["future"]))
         width = self.context_width + rows
-        self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.max_jobs], nn.Tanh), rng, 0.1)
+        self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)
         _begin(cast(nn.Linear, self.score[-1]))
         self.value = initialized(mlp([width, hidden, hidden, 1], nn.Tanh), rng)
 

@@ -73,7 +73,9 @@ def drawn_arrays(encoder: ScoreEncoder, rng: np.random.Generator, current: int, 
     for name, count in (("current", current), ("future", future)):
         found[name][:, 0] = 1.0
         found[name][count:] = 0.0
-    found["action_mask"] = (np.arange(encoder.max_jobs) < current).astype(np.int8)
+    found["action_mask"] = np.zeros(encoder.num_scores, np.int8)
+    found["action_mask"][:current] = 1
+    found["action_mask"][encoder.max_jobs :][:future] = 1
     return found
 
 
@@ -85,7 +87,7 @@ def met_arrays(config: ScoreConfig, seed: int = 0, count: int = 25) -> tuple[Arr
     seen, _ = gym_env.reset(seed=seed)
     found = [seen]
     while len(found) < count:
-        seen, *_ = gym_env.step(rng.uniform(-1, 1, config.max_jobs))
+        seen, *_ = gym_env.step(rng.uniform(-1, 1, config.encoder().num_scores))
         found.append(seen)
     return tuple(found)
 

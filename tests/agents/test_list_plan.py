@@ -36,17 +36,27 @@ def random_cluster(rng: Random, num_resources: int, unit: int, **options: Any) -
     return DeferrableCluster(jobs, capacity, resources=RESOURCES[:num_resources], **given | options)
 
 
-def slow_plan(seen: DeferrableObservation, order: str, horizon: int) -> list[int]:
-    """Return when each known job is started: one job, one slot and one resource after another."""
-    jobs, weight = [*seen.current, *seen.future], seen.delay_weight
+def slots_of(
+    seen: DeferrableObservation, horizon: int
+) -> tuple[list[Job], list[int], list[list[float]], list[list[int]]]:
+    """Return the known jobs, when their windows open, what they would bring in each slot, and where they may start."""
+    jobs = [*seen.current, *seen.future]
     begin = [max(job.earliest_start - seen.slot, 0) for job in jobs]
     bring = [
-        [job.revenue - weight * (seen.slot + later - job.earliest_start) for later in range(horizon)] for job in jobs
+        [job.revenue - seen.delay_weight * (seen.slot + later - job.earliest_start) for later in range(horizon)]
+        for job in jobs
     ]
     slots = [
         [later for later in range(first, horizon) if seen.slot + later <= job.latest_start and worth[later] > 0]
         for job, first, worth in zip(jobs, begin, bring, strict=True)
     ]
+    return jobs, begin, bring, slots
+
+
+def slow_plan(seen: DeferrableObservation, order: str, horizon: int) -> list[int]:
+    """Return when each known job is started: one job, one slot and one resource after another."""
+    weight = seen.delay_weight
+    jobs, begin, bring, slots = slots_of(seen, horizon)
     places = [place for place in range(len(jobs)) if slots[place]]
     places.sort(key=lambda place: -bring[place][begin[place]])
     keys: dict[str, Any] = {
@@ -111,6 +121,37 @@ def test_plans_are_those_of_a_slow_planner(
         assert found.tolist() == slow_plan(seen, order, horizon)
         # Now and then more is started than fits, so that some plans begin with a violation.
         decision.answer([place for place in range(len(seen.current)) if rng.random() < 0.15])
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    num_resources=st.integers(1, 2),
+    threshold=st.sampled_from([-1.0, -0.5, 0.0]),
+    room=st.sampled_from([(3, 2), (9, 9), (40, 40)]),
+)
+@settings(max_examples=40, deadline=None)
+def test_scores_give_places_as_a_slow_planner_does(
+    seed: int, num_resources: int, threshold: float, room: tuple[int, int]
+) -> None:
+    rng = Random(seed)
+    encoder = ScoreEncoder(room[0], num_resources, max_future_jobs=room[1], rule="reserve", threshold=threshold)
+    simulation = Simulation(random_cluster(rng, num_resources, 4, overcommit=True))
+    while (decision := simulation.advance()) is not None:
+        seen = decision.observation
+        scores = [rng.choice((-0.75, -0.5, 0.25, 0.5, 1.0)) for _ in range(sum(room))]
+        number = len(seen.current)
+        given = dict(zip(range(number), scores[: room[0]], strict=False))
+        given |= dict(zip(range(number, number + len(seen.future)), scores[room[0] :], strict=False))
+        mask = [place < min(number, room[0]) for place in range(room[0])]
+        mask += [place < len(seen.future) for place in range(room[1])]
+        assert encoder.encode(seen)["action_mask"].tolist() == mask
+        jobs, _, _, slots = slots_of(seen, 24)
+        order = sorted((one for one in given if threshold == -1 or given[one] > threshold), key=lambda one: -given[one])
+        wanted = [place for place, start in enumerate(placed(seen, jobs, order, slots)) if start == 0]
+        assert encoder.decode(seen, np.array(scores)) == (wanted, True)
+        if number and seen.future:
+            assert encoder.decode(seen, np.where(np.arange(sum(room)) == room[0], math.nan, scores)) == (None, False)
+        decision.answer(wanted + [place for place in range(number) if place not in wanted and rng.random() < 0.1])
 
 
 @given(

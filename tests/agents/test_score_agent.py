@@ -41,6 +41,7 @@ CONFIGS = [
     replace(SMALL, network="pointer", auxiliary="low", threshold=0.0),
     replace(SMALL, network="pointer", auxiliary="none", plans=False),
 ]
+RESERVING = [replace(SMALL, rule="reserve"), replace(SMALL, rule="reserve", network="mlp", threshold=-0.5)]
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda one: f"{one.network}-{one.rule}-{one.threshold}")
 
 
@@ -58,7 +59,9 @@ def agent_of(config: ScoreConfig, seed: int = 0, forecast: Any = None) -> ScoreA
 
 
 @pytest.mark.parametrize(
-    ("config", "num_resources"), [*((config, 1) for config in CONFIGS), (CONFIGS[1], 2), (CONFIGS[3], 2)], ids=str
+    ("config", "num_resources"),
+    [*((config, 1) for config in CONFIGS + RESERVING), *((config, 2) for config in (*CONFIGS[1:4:2], RESERVING[0]))],
+    ids=str,
 )
 def test_an_agent_does_what_an_environment_does_with_its_scores(config: ScoreConfig, num_resources: int) -> None:
     config = replace(config, num_resources=num_resources)
@@ -147,7 +150,7 @@ def test_a_shield_keeps_agents_from_what_will_not_fit(knows: bool) -> None:
     cluster = cluster_of(BUSY, 1)
     forecast: Any = Oracle(foresee(cluster).capacity) if knows else Falling()
     held_back = num_started = 0
-    for config in (CONFIGS[0], CONFIGS[1], CONFIGS[4]):
+    for config in (CONFIGS[0], CONFIGS[1], CONFIGS[4], RESERVING[0]):
         shielded, bold = agent_of(config, 0, forecast), agent_of(config)
         simulation = Simulation(cluster)
         while (decision := simulation.advance()) is not None:
@@ -190,7 +193,7 @@ def test_nothing_is_started_where_there_is_nothing() -> None:
         assert agent_of(SMALL, 0, forecast).act(observation) == []
 
 
-@pytest.mark.parametrize("config", CONFIGS[::2], ids=lambda one: one.network)
+@pytest.mark.parametrize("config", CONFIGS[::2] + RESERVING, ids=lambda one: f"{one.network}-{one.rule}")
 def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
     first, again = (simulate(cluster_of(BUSY, 2, overcommit=False), agent_of(config)) for _ in range(2))
     validate(first)
@@ -264,7 +267,8 @@ class TestFiles:
     [
         ({"network": "other"}, "no network 'other'; there are attention, mlp, pointer"),
         ({"auxiliary": "some"}, "no auxiliary 'some'; there are none, high, low, both"),
-        ({"rule": "jump"}, "no rule 'jump'; there are stop, skip"),
+        ({"rule": "jump"}, "no rule 'jump'; there are stop, skip, reserve"),
+        ({"rule": "reserve", "network": "pointer"}, "a pointer network points at jobs to start now"),
         ({"width": 0}, "width is 0, want a whole number of at least 1"),
         ({"layers": 0}, "layers is 0, want a whole number of at least 1"),
         ({"width": "wide"}, "width is 'wide', want a whole number"),

@@ -27,6 +27,7 @@ from desim.envs.deferrable import CURRENT_FEATURES  # noqa: E402
 SMALL = ScoreConfig(max_jobs=9, max_future_jobs=6, width=8)
 ATTENTION = [replace(SMALL, auxiliary=auxiliary) for auxiliary in ("none", "high", "low", "both")]  # type: ignore[arg-type]
 FIXED = [replace(config, network="mlp") for config in ATTENTION]
+RESERVING = [replace(SMALL, rule="reserve"), replace(SMALL, rule="reserve", network="mlp")]
 every_attention = pytest.mark.parametrize("config", ATTENTION, ids=lambda config: config.auxiliary)
 every_network = pytest.mark.parametrize("config", ATTENTION + FIXED, ids=lambda one: f"{one.network}-{one.auxiliary}")
 some_jobs = {"seed": st.integers(0, 10**6), "current": st.integers(0, 9), "future": st.integers(0, 6)}
@@ -117,6 +118,34 @@ def test_room_without_jobs_changes_nothing(
         torch.testing.assert_close(found[2][place], values[0])
     action = np.random.default_rng(seed).normal(size=(1, 14))
     torch.testing.assert_close(log_probs(roomy, [padded], action), log_probs(policy, [seen], action[:, :9]))
+
+
+@given(**some_jobs, more=st.tuples(st.integers(0, 9), st.integers(0, 6)))
+@settings(max_examples=8, deadline=None)
+def test_jobs_to_come_have_scores_where_jobs_keep_their_place(
+    seed: int, current: int, future: int, more: tuple[int, int]
+) -> None:
+    config, rng = RESERVING[0], np.random.default_rng(seed)
+    policy, seen = policy_of(config), drawn(config, seed, current, future)
+    order, later = rng.permutation(current), rng.permutation(future)
+    moved = with_rows(with_rows(seen, "current", order), "future", later)
+    places, to = np.r_[np.arange(current), 9 + np.arange(future)], np.r_[order, 9 + later].astype(int)
+    actions = rng.normal(size=(3, 15))
+    actions[1, places] = actions[0, to]
+    rows = [seen, moved, drawn(config, seed + 1, *more)]
+    means, deviations, values = outputs(policy, rows)
+    torch.testing.assert_close(means[1, places], means[0, to])
+    torch.testing.assert_close(deviations[1, places], deviations[0, to])
+    torch.testing.assert_close(values[1], values[0])
+    found = log_probs(policy, rows, actions)
+    wanted = 0.0
+    for place in places:
+        far = (actions[0, place] - means[0, place]) / deviations[0, place]
+        wanted -= float(0.5 * far**2 + torch.log(deviations[0, place] * math.sqrt(2 * math.pi)))
+    assert found[:2].tolist() == pytest.approx([wanted, wanted], rel=1e-9, abs=1e-12)
+    alone = outputs(policy, [seen])
+    torch.testing.assert_close(alone[0][0, places], means[0, places])
+    assert len(set(means[0, places].tolist())) == len(places)
 
 
 @every_attention
@@ -232,7 +261,7 @@ def test_scores_are_within_bounds_and_samples_are_as_likely_as_said(config: Scor
     assert not distribution.mode()[:, count:].any()
 
 
-@every_network
+@pytest.mark.parametrize("config", ATTENTION + FIXED + RESERVING, ids=lambda one: f"{one.network}-{one.rule}")
 def test_agents_score_without_torch_as_in_the_training(config: ScoreConfig) -> None:
     policy = single(policy_of(config)).train()
     policy.prior = (2.0, 0.5)

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from agents.deferrable._demonstrations import agreement, demonstrations, distance
+from agents.deferrable._demonstrations import EXPERT, _Demonstrator, agreement, demonstrations, distance
 from agents.deferrable.auxiliary import KNOWN, TARGETS, seen_of
 from agents.deferrable.list_plan import ListPlan
 from agents.deferrable.score_agent import ScoreConfig
 from agents.deferrable.training import DeferrableEpisodes
 from agents.learning.distributions import Gaussian
 from agents.learning.policy import to_tensors
-from desim import simulate
+from desim import Simulation, simulate
 from desim.problems.deferrable import DeferrableCluster
 from workloads import deferrable
 
@@ -58,6 +58,28 @@ def test_what_is_noted_is_what_a_list_plan_starts(noise: float, monkeypatch: pyt
     noted = np.zeros(num_slots)
     noted[np.round(shown["system"][:, 0] * num_slots).astype(int)] = (done > 0).sum(1)
     assert (noted.tolist() == planned.tolist()) == (noise == 0.0)
+
+
+def test_scores_that_are_shown_lead_to_the_plan_where_jobs_keep_their_place() -> None:
+    config = replace(AGENT, max_jobs=32, max_future_jobs=32, rule="reserve")
+    encoder, planned, shown = config.encoder(), ListPlan(), 0
+    agree = []
+    for seed in range(3):
+        jobs, capacity, num_slots = deferrable.generate(replace(SHORT, num_slots=40), seed=seed)
+        simulation = Simulation(DeferrableCluster(jobs, capacity, num_slots=num_slots))
+        demonstrator: Any = _Demonstrator(config, np.random.default_rng(seed))
+        demonstrator.noise = 0.0
+        while (decision := simulation.advance()) is not None:
+            seen = decision.observation
+            answer = demonstrator.act(seen)
+            assert answer == planned.act(seen)
+            if answer or len(seen.current):
+                agree.append(encoder.decode(seen, demonstrator.noted[-1][EXPERT])[0] == answer)
+                shown += bool((demonstrator.noted[-1][EXPERT][32:] != 0).any())
+            decision.answer(answer)
+    assert np.mean(agree) > 0.98  # placed in the order of its starts, a plan may hold a job that starts sooner
+    assert len(agree) > 60
+    assert shown > 20
 
 
 def assert_targets_are_seen_later(shown: dict[str, np.ndarray]) -> None:

@@ -8,6 +8,7 @@ from desim.envs.deferrable.score_encoder import (
     HISTORY_FEATURES,
     SYSTEM_FEATURES,
     Advice,
+    DecodingRule,
     ScoreEncoder,
 )
 
@@ -18,6 +19,7 @@ __all__ = [
     "REWARDS",
     "SYSTEM_FEATURES",
     "Advice",
+    "DecodingRule",
     "DeferrableEnv",
     "PaperReward",
     "ScoreEncoder",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from desim import plugins
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.envs.deferrable.rewards import REWARDS
-from desim.envs.deferrable.score_encoder import ScoreEncoder
+from desim.envs.deferrable.score_encoder import DecodingRule, ScoreEncoder
 from desim.envs.episodes import episodes_of, named
 from desim.problems.deferrable import DeferrableCluster
 
@@ -37,7 +37,7 @@ class DeferrableEnv(SchedulingEnv):
         What is seen; with an encoder of your own max_jobs, num_resources, threshold and rule play no part.
     threshold : float
         Jobs whose scores are at or below it are not started; -1 excludes none.
-    rule : {"stop", "skip"}
+    rule : {"stop", "skip", "reserve"}
         Whether the first job that does not fit ends the slot, or is passed over.
     reward : {"paper", "utilization"} or Reward
         What is earned.
@@ -64,7 +64,7 @@ class DeferrableEnv(SchedulingEnv):
         num_resources: int = 1,
         observation: str | Encoder = "scores",
         threshold: float = -1.0,
-        rule: Literal["stop", "skip"] = "stop",
+        rule: DecodingRule = "stop",
         reward: str | Reward = "paper",
         until: float = math.inf,
         max_decisions: int | None = None,

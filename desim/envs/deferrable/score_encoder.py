@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import gymnasium
 import numpy as np
@@ -20,9 +20,22 @@ from desim.envs.deferrable._score_features import (
 )
 from desim.envs.scaling import bounded
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable import DeferrableObservation, Placing
 
-__all__ = ["CURRENT_FEATURES", "FUTURE_FEATURES", "HISTORY_FEATURES", "SYSTEM_FEATURES", "Advice", "ScoreEncoder"]
+__all__ = [
+    "CURRENT_FEATURES",
+    "FUTURE_FEATURES",
+    "HISTORY_FEATURES",
+    "SYSTEM_FEATURES",
+    "Advice",
+    "DecodingRule",
+    "ScoreEncoder",
+]
+
+DecodingRule = Literal["stop", "skip", "reserve"]
+"""What becomes of a job that does not fit."""
+
+DECODING_RULES: tuple[DecodingRule, ...] = get_args(DecodingRule)
 
 
 class Advice(Protocol):
@@ -43,7 +56,8 @@ class Advice(Protocol):
 class ScoreEncoder(ScoreFeatures):
     """The first jobs whose window is open, those whose window is to open, and the capacity so far.
 
-    An action has a score for each of the ``max_jobs`` rows of ``current``. Jobs are started in order of their scores,
+    An action has a score for each of the ``max_jobs`` rows of ``current``, and with the rule "reserve" for each of the
+    ``max_future_jobs`` rows of ``future`` behind them. Jobs are started in order of their scores,
     the highest first and of equal scores the one that became known first, while they fit into what is free: this is how
     the OSDEC paper (Dong et al., section 4.1.2) reads the scores of its agents. The scores of rows without a job mean
     nothing. Jobs behind the last row are not started in this slot.
@@ -62,8 +76,10 @@ class ScoreEncoder(ScoreFeatures):
         For how many slots, this one included, it is seen what running jobs leave of the capacity.
     threshold : float
         Jobs whose scores are at or below it are not started; -1 excludes none.
-    rule : {"stop", "skip"}
-        Whether the first job that does not fit ends the slot, as in the paper, or is passed over.
+    rule : {"stop", "skip", "reserve"}
+        Whether the first job that does not fit ends the slot, as in the paper, or is passed over; or keeps its place:
+        then all known jobs have scores, those whose window is to open behind the others, and are given the first slots
+        in which they fit, as :class:`~desim.problems.deferrable.Placing` does; those that are given this one start.
     scale : float or sequence of float
         Amounts are divided by it: one number, or one for each resource.
     advice : Advice, optional
@@ -84,17 +100,18 @@ class ScoreEncoder(ScoreFeatures):
         history: int = 24,
         horizon: int = 12,
         threshold: float = -1.0,
-        rule: Literal["stop", "skip"] = "stop",
+        rule: DecodingRule = "stop",
         scale: float | Sequence[float] = 32.0,
         advice: Advice | None = None,
     ) -> None:
         super().__init__((max_jobs, num_resources, max_future_jobs, history, horizon), scale)
         if not -1 <= threshold <= 1:
             raise InvalidConfiguration(f"threshold is {threshold!r}, want a number from -1 to 1")
-        if rule not in ("stop", "skip"):
-            raise InvalidConfiguration(f"rule is {rule!r}, want 'stop' or 'skip'")
+        if rule not in DECODING_RULES:
+            raise InvalidConfiguration(f"rule is {rule!r}, want one of {', '.join(map(repr, DECODING_RULES))}")
         self.threshold = float(threshold)
         self.rule = rule
+        self.num_scores = self.max_jobs + (self.max_future_jobs if rule == "reserve" else 0)
         self.advice = advice
         more = 0 if advice is None else len(advice.names)
         amounts, each = (-HIGHEST, HIGHEST), 2 * self.num_resources
@@ -105,10 +122,10 @@ class ScoreEncoder(ScoreFeatures):
                 "free": bounded((self.horizon, self.num_resources), *amounts),
                 "history": bounded((self.history, len(HISTORY_FEATURES) + 4 * self.num_resources), *amounts),
                 "system": bounded((len(SYSTEM_FEATURES) + 3 * self.num_resources,), *amounts),
-                ACTION_MASK: gymnasium.spaces.Box(0, 1, (self.max_jobs,), np.int8),
+                ACTION_MASK: gymnasium.spaces.Box(0, 1, (self.num_scores,), np.int8),
             }
         )
-        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.max_jobs,), np.float32)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.num_scores,), np.float32)
 
     def encode(self, observation: DeferrableObservation) -> Arrays:
         """Return ``current``, ``future``, ``free``, ``history``, ``system``, and the mask.
@@ -136,8 +153,9 @@ class ScoreEncoder(ScoreFeatures):
             raise InvalidConfiguration(
                 f"the cluster has {len(observation.resources)} resources, the encoder {self.num_resources}"
             )
-        mask = np.zeros(self.max_jobs, np.int8)
-        mask[: len(observation.current)] = 1
+        mask = np.zeros(self.num_scores, np.int8)
+        mask[: min(len(observation.current), self.max_jobs)] = 1
+        mask[self.max_jobs :][: len(observation.future)] = 1
         free = self.free_ahead(observation)
         current, future = self.describe_current(observation, free), self.describe_future(observation, free)
         if self.advice is not None:
@@ -182,7 +200,7 @@ class ScoreEncoder(ScoreFeatures):
         ----------
         observation : DeferrableObservation
             What was encoded.
-        action : array_like of shape (max_jobs,)
+        action : array_like of shape (num_scores,)
             Scores.
 
         Returns
@@ -196,8 +214,11 @@ class ScoreEncoder(ScoreFeatures):
             If there is another number of scores.
         """
         scores = np.asarray(action, dtype=np.float64)
-        if scores.shape != (self.max_jobs,):
-            raise InvalidConfiguration(f"the action has shape {scores.shape}, want ({self.max_jobs},)")
+        if scores.shape != (self.num_scores,):
+            raise InvalidConfiguration(f"the action has shape {scores.shape}, want ({self.num_scores},)")
+        if self.rule == "reserve":
+            chosen = self.reserving(observation, scores)
+            return chosen, chosen is not None
         scores = scores[: len(observation.current)]
         if np.isnan(scores).any():
             return None, False
@@ -205,6 +226,38 @@ class ScoreEncoder(ScoreFeatures):
         if self.threshold > -1:
             order = order[scores[order] > self.threshold]
         return self._fitting(observation, order.tolist()), True
+
+    def reserving(
+        self, observation: DeferrableObservation, action: Any, placing: Placing | None = None
+    ) -> list[int] | None:
+        """Return the positions of the jobs that start now if every job keeps its place, as the rule "reserve" has it.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            What was encoded.
+        action : array_like of shape (max_jobs + max_future_jobs,)
+            Scores.
+        placing : Placing, optional
+            The room that there is; by default, as much as there would be with the capacity as it is.
+
+        Returns
+        -------
+        list of int or None
+            None for scores that are not numbers.
+        """
+        scores = np.asarray(action, dtype=np.float64)
+        number = len(observation.current)
+        known = scores[: self.max_jobs][:number], scores[self.max_jobs :][: len(observation.future)]
+        places = np.concatenate([np.arange(len(known[0])), number + np.arange(len(known[1]))])
+        given = np.concatenate(known)
+        if np.isnan(given).any():
+            return None
+        order = np.argsort(-given, kind="stable")
+        if self.threshold > -1:
+            order = order[given[order] > self.threshold]
+        placing = Placing(observation) if placing is None else placing
+        return np.flatnonzero(placing.starts(places[order].tolist())[:number] == 0).tolist()
 
     def _fitting(self, observation: DeferrableObservation, order: list[int]) -> list[int]:
         """Return the positions of the jobs that fit, each beside those before it."""

@@ -6,6 +6,7 @@ from desim.problems.deferrable.job import Job, real_time
 from desim.problems.deferrable.job_set import JobSet
 from desim.problems.deferrable.observation import DeferrableObservation
 from desim.problems.deferrable.outcomes import SlotOutcome
+from desim.problems.deferrable.placing import Placing
 
 __all__ = [
     "DeferrableCluster",
@@ -13,6 +14,7 @@ __all__ = [
     "Foresight",
     "Job",
     "JobSet",
+    "Placing",
     "SlotOutcome",
     "foresee",
     "real_time",
