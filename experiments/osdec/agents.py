@@ -24,6 +24,7 @@ __all__ = [
     "PAPER_ROWS",
     "PLANNING_ROWS",
     "SCORE",
+    "VARIANTS",
     "WORKLOADS",
     "Trained",
     "cards_of",
@@ -35,6 +36,9 @@ SCORE = "score"
 """The policy of learned agents."""
 
 OSDEC = "OSDEC"
+VARIANTS = (OSDEC, "OSDEC, reserving", "OSDEC, reserving, on plans")
+"""OSDEC as in the paper, and ours: all known jobs have scores and keep their place, it begins with demonstrations,
+and the third is shown when list plans would start each job."""
 
 LEARNED: Mapping[str, str] = {
     "reinforce": "REINFORCE",
@@ -45,7 +49,8 @@ LEARNED: Mapping[str, str] = {
     "ppo-att-auxl": "PPO+Att+AuxL",
     "osdec": OSDEC,
     "osdec-paper": "OSDEC, the paper's settings",
-    "osdec-plans": "OSDEC on plans",
+    "osdec-reserving": "OSDEC, reserving",
+    "osdec-plans": "OSDEC, reserving, on plans",
 }
 """The rows of learned agents, by what stands in the names of their weights: WORKLOAD-THIS for the first training, and
 WORKLOAD-THIS-seed1 and so on for others that differ in their seed."""
