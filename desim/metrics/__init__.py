@@ -4,7 +4,7 @@
 there: `desim.metrics.batch` for the batch cluster, `desim.metrics.dag` for the DAG cluster,
 `desim.metrics.deferrable` for the cluster for deferrable jobs, `desim.metrics.multiserver` for the
 multi-server cluster.
-`desim.metrics.statistics` puts the metrics of many runs together.
+`desim.metrics.statistics` puts the metrics of many runs together, `desim.metrics.ranking` tells which agents differ.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ from desim.metrics.multiserver import (
     reward_ratio,
     running_average_reward,
 )
+from desim.metrics.ranking import (
+    Interval,
+    PairedTest,
+    Profile,
+    Ranking,
+    bootstrap_interval,
+    paired_tests,
+    performance_profile,
+    rank_agents,
+)
 from desim.metrics.statistics import Estimate, batch_means, compare, mean_interval, paired_difference, summarize
 
 if TYPE_CHECKING:
@@ -34,8 +44,13 @@ __all__ = [
     "DEFERRABLE_METRICS",
     "MULTISERVER_METRICS",
     "Estimate",
+    "Interval",
+    "PairedTest",
+    "Profile",
+    "Ranking",
     "batch_means",
     "batch_metrics",
+    "bootstrap_interval",
     "compare",
     "dag_metrics",
     "deferrable_metrics",
@@ -43,6 +58,9 @@ __all__ = [
     "metrics_of",
     "multiserver_metrics",
     "paired_difference",
+    "paired_tests",
+    "performance_profile",
+    "rank_agents",
     "reward_ratio",
     "running_average_reward",
     "summarize",

@@ -11,7 +11,7 @@ runs of DAG jobs: :func:`gantt` and, with more options, :func:`executor_gantt`, 
 :func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. Of runs of deferrable jobs:
 :func:`capacity_use`, :func:`known_work`, and :func:`job_windows`, which is also what :func:`gantt` draws of them.
 :func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision
-times.
+times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.metrics.ranking` makes of metrics.
 """
 
 from desim.plotting.allocation_maps import allocation_map
@@ -28,6 +28,7 @@ from desim.plotting.job_windows import job_windows
 from desim.plotting.jobs_in_system import jobs_in_system
 from desim.plotting.known_work import known_work
 from desim.plotting.metric_lines import metric_lines
+from desim.plotting.rankings import critical_differences, performance_profiles
 from desim.plotting.report import report
 from desim.plotting.resources import resource_utilization
 from desim.plotting.rewards import average_reward, cumulative_reward, reward_parts, reward_ratio
@@ -39,6 +40,7 @@ __all__ = [
     "bipartite_drawing",
     "capacity_use",
     "compare_metrics",
+    "critical_differences",
     "cumulative_reward",
     "dag_drawing",
     "decision_time_cdf",
@@ -49,6 +51,7 @@ __all__ = [
     "jobs_in_system",
     "known_work",
     "metric_lines",
+    "performance_profiles",
     "queue_length",
     "report",
     "resource_utilization",
