@@ -39,7 +39,7 @@ class Curve(Course):
     workload : str
         What it was trained for.
     warm_start : int
-        Episodes of a rolling horizon that it had learned from before.
+        Episodes of a list plan that it had learned from before.
     command : str
         What trains them again.
     history : sequence of dict
