@@ -68,7 +68,8 @@ axes.legend()
 # What a job looks at
 # -------------------
 # An agent is any object with a method ``act``, and so is one that watches another: this one keeps the weights of the
-# attention in one slot. Each row is what a job takes from the system and from the other jobs, in the last layer.
+# attention in one slot. Each row is what a job takes, in the last layer, from the system, from the jobs that may be
+# started, itself among them and the largest first, and from all jobs to come.
 
 
 class Watching:
@@ -81,23 +82,25 @@ class Watching:
 
     def act(self, observation):
         """Return the positions of the jobs to be started."""
-        if self.seen is None and len(observation.current) >= 6 and len(observation.future) >= 2:
+        if self.seen is None and len(observation.current) >= 10 and len(set(observation.current.cores)) == 4:
             arrays = self.agent.encoder.encode(observation)
             with torch.inference_mode():
                 layers = self.policy.attention({name: torch.from_numpy(array)[None] for name, array in arrays.items()})
-            cores = np.concatenate([observation.current.cores, observation.future.cores])
-            self.seen = layers[-1][0].numpy(), cores, len(observation.current)
+            self.seen = layers[-1][0].numpy(), observation.current.cores
         return self.agent.act(observation)
 
 
 agent = ScoreAgent.pretrained("fluctuating-osdec-reserving")
 watching = Watching(agent, agent.policy)
 simulate(cluster, watching)
-weights, cores, number = watching.seen
-labels = [f"{size:g}" for size in cores[:number]] + [f"({size:g})" for size in cores[number:]]
+weights, cores = watching.seen
+number, order = len(cores), np.argsort(-cores, kind="stable")
+taken = weights[1 : 1 + number]
+shown = np.column_stack([taken[:, 0], taken[:, 1 + order], taken[:, 1 + number :].sum(axis=1)])[order]
+labels = [f"{size:g}" for size in cores[order]]
 figure, axes = plt.subplots(figsize=(6.5, 5), layout="constrained")
-image = axes.imshow(weights[1:], cmap="Greys", vmin=0)
-axes.set_xticks(range(1 + len(labels)), ["system", *labels], rotation=90)
-axes.set_yticks(range(len(labels)), labels)
-axes.set(xlabel="looked at, by cores; jobs to come in brackets", ylabel="job")
+image = axes.imshow(shown, cmap="Greys", vmin=0)
+axes.set_xticks(range(number + 2), ["system", *labels, "jobs to come"], rotation=90)
+axes.set_yticks(range(number), labels)
+axes.set(xlabel="looked at", ylabel="cores of the job")
 figure.colorbar(image, label="attention")
