@@ -5,33 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable import DeferrableObservation, JobSet
+from desim.problems.deferrable import JobSet
 
-__all__ = ["first_fitting", "room_ahead"]
+__all__ = ["first_fitting"]
 
 Floats = NDArray[np.float64]
-
-
-def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
-    """Return what running jobs leave of the capacity of this slot and of later ones.
-
-    Parameters
-    ----------
-    observation : DeferrableObservation
-        What is seen now.
-    forecast : numpy.ndarray of shape (num_steps, num_resources)
-        Expected capacities of the slots after this one.
-
-    Returns
-    -------
-    numpy.ndarray of shape (1 + num_steps, num_resources)
-        Negative where the running jobs hold more than there will be.
-    """
-    room = np.concatenate([observation.limit[None, :], np.asarray(forecast, dtype=np.float64)])
-    finish = observation.running.finish_time
-    slots = observation.slot + np.arange(len(room))
-    runs_on = finish[None, :] > slots[:, None]
-    return np.asarray(room - runs_on.astype(np.float64) @ observation.running.requests)
 
 
 def first_fitting(jobs: JobSet, order: NDArray[np.int64], room: Floats, *, skip: bool) -> list[int]:

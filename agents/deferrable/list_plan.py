@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.placing import LATER, Placing
+from desim.problems.deferrable.placing import HORIZON, LATER, Placing
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 
@@ -53,7 +53,7 @@ class _Planner(Placing):
         return found | {"best": best}
 
 
-def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon: int = 24) -> Ints:
+def planned_starts(observation: DeferrableObservation, order: PlanOrder, horizon: int = HORIZON) -> Ints:
     """Return when a plan starts each known job.
 
     Parameters
@@ -106,7 +106,7 @@ class ListPlan:
         If there is no such order, or nothing is planned.
     """
 
-    def __init__(self, order: PlanOrder = "best", *, horizon: int = 24) -> None:
+    def __init__(self, order: PlanOrder = "best", *, horizon: int = HORIZON) -> None:
         _check(order, horizon)
         self.order: PlanOrder = order
         self.horizon = horizon
@@ -132,7 +132,7 @@ class PlannedWaits:
 
     names = tuple(f"{what}_by_{order}" for order in ORDERS for what in ("starts_now", "planned_wait"))
 
-    def __init__(self, horizon: int = 24) -> None:
+    def __init__(self, horizon: int = HORIZON) -> None:
         self.horizon = horizon
 
     def describe(self, observation: DeferrableObservation) -> NDArray[np.float32]:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable.fitting import first_fitting, room_ahead
+from agents.deferrable.fitting import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable.placing import room_ahead
 
 if TYPE_CHECKING:
     from agents.deferrable.forecasts import Forecast

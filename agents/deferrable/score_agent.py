@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from agents.deferrable._score_network import scores_of
 from agents.deferrable.auxiliary import Auxiliary
-from agents.deferrable.fitting import first_fitting, room_ahead
+from agents.deferrable.fitting import first_fitting
 from agents.deferrable.forecasts import Forecast
 from agents.deferrable.list_plan import PlannedWaits
 from agents.deferrable.pointer import PointerPolicy
@@ -23,10 +23,9 @@ from agents.learning.pretrained import pretrained_stem
 from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
+from desim.problems.deferrable.placing import HORIZON, room_ahead
 
 __all__ = ["ScoreAgent", "ScoreConfig"]
-
-_HORIZON = 24
 
 
 @dataclass(frozen=True)
@@ -183,7 +182,7 @@ class ScoreAgent:
         if self.forecast is None:
             return self.encoder.decode(observation, scores)[0] or []
         if self.config.rule == "reserve":
-            horizon = max(_HORIZON, int(observation.current.duration.max()))
+            horizon = max(HORIZON, int(observation.current.duration.max()))
             ahead = self.forecast.predict(observation, horizon - 1)
             return self.encoder.reserving(observation, scores, Placing(observation, horizon, ahead)) or []
         scores = scores[: len(observation.current)]

@@ -11,12 +11,11 @@ from desim.cli.output import print_table, print_text
 from experiments.compare import with_interval
 from experiments.options import run_as_program
 from experiments.osdec import learned_pictures
-from experiments.osdec.agents import OSDEC, learned_rows
+from experiments.osdec.agents import OSDEC
 from experiments.osdec.attending import KINDS, Seen, metric_of, perform_attention, seen_by
 from experiments.osdec.options import Options
 from experiments.osdec.report import cells_of
-from experiments.osdec.simulating import Setting
-from experiments.osdec.study import Panel, Study, measured
+from experiments.osdec.study import Panel, Study, learned_panels, measured
 from experiments.results import print_heading, write_results
 
 __all__ = ["Attention", "attention", "shown_decision"]
@@ -45,11 +44,7 @@ def attention(options: Attention) -> Study:
     Study
         What was measured.
     """
-    panels = []
-    for case in CASES:
-        rows = learned_rows(options, case, lambda config: config["network"] == "attention")
-        if rows:
-            panels.append(Panel(case, "workload", {case: Setting(case=case)}, rows))
+    panels = learned_panels(options, CASES, lambda config: config["network"] == "attention")
     if not panels:
         print_text("There are no weights with attention.")
         return Study("What attention looks at", options, (), "", {})

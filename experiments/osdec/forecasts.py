@@ -13,12 +13,10 @@ from experiments.checks import Check, print_checks
 from experiments.compare import with_interval
 from experiments.options import run_as_program
 from experiments.osdec import learned_pictures
-from experiments.osdec.agents import learned_rows
 from experiments.osdec.forecasting import MEASURES, MODULE, metric_of, perform_forecasts, sources_of
 from experiments.osdec.options import Options
 from experiments.osdec.report import cells_of, print_deviations
-from experiments.osdec.simulating import Setting
-from experiments.osdec.study import Panel, Study, measured
+from experiments.osdec.study import Panel, Study, learned_panels, measured
 from experiments.results import print_heading, write_results
 
 __all__ = ["Forecasts", "forecast_checks", "forecasts"]
@@ -51,11 +49,7 @@ def forecasts(options: Forecasts) -> Study:
     Study
         What was measured.
     """
-    panels = []
-    for case in CASES:
-        rows = learned_rows(options, case, lambda config: config["auxiliary"] != "none")
-        if rows:
-            panels.append(Panel(case, "workload", {case: Setting(case=case)}, rows))
+    panels = learned_panels(options, CASES, lambda config: config["auxiliary"] != "none")
     if not panels:
         print_text("There are no weights with an auxiliary module.")
         return Study("Forecasts of the next slot", options, (), "", {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import panels
-from experiments.osdec.agents import SCORE, Trained
-from experiments.osdec.simulating import Choice, perform
+from experiments.osdec.agents import SCORE, Trained, learned_rows
+from experiments.osdec.options import Options
+from experiments.osdec.simulating import Choice, Setting, perform
 from experiments.panels import Outcomes, Panel, outcomes_of
 from experiments.run import Perform
 
-__all__ = ["Panel", "Study", "measured"]
+__all__ = ["Panel", "Study", "learned_panels", "measured"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,27 @@ class Study(panels.Study):
         """Return a metric of shape (trainings, num_seeds)."""
         keys = _members(row, panel.rows[row])
         return np.array([panels.Study.values(self, panel, column, key, metric) for key in keys])
+
+
+def learned_panels(options: Options, cases: Sequence[str], wanted: Callable[[Mapping[str, Any]], bool]) -> list[Panel]:
+    """Return a panel of the agents that were trained for each of some workloads.
+
+    Parameters
+    ----------
+    options : Options
+        Says where weights are.
+    cases : sequence of str
+        The workloads.
+    wanted : callable
+        Tells from the configuration of an agent whether to take it.
+
+    Returns
+    -------
+    list of Panel
+        Named like their only column, the workload; none where there are no weights.
+    """
+    rows = {case: learned_rows(options, case, wanted) for case in cases}
+    return [Panel(case, "workload", {case: Setting(case=case)}, found) for case, found in rows.items() if found]
 
 
 def measured(

@@ -23,11 +23,12 @@ from agents.deferrable import (
     create,
     descriptions,
 )
-from agents.deferrable.fitting import first_fitting, room_ahead
+from agents.deferrable.fitting import first_fitting
 from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, JobSet
 from desim.problems.deferrable.job_set import rows_of
+from desim.problems.deferrable.placing import room_ahead
 from desim.validation import validate
 
 #: Five jobs whose windows are open in slot 4; no two rules put them in the same order.

@@ -10,13 +10,38 @@ from numpy.typing import NDArray
 from desim.problems.deferrable.job_set import JobSet
 from desim.problems.deferrable.observation import DeferrableObservation
 
-__all__ = ["LATER", "Placing"]
+__all__ = ["HORIZON", "LATER", "Placing", "room_ahead"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+HORIZON = 24
+"""Slots that are looked at, unless another number is given."""
+
 LATER = -1
 """Stands for a job that has no slot."""
+
+
+def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
+    """Return what running jobs leave of the capacity of this slot and of later ones.
+
+    Parameters
+    ----------
+    observation : DeferrableObservation
+        What is seen now.
+    forecast : numpy.ndarray of shape (num_steps, num_resources)
+        Expected capacities of the slots after this one.
+
+    Returns
+    -------
+    numpy.ndarray of shape (1 + num_steps, num_resources)
+        Negative where the running jobs hold more than there will be.
+    """
+    room = np.concatenate([observation.limit[None, :], np.asarray(forecast, dtype=np.float64)])
+    finish = observation.running.finish_time
+    slots = observation.slot + np.arange(len(room))
+    runs_on = finish[None, :] > slots[:, None]
+    return np.asarray(room - runs_on.astype(np.float64) @ observation.running.requests)
 
 
 class Placing:
@@ -49,7 +74,7 @@ class Placing:
         What running jobs leave.
     """
 
-    def __init__(self, observation: DeferrableObservation, horizon: int = 24, ahead: Floats | None = None) -> None:
+    def __init__(self, observation: DeferrableObservation, horizon: int = HORIZON, ahead: Floats | None = None) -> None:
         self.jobs = jobs = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
         slot, self.weight = observation.slot, observation.delay_weight
         self.first = np.maximum(jobs.earliest_start - slot, 0.0)
@@ -59,12 +84,9 @@ class Placing:
             last = np.minimum(last, self.first + np.ceil(self.worth / self.weight) - 1)
         self.last = last
         self.usable: NDArray[np.bool_] = (self.worth > 0) & (last >= self.first)
-        running = observation.running
-        runs_on = running.finish_time > slot + np.arange(horizon)[:, None]
-        capacity = observation.limit[None]
-        if ahead is not None:
-            capacity = np.concatenate([capacity, ahead[: horizon - 1]])
-        self.room: Floats = capacity - runs_on @ running.requests
+        if ahead is None:
+            ahead = np.broadcast_to(observation.limit, (horizon - 1, len(observation.limit)))
+        self.room = room_ahead(observation, ahead[: horizon - 1])
         duration = np.minimum(jobs.duration, horizon)
         self._windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
 
