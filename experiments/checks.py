@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from desim.cli.output import print_text
+from desim.cli.transcript import keep
 
 __all__ = ["Check", "failures", "print_checks"]
 
@@ -56,6 +57,7 @@ def print_checks(checks: Sequence[Check]) -> None:
     """
     if not checks:
         return
-    for check in checks:
-        print_text(str(check))
-    print_text(f"{len(checks) - len(failures(checks))} of {len(checks)} checks hold.")
+    with keep("checks", checks=[asdict(check) for check in checks]):
+        for check in checks:
+            print_text(str(check))
+        print_text(f"{len(checks) - len(failures(checks))} of {len(checks)} checks hold.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.cli.transcript import keep
 from desim.metrics.statistics import Estimate
 from desim.plotting._style import LineStyle
 from desim.records import write_atomically
@@ -109,7 +110,7 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], 
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
 
 
-def write_figure(figure: Figure, path: Path) -> Path:
+def write_figure(figure: Figure, path: Path, caption: str) -> Path:
     """Write a figure as PNG; its directory is made.
 
     Parameters
@@ -118,6 +119,8 @@ def write_figure(figure: Figure, path: Path) -> Path:
         What to write.
     path : Path
         The file, replaced if it is there.
+    caption : str
+        What it shows, for the report.
 
     Returns
     -------
@@ -125,5 +128,6 @@ def write_figure(figure: Figure, path: Path) -> Path:
         The file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda target: figure.savefig(target, dpi=RESOLUTION, format="png"))
+    with keep("picture", file=path.name, caption=caption):
+        write_atomically(path, lambda target: figure.savefig(target, dpi=RESOLUTION, format="png"))
     return path

@@ -11,6 +11,8 @@ from dataclasses import asdict, is_dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from desim.cli.transcript import keep
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -43,6 +45,14 @@ def print_table(
     title : str
         What stands above.
     """
+    cells = [[cell.text if isinstance(cell, Text) else cell for cell in row] for row in rows]
+    with keep("table", title=title, heads=list(heads), rows=cells, words=[0, *words]):
+        if title:
+            print_text(title, "bold")
+        _print_grid(heads, rows, words)
+
+
+def _print_grid(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], words: Sequence[int]) -> None:
     import rich.table
     from rich import box
     from rich.text import Text as RichText
@@ -55,8 +65,6 @@ def print_table(
         table.add_column(RichText(text), justify="left" if left else "right", overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*(RichText(*cell) if isinstance(cell, Text) else RichText(cell) for cell in row))
-    if title:
-        print_text(title, "bold")
     console = _console(sys.stdout)
     with console.capture() as written:
         console.print(table)
@@ -76,7 +84,8 @@ def print_text(text: str, style: str = "") -> None:
     """
     from rich.text import Text as RichText
 
-    _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
+    with keep("text", text=text):
+        _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
 
 
 def remark(text: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from experiments.beside import print_beside
 from experiments.checks import print_checks
 from experiments.dbf import pictures
 from experiments.dbf.agents import BASELINES, control, inspector_rows
+from experiments.dbf.beside import bars_beside
 from experiments.dbf.checks import beaten
 from experiments.dbf.options import Options
 from experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
@@ -80,6 +82,7 @@ def figure4(options: Figure4) -> Study:
         print_agents(study, panel, column, BARS, title=f"Figure 4, {column}")
         print_agents(study, panel, column, ("waiting_time_mean", *MORE), title=f"Figure 4, {column}: more")
     print_end(study)
+    print_beside(bars_beside(study, panel, OPEN, OFFLINE), options)
     checks = beaten(study, panel, OPEN, large, [*BASELINES, *inspectors])
     print_checks(checks)
     write_study(study, checks, METRICS)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from experiments.beside import print_beside
 from experiments.checks import print_checks
 from experiments.dbf import window_pictures
 from experiments.dbf.agents import CONTROLS, LEARNED
+from experiments.dbf.beside import windows_beside
 from experiments.dbf.checks import beaten, halving_checks, tail_checks
 from experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
 from experiments.dbf.study import Study
@@ -45,6 +47,7 @@ def figure5(options: Figure5) -> Study:
         for metric in SHOWN:
             print_by_column(study, panel, metric, title=panel.name)
     print_end(study)
+    print_beside(windows_beside(study), options)
     checks = tail_checks(study) + halving_checks(study)
     print_checks(checks)
     against = [

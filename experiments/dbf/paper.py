@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-__all__ = ["CLAIMS", "HALVED", "SIZES", "SLOWDOWN", "TAIL_HELPS"]
+__all__ = ["CLAIMS", "HALVED", "QUEUE_LENGTH", "SIZES", "SLOWDOWN", "TAIL_HELPS"]
 
 SIZES = (8, 10, 16, 20, 32, 64)
 """Window sizes of figure 5."""
@@ -12,8 +12,10 @@ TAIL_HELPS = (8, 10, 16, 20)
 """Window sizes at which slots at the tail help, and one already strongly."""
 HALVED: Mapping[str, float] = {"waiting_time_mean": 0.49, "queue_length_mean": 0.50}
 """By how much the best split of 20 slots is below 20 slots at the head."""
-SLOWDOWN: Mapping[str, float] = {"SchedInspector, SJF": 62.2, "SJF": 73.3}
-"""Mean job slowdown, offline: of SchedInspector over SJF, and of SJF alone."""
+QUEUE_LENGTH = 31.0
+"""Mean queue length with a window of 20 slots."""
+SLOWDOWN: Mapping[str, float] = {"SchedInspector, SJF by cores": 62.2, "SJF by cores, back-filling": 73.3}
+"""Mean job slowdown, offline: of SchedInspector over SJF, and of SJF alone, which there is by cores."""
 
 CLAIMS: Mapping[str, Sequence[str]] = {
     "figure3": [

@@ -95,7 +95,8 @@ def draw_bars(
 
     shown = [kind for kind in KINDS if any(_kind(row, learned, inspectors) == kind for row in rows)]
     legend_below(figure, [Patch(color=styles[kind].color) for kind in shown], shown, len(shown))
-    return write_figure(figure, study.options.directory / f"{name}.png")
+    caption = f"Learned agents, inspectors and rules; {column}. Means over the episodes."
+    return write_figure(figure, study.options.directory / f"{name}.png", caption)
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> Path:
@@ -131,7 +132,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> Path:
             ax.tick_params(labelsize=7, which="both")
     labels = [curve.name for curve in curves]
     legend_below(figure, line_handles(labels, styles, [""] * len(labels)), labels, min(len(labels), 4))
-    return write_figure(figure, path)
+    return write_figure(figure, path, "Learning curves: in training, and in validation on fixed episodes.")
 
 
 def draw_controls(study: Study, column: str, trained: Mapping[str, Sequence[str]], controls: Sequence[str]) -> Path:
@@ -178,7 +179,8 @@ def draw_controls(study: Study, column: str, trained: Mapping[str, Sequence[str]
     legend_below(
         figure, line_handles(shown, styles, ["o" if one == LEARNED else "|" for one in shown]), shown, len(shown)
     )
-    return write_figure(figure, study.options.directory / "controls.png")
+    caption = f"Waiting time of learned agents and of rules in the same window, less that of {study.reference}."
+    return write_figure(figure, study.options.directory / "controls.png", caption)
 
 
 def draw_starvation(
@@ -231,7 +233,8 @@ def draw_starvation(
     handles = [Line2D([], [], linestyle="none", marker="o", markersize=4, color=colors[row]) for row in rows]
     labels = [f"{number}  {row}" for number, row in enumerate(rows, 1)]
     figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=6, ncols=1 + len(rows) // 40)
-    return write_figure(figure, study.options.directory / f"{name}.png")
+    caption = f"Longest waits against mean waits; the line is {bound}."
+    return write_figure(figure, study.options.directory / f"{name}.png", caption)
 
 
 def _label(ax: Axes, metric: str, bound: str) -> None:

@@ -64,7 +64,8 @@ def draw_windows(study: Study, metrics: Sequence[str], *, name: str) -> Path:
             ax.tick_params(labelsize=7, which="both")
         axes[0].set_ylabel(SHORT_WORDS[metric], fontsize=8)
     legend_below(figure, line_handles(rows, styles, MARKERS), rows, 2 if len(study.panels) < 3 else len(rows))
-    return write_figure(figure, study.options.directory / f"{name}.png")
+    caption = "Every split of windows of several sizes: means over the episodes with 95 % intervals."
+    return write_figure(figure, study.options.directory / f"{name}.png", caption)
 
 
 def _limits(study: Study, metric: str, rows: Sequence[str], scale: str) -> tuple[float, float]:
@@ -127,7 +128,8 @@ def draw_types(study: Study, panel: Panel, row: str, *, name: str) -> Path:
     if drawn is not None:
         bar = figure.colorbar(drawn, ax=grid, shrink=0.9)
         bar.set_label("mean waiting time of started jobs, s", fontsize=8)
-    return write_figure(figure, study.options.directory / f"{name}.png")
+    caption = f"{row}: mean waiting time by type of job, one axes for each split; larger bubbles are more jobs."
+    return write_figure(figure, study.options.directory / f"{name}.png", caption)
 
 
 def _sums(study: Study, panel: Panel, column: str, row: str) -> tuple[np.ndarray, np.ndarray]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.beside import print_beside
 from experiments.lachesis import pictures
 from experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from experiments.lachesis.beside import besides
 from experiments.lachesis.options import Options
 from experiments.lachesis.report import print_study, write_study
 from experiments.lachesis.simulating import Setting
@@ -41,6 +43,7 @@ def batches(title: str, options: Options, numbers: Sequence[int], ccr: float, re
     panel = Panel("batch", "jobs", columns, LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS | OWN_ROWS)
     study = carry_out(title, (panel,), options, reference=REFERENCE)
     print_study(study, (*METRICS, "lower_bound", "gap_to_lower_bound"), remarks=remarks)
+    print_beside(besides(study), options)
     write_study(study)
     pictures.draw(study, (*METRICS, "gap_to_lower_bound"))
     return study

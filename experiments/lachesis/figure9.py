@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from experiments.beside import print_beside
 from experiments.lachesis import pictures
 from experiments.lachesis.agents import (
     ARRIVING_ROWS,
@@ -15,6 +16,7 @@ from experiments.lachesis.agents import (
     PAPER_ROWS,
     REFERENCE,
 )
+from experiments.lachesis.beside import besides
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_9
 from experiments.lachesis.report import print_objectives, write_study
@@ -61,6 +63,7 @@ def figure9(options: Figure9) -> Study:
     )
     metrics = ("makespan", "turnaround_time_mean")
     print_objectives(study, LACHESIS_COMPLETION, remarks=FIGURE_9)
+    print_beside(besides(study), options)
     write_study(study)
     pictures.draw(study, (*metrics, "gap_to_lower_bound"))
     return study

@@ -142,7 +142,8 @@ def _draw(results: dict[str, Result], options: Gantts, name: str) -> None:
     figure: Any = panels[0].figure
     for panel, row in zip(panels, results, strict=True):
         panel.set_title(f"{name}: {row}", loc="left", fontsize=9)
-    write_figure(figure, options.directory / f"gantts_{name}.png")
+    caption = f"Gantt charts, {name}: {' and '.join(results)}."
+    write_figure(figure, options.directory / f"gantts_{name}.png", caption)
 
 
 if __name__ == "__main__":

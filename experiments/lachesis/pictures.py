@@ -54,7 +54,8 @@ def draw(study: Study, metrics: Sequence[str]) -> Path:
         _draw_decision_times(axes[-1], study, panel)
         axes[0].set_title(panel.name, loc="left", fontsize=10)
     _legend(figure, study, with_bound="makespan" in metrics)
-    return write_figure(figure, study.options.directory / f"{study.options.name}.png")
+    caption = f"{study.title}. Means over the workloads with 95 % intervals, and the times of decisions."
+    return write_figure(figure, study.options.directory / f"{study.options.name}.png", caption)
 
 
 def draw_curves(curves: Sequence[Curve], path: Path) -> Path:
@@ -87,7 +88,7 @@ def draw_curves(curves: Sequence[Curve], path: Path) -> Path:
     for ax in grid[0]:
         ax.set_xlabel("training episodes", fontsize=8)
     legend_below(figure, line_handles(names, styles, [""] * len(names)), names, 2)
-    return write_figure(figure, path)
+    return write_figure(figure, path, "Learning curves: the objective in validation, and the critic's loss.")
 
 
 def _styles(study: Study) -> dict[str, LineStyle]:

@@ -219,7 +219,7 @@ def legend_below(figure: Figure, rows: Sequence[str], *, markers: bool = False, 
     drawing.legend_below(figure, handles, labels, columns)
 
 
-def save(figure: Figure, study: Study, name: str = "") -> Path:
+def save(figure: Figure, study: Study, caption: str) -> Path:
     """Write a figure into the directory of a study.
 
     Parameters
@@ -228,12 +228,12 @@ def save(figure: Figure, study: Study, name: str = "") -> Path:
         What to write.
     study : Study
         Whose it is.
-    name : str
-        Of the file, without its suffix; that of the module if left out.
+    caption : str
+        What it shows.
 
     Returns
     -------
     Path
         The file.
     """
-    return write_figure(figure, study.options.directory / f"{name or study.options.name}.png")
+    return write_figure(figure, study.options.directory / f"{study.options.name}.png", caption)

@@ -90,7 +90,7 @@ def draw_time_courses(study: Study) -> Path:
             ax.set(xlabel="slot", ylabel=label, xlim=(0, None))
         axes[1].set_title(_setting_words(panel, cells[OGASCHED]), fontsize=10)
     legend_below(figure, study.rows(panels[0]))
-    return save(figure, study)
+    return save(figure, study, "Average and cumulative reward over time, and ratios; bands hold all seeds.")
 
 
 def draw_sweeps(study: Study, metrics: Sequence[str], *, with_leads: bool = False, with_paper: bool = False) -> Path:
@@ -132,7 +132,7 @@ def draw_sweeps(study: Study, metrics: Sequence[str], *, with_leads: bool = Fals
             ax.axhline(0.0, color="black", linewidth=0.8)
             ax.set_ylabel("OGASched is ahead by, %")
     legend_below(figure, study.rows(panels[0]), markers=True, paper=with_paper)
-    return save(figure, study)
+    return save(figure, study, "Means over the seeds with 95 % intervals.")
 
 
 def draw_bars(study: Study, metric: str) -> Path:
@@ -175,7 +175,7 @@ def draw_bars(study: Study, metric: str) -> Path:
         ax.set_xlabel(metric_words(metric))
         ax.locator_params(axis="x", nbins=5)
         ax.set_title(f"all {column}" if several else "", fontsize=10)
-    return save(figure, study)
+    return save(figure, study, f"{metric_words(metric).capitalize()} of each row, with 95 % intervals.")
 
 
 def draw_parameters(study: Study) -> Path:
@@ -208,7 +208,7 @@ def draw_parameters(study: Study) -> Path:
             ax.set_title(f"{AXIS_WORDS[panel]}, {column}", fontsize=10)
             ax.set(xlabel="slot", ylabel=CUMULATIVE, xlim=(0, None))
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    return save(figure, study)
+    return save(figure, study, "Cumulative reward over time for the values of the parameters; bands hold all seeds.")
 
 
 def _leave_out_beginning(ax: Axes, slots: np.ndarray) -> None:

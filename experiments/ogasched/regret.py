@@ -209,7 +209,8 @@ def _draw(study: RegretStudy) -> None:
         ax.grid(alpha=0.3)
         ax.legend(fontsize=8)
         ax.set_ylabel("regret" if arrivals == ARRIVALS[0] else "")
-    write_figure(figure, study.options.directory / f"{study.options.name}.png")
+    caption = "Regret against the horizon: dots are seeds, lines their means; black is the bound of theorem 1."
+    write_figure(figure, study.options.directory / f"{study.options.name}.png", caption)
 
 
 if __name__ == "__main__":

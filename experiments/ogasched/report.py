@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from desim.cli.output import print_table, print_text
 from desim.metrics.statistics import Estimate
+from experiments.beside import Beside, print_beside
 from experiments.compare import short, with_interval
 from experiments.ogasched.agents import RIVALS
 from experiments.ogasched.study import Cell, Key, Study
@@ -59,6 +60,14 @@ def print_study(
             _print_panel(study, panel, f"{reference} is ahead by, %", _lead)
     for line in [*verdict(study, reference, rivals), *remarks]:
         print_text(line)
+    print_beside([row for key, cell in study.cells.items() for row in _beside(key, cell, reference)], study.options)
+
+
+def _beside(key: Key, cell: Cell, reference: str) -> Iterator[Beside]:
+    """Yield the paper's lead beside ours; its rewards depend on machines and requests that it does not print."""
+    if cell.entry.paper_lead is not None and cell.lead is not None:
+        column = "" if key.column in key.panel else f", {key.column}"
+        yield Beside(f"{key.panel}{column}: {reference} above {key.row}, %", cell.entry.paper_lead, cell.lead, "more")
 
 
 def _print_panel(study: Study, panel: str, title: str, text: Callable[[Cell], str]) -> None:

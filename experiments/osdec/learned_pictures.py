@@ -62,7 +62,7 @@ def draw_curves(study: Curves, path: Path) -> Path:
     for ax in list(grid.flat)[len(groups) :]:
         ax.set_visible(False)
     legend_below(figure, line_handles(names, styles, [""] * len(names)), names, 4)
-    return write_figure(figure, path)
+    return write_figure(figure, path, "Learning curves: validation reward; bands hold all trainings of a row.")
 
 
 def _aligned(curves: Sequence[Curve]) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +104,7 @@ def draw_forecasts(study: Study, path: Path) -> Path:
             ax.set_xlabel(f"{measure}, cores", fontsize=8)
             ax.grid(axis="x", color="lightgrey", linewidth=0.5)
         axes[0].set_title(f"capacity of the next slot, {WORKLOADS[panel.name]}", loc="left", fontsize=9)
-    return write_figure(figure, path)
+    return write_figure(figure, path, "How far predictions of the capacity are off, with 95 % intervals.")
 
 
 def draw_attention(seen: Seen, row: str, path: Path) -> Path:
@@ -149,7 +149,7 @@ def draw_attention(seen: Seen, row: str, path: Path) -> Path:
     bar = figure.colorbar(image, ax=list(grid[0]), shrink=0.8)
     bar.set_label("log2 of the attention over that of looking at all alike", fontsize=8)
     figure.suptitle(f"{row} in slot {seen.slot}", x=0.01, ha="left", fontsize=10)
-    return write_figure(figure, path)
+    return write_figure(figure, path, f"Attention of {row} in slot {seen.slot}: red is more than looking at all alike.")
 
 
 def draw_safety(study: Study, agents: Sequence[str], path: Path) -> Path:
@@ -191,7 +191,9 @@ def draw_safety(study: Study, agents: Sequence[str], path: Path) -> Path:
     kinds = [f"shield from {base}" for base in BASES]
     handles += line_handles(kinds, dict(zip(kinds, map(LineStyle, ("black",) * 2, ("-", ":")), strict=True)), ("", ""))
     legend_below(figure, handles, [*agents, *kinds], len(handles))
-    return write_figure(figure, path)
+    return write_figure(
+        figure, path, "Utilization against the share of slots violated, with shields of several levels."
+    )
 
 
 def _draw_shields(ax: Axes, study: Study, panel: Panel, rows: Sequence[str], look: dict[str, Any]) -> None:

@@ -83,7 +83,8 @@ def draw_trade_off(study: Study, panel: Panel, column: str) -> Path:
     ax.set_ylabel("utilization, core-slots")
     ax.set_title("hollow: the paper; grey: equal total reward without violations", loc="left", fontsize=9)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return write_figure(figure, study.options.directory / "table1.png")
+    caption = f"Utilization against the cost of delay, {column}, with 95 % intervals; hollow: the paper."
+    return write_figure(figure, study.options.directory / "table1.png", caption)
 
 
 def _frame(ax: Axes, shown: NDArray[np.float64]) -> None:
@@ -152,7 +153,8 @@ def draw_columns(study: Study, panel: Panel, metric: str, paper: Mapping[str, Se
     ax.set_title("hollow: the paper", loc="left", fontsize=9)
     ax.grid(axis="y", color="lightgrey", linewidth=0.5)
     figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return write_figure(figure, study.options.directory / f"{name}.png")
+    caption = f"{study.title}: {METRIC_WORDS[metric]} with 95 % intervals; hollow: the paper."
+    return write_figure(figure, study.options.directory / f"{name}.png", caption)
 
 
 def draw_trajectory(study: Study, panel: Panel, column: str) -> Path:
@@ -190,7 +192,8 @@ def draw_trajectory(study: Study, panel: Panel, column: str) -> Path:
     figure, grid = _stacked(len(results))
     length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
     capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid))
-    return write_figure(figure, study.options.directory / f"trajectory_{column}.png")
+    caption = f"Cores in use under the capacity, one trajectory, {column}."
+    return write_figure(figure, study.options.directory / f"trajectory_{column}.png", caption)
 
 
 def _stacked(number: int) -> tuple[Figure, Sequence[Axes]]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from experiments.beside import print_beside
 from experiments.options import run_as_program
 from experiments.osdec import pictures
 from experiments.osdec.agents import rows_of
+from experiments.osdec.beside import table_beside
 from experiments.osdec.checks import bound_checks, default_checks, online_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import TABLE_1
@@ -58,6 +60,7 @@ def table1(options: Table1) -> Study:
     heads = [f"{METRIC_WORDS[metric]},\n{column}" for _, column in places for metric in METRICS]
     cells = [(panel, column, metric) for panel, column in places for metric in METRICS]
     print_deviations(study, [(head, *cell) for head, cell in zip(heads, cells, strict=True)])
+    print_beside(table_beside(study, default, COLUMN), options)
     checks = bound_checks(study)
     if not options.is_reduced:
         online = [check for panel, column in places for check in online_checks(study, panel, column)]

@@ -6,10 +6,12 @@ import sys
 from dataclasses import dataclass
 
 from desim.cli.output import print_table
+from experiments.beside import print_beside
 from experiments.compare import lead_percent, short, with_interval
 from experiments.options import run_as_program
 from experiments.osdec import pictures
 from experiments.osdec.agents import rows_of
+from experiments.osdec.beside import windows_beside
 from experiments.osdec.checks import bound_checks, comparison_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import LEARNED_ROWS, TABLE_2
@@ -47,6 +49,7 @@ def table2(options: Table2) -> Study:
     print_header(study)
     _print(study, panel)
     print_deviations(study, [(column, panel, column, "utilization") for column in COLUMNS], of="the utilization")
+    print_beside(windows_beside(study, panel), options)
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + checks

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desim.cli.output import print_table
+from experiments.beside import print_beside
 from experiments.compare import short, with_interval
 from experiments.options import run_as_program
 from experiments.osdec import pictures
 from experiments.osdec.agents import PAPER_ROWS, PLANNING_ROWS, rows_of
+from experiments.osdec.beside import cases_beside
 from experiments.osdec.checks import bound_checks, case_checks, nearness_checks
 from experiments.osdec.options import Options
 from experiments.osdec.paper import CASES, LEARNED_ROWS, TABLE_4
@@ -74,6 +76,7 @@ def table4(options: Table4) -> Study:
         _print_ratios(study, panel, metric)
     _print_shortfall(study, panel)
     print_deviations(study, [(case, panel, case, "total_reward") for case in CASES], of="the total reward")
+    print_beside(cases_beside(study, panel, options.metric), options)
     checks = bound_checks(study)
     if not options.is_reduced:
         checks = [
