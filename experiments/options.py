@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from desim.cli.output import remark
+from desim.cli.transcript import transcript
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.parallel import Backend, Workers
+from experiments.account import Account
 from experiments.store import Store
 
-__all__ = ["QUICK_SEEDS", "Options", "run_as_program", "run_modules"]
+__all__ = ["QUICK_SEEDS", "Options", "run_as_program", "run_experiment"]
 
 #: Seeds that are left with --quick.
 QUICK_SEEDS = 2
@@ -30,7 +33,12 @@ class Options:
     seeds : int
         Seeds 0, 1, ... of workload and agents.
     jobs : int
-        Processes at a time.
+        Processes at a time on this machine; a cluster that is given by its address uses all its cores.
+    backend : {"local", "ray", "dask"}
+        Processes of this machine, a Ray cluster or a Dask cluster.
+    address : str or None
+        Where the cluster listens, such as ``10.0.0.1:6379`` (Ray) or ``tcp://10.0.0.1:8786`` (Dask); without it, one is
+        started on this machine.
     out : Path or None
         Directory of tables and figures; ``results/<paper>/<module>`` if left out.
     store : Path or None
@@ -42,18 +50,26 @@ class Options:
     quick: bool = False
     seeds: int = 10
     jobs: int = 2
+    backend: Backend = "local"
+    address: str | None = None
     out: Path | None = None
     store: Path | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         self.require_positive("seeds", "jobs")
+        _ = self.workers  # checks them
 
     def require_positive(self, *names: str) -> None:
         """Raise InvalidConfiguration if one of these numbers is below 1."""
         for name in names:
             if getattr(self, name) < 1:
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want at least 1")
+
+    @property
+    def workers(self) -> Workers:
+        """Who performs the runs."""
+        return Workers(self.jobs, self.backend, self.address)
 
     @property
     def name(self) -> str:
@@ -102,50 +118,52 @@ def run_as_program(kind: type[Kind], experiment: Callable[[Kind], Any], argv: Se
         Exit status: 0 if all went well, 1 if it was interrupted, a run failed or a check found something, 2 for
         unusable arguments.
     """
-    import tyro
-
-    config = (tyro.conf.FlagCreatePairsOff,)
     try:
-        options: Kind = tyro.cli(
-            kind,
-            prog=f"python -m {experiment.__module__}" if experiment.__module__ != "__main__" else None,
-            args=list(sys.argv[1:] if argv is None else argv),
-            config=config,
-        )
-        study = experiment(options)
+        return run_experiment(kind, experiment, argv)
     except KeyboardInterrupt as error:
         remark(f"interrupted: {error}" if str(error) else "interrupted")
         return 1
-    except InvalidConfiguration as error:
-        remark(f"error: {error}")
-        return 2
-    except DesimError as error:
-        remark(f"error: {error}")
-        return 1
-    return int(getattr(study, "num_invalid", 0) > 0)
 
 
-def run_modules(package: str, modules: Sequence[str], argv: Sequence[str] | None = None) -> int:
-    """Run the experiments of a package with the same arguments, each with its own number of seeds unless one is given.
+def run_experiment(kind: type[Kind], experiment: Callable[[Kind], Any], argv: Sequence[str] | None = None) -> int:
+    """Do the same as :func:`run_as_program`, but leave Ctrl-C to the caller; arguments and result are the same."""
+    import tyro
 
-    Parameters
-    ----------
-    package : str
-        Such as ``"experiments.lachesis"``.
-    modules : sequence of str
-        Each has a function of its own name and options whose class is that name with a capital.
-    argv : sequence of str, optional
-        What every experiment takes, without ``--out``: each writes into its own directory.
+    module = experiment.__module__
+    config = (tyro.conf.FlagCreatePairsOff,)
+    begin, error, study = time.perf_counter(), "", None
+    options: Kind | None = None
+    with transcript() as blocks:
+        try:
+            options = tyro.cli(
+                kind,
+                prog=f"python -m {module}" if module != "__main__" else None,
+                args=list(sys.argv[1:] if argv is None else argv),
+                config=config,
+            )
+            study = experiment(options)
+        except InvalidConfiguration as refusal:
+            remark(f"error: {refusal}")
+            return 2
+        except DesimError as failure:
+            error = str(failure)
+            remark(f"error: {error}")
+    assert options is not None
+    seconds = time.perf_counter() - begin
+    _leave_account(experiment, options, blocks, seconds, error)
+    return int(bool(error) or getattr(study, "num_invalid", 0) > 0)
 
-    Returns
-    -------
-    int
-        The first exit status that is not 0, else 0; what follows a failed experiment is not run.
-    """
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    for name in modules:
-        module = import_module(f"{package}.{name}")
-        status = run_as_program(getattr(module, name.capitalize()), getattr(module, name), arguments)
-        if status:
-            return status
-    return 0
+
+def _leave_account(
+    experiment: Callable[..., Any], options: Options, blocks: Sequence[Mapping[str, Any]], seconds: float, error: str
+) -> None:
+    """Write what a report needs into the directory of the experiment; a storage that is full is told, no more."""
+    module = experiment.__module__
+    if module == "__main__":
+        spec = sys.modules["__main__"].__spec__
+        assert spec is not None
+        module = spec.name
+    try:
+        Account.of(module, options, blocks, seconds=seconds, error=error).write(options.directory)
+    except DesimError as problem:
+        remark(f"error: {problem}")

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from desim.metrics.statistics import Estimate, mean_interval, paired_difference
+from desim.parallel import Workers
 from experiments.compare import lead_percent
 from experiments.run import Perform, Run
 from experiments.runner import perform_all
@@ -26,8 +27,8 @@ class Sized(Protocol):
     """What the options of an experiment must tell."""
 
     @property
-    def jobs(self) -> int:
-        """Processes at a time."""
+    def workers(self) -> Workers:
+        """Who performs the runs."""
 
     @property
     def name(self) -> str:
@@ -154,7 +155,7 @@ def outcomes_of(panels: Sequence[Panel], options: Sized, by: Perform) -> Outcome
     panels : sequence of Panel
         What is asked for.
     options : Sized
-        Size, seeds, processes, store.
+        Size, seeds, workers, store.
     by : callable
         What performs a run.
 
@@ -182,7 +183,7 @@ def outcomes_by(
     groups : mapping of any key to sequence of Run
         What is asked for.
     options : Sized
-        Processes, store.
+        Workers, store.
     by : callable
         What performs a run.
 
@@ -192,7 +193,7 @@ def outcomes_by(
         The outcomes of each group, in its order.
     """
     wanted = [run for group in groups.values() for run in group]
-    found = perform_all(by, wanted, options.runs, jobs=options.jobs, title=options.name)
+    found = perform_all(by, wanted, options.runs, workers=options.workers, title=options.name)
     return {key: tuple(found[run] for run in group) for key, group in groups.items()}
 
 

@@ -18,12 +18,13 @@ from experiment_runs import Factor, Sum, multiply, runs, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim.exceptions import InvalidConfiguration, RecordError, WorkloadError
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.parallel import Workers
 from experiments import source
 from experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
 from experiments.ogasched.simulating import Setting, perform
 from experiments.run import Run
-from experiments.runner import SweepInterrupted, perform_all, settings_of
+from experiments.runner import SweepFailed, SweepInterrupted, perform_all, settings_of
 from experiments.source import modules_behind, source_digest
 from experiments.store import Store
 
@@ -107,11 +108,11 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
 def test_every_run_is_performed_once_and_never_again(tmp_path: Path, jobs: int) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     wanted = runs(trace, [3, 1, 2, 3, 1])
-    outcomes = perform_all(multiply, wanted, store, jobs=jobs)
+    outcomes = perform_all(multiply, wanted, store, workers=Workers(jobs))
     assert sorted(traced(trace)) == [1, 2, 3]
     assert [run.seed for run in outcomes] == [3, 1, 2]
     assert [outcome["product"] for outcome in outcomes.values()] == [6.0, 2.0, 4.0]
-    assert perform_all(multiply, [*wanted, *runs(trace, [4])], store, jobs=jobs) == outcomes | {
+    assert perform_all(multiply, [*wanted, *runs(trace, [4])], store, workers=Workers(jobs)) == outcomes | {
         run: {"product": 8.0, "curve": [4, 4.5], "nothing": None} for run in runs(trace, [4])
     }
     assert sorted(traced(trace)) == [1, 2, 3, 4]
@@ -130,11 +131,11 @@ def test_a_file_that_cannot_be_read_is_named_and_its_run_repeated(
 ) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     wanted = runs(trace, [1, 2])
-    outcomes = perform_all(multiply, wanted, store, jobs=1)
+    outcomes = perform_all(multiply, wanted, store, workers=Workers(1))
     broken = store.path(settings_of(multiply, wanted[1]))
     broken.write_text(broken.read_text()[:-20])
     capsys.readouterr()
-    assert perform_all(multiply, wanted, store, jobs=1) == outcomes
+    assert perform_all(multiply, wanted, store, workers=Workers(1)) == outcomes
     assert traced(trace) == [1, 2, 2]
     assert broken.name in capsys.readouterr().err
     assert store.find(settings_of(multiply, wanted[1])) == outcomes[wanted[1]]
@@ -142,24 +143,27 @@ def test_a_file_that_cannot_be_read_is_named_and_its_run_repeated(
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_an_error_names_the_run(tmp_path: Path, jobs: int) -> None:
-    with pytest.raises(WorkloadError, match=r"policy='fail'.*seed [78]: port 3 is on fire"):
-        perform_all(multiply, runs(tmp_path / "trace", [7, 8], policy="fail"), Store(tmp_path / "runs"), jobs=jobs)
-    assert not list(tmp_path.glob("runs/*"))
+    failing = runs(tmp_path / "trace", [7, 8], policy="fail")
+    with pytest.raises(SweepFailed, match=r"policy='fail'.*seed [78]: WorkloadError: port 3 is on fire"):
+        perform_all(multiply, failing, Store(tmp_path / "runs"), workers=Workers(jobs))
+    assert not list(tmp_path.glob("runs/*.json"))
 
 
 def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     with pytest.raises(SweepInterrupted, match="2 of 5 runs are stored"):
-        perform_all(multiply, runs(trace, range(5), policy="stop"), store, jobs=1)
-    assert len(list(store.directory.iterdir())) == 2
+        perform_all(multiply, runs(trace, range(5), policy="stop"), store, workers=Workers(1))
+    assert len(list(store.directory.glob("*.json"))) == 2
 
 
 def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     script = (
         "import sys; from pathlib import Path; from experiment_runs import multiply, runs\n"
+        "from desim.parallel import Workers\n"
         "from experiments.runner import perform_all; from experiments.store import Store\n"
-        "perform_all(multiply, runs(Path(sys.argv[1]), range(6), seconds=0.15), Store(Path(sys.argv[2])), jobs=1)\n"
+        "wanted = runs(Path(sys.argv[1]), range(6), seconds=0.15)\n"
+        "perform_all(multiply, wanted, Store(Path(sys.argv[2])), workers=Workers(1))\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", script, str(trace), str(store.directory)],
@@ -178,7 +182,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert stored[:2] == [0, 1]
     assert len(stored) < 6
     trace.unlink()
-    outcomes = perform_all(multiply, wanted, store, jobs=1)
+    outcomes = perform_all(multiply, wanted, store, workers=Workers(1))
     assert traced(trace) == [seed for seed in range(6) if seed not in stored]
     assert [outcome["product"] for outcome in outcomes.values()] == [2.0 * seed for seed in range(6)]
 
@@ -214,7 +218,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _forget() -> None:
     source.source_digest.cache_clear()
-    source._file_of.cache_clear()
+    source._origin_of.cache_clear()
     importlib.invalidate_caches()
 
 
@@ -248,6 +252,33 @@ def test_only_code_that_matters_changes_the_digest(project: Path, file: str, con
     assert _digest() == before
     (project / file).write_text(content)
     assert (_digest() != before) == matters
+
+
+def test_a_project_of_ones_own_counts_and_what_is_installed_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in {
+        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep\nfrom experiments.runner import perform_all\n",
+        "ownhelp.py": "from desim.exceptions import DesimError\n",
+        "ownkit/__init__.py": "",
+        "ownkit/deep.py": "VALUE = 1\n",
+        "unasked.py": "",
+        "site-packages/bought.py": "import more\n",
+        "site-packages/more.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    _forget()
+    assert list(modules_behind("ownstudy")) == ["desim.exceptions", "ownhelp", "ownkit.deep", "ownstudy"]
+    assert list(modules_behind("ownkit.deep")) == ["ownkit.deep"]
+    assert list(modules_behind("bought")) == []
+    before = source_digest("ownstudy")
+    (tmp_path / "ownkit" / "deep.py").write_text("VALUE = 2\n")
+    _forget()
+    assert source_digest("ownstudy") != before
+    _forget()
 
 
 def test_the_experiments_depend_on_dynamics_agents_and_workloads_but_not_on_pictures() -> None:

@@ -1,0 +1,223 @@
+"""Perform independent tasks and take their outcomes as they finish."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any, Generic, Literal, TypeVar
+
+from desim.exceptions import DesimError, InvalidConfiguration
+from desim.parallel._pool import Lost, Pool, Refused, Reply, describe
+
+__all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerDied", "Workers", "perform_tasks"]
+
+Task = TypeVar("Task")
+Outcome = TypeVar("Outcome")
+Backend = Literal["local", "ray", "dask"]
+BACKENDS: tuple[Backend, ...] = ("local", "ray", "dask")
+
+
+class WorkerDied(DesimError):
+    """The process that performed a task has ended by itself, or was ended, and did so again in a second attempt."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who performs tasks.
+
+    Attributes
+    ----------
+    jobs : int
+        Processes at a time on this machine; 1 with the backend ``local`` stands for the process itself. A cluster that
+        is given by its address uses all its cores instead.
+    backend : {"local", "ray", "dask"}
+        Processes of this machine, a Ray cluster or a Dask cluster.
+    address : str or None
+        Where the cluster listens, such as ``"10.0.0.1:6379"`` (Ray), ``"auto"`` (the Ray cluster that this machine
+        belongs to) or ``"tcp://10.0.0.1:8786"`` (Dask). If None, one is started on this machine.
+    """
+
+    jobs: int = 2
+    backend: Backend = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        if self.jobs < 1:
+            raise InvalidConfiguration(f"jobs is {self.jobs!r}, want at least 1")
+        if self.backend not in BACKENDS:
+            raise InvalidConfiguration(f"backend is {self.backend!r}, want one of {', '.join(BACKENDS)}")
+        if self.backend == "local" and self.address is not None:
+            raise InvalidConfiguration(f"address {self.address!r} needs backend ray or dask, not local")
+
+
+@dataclass(frozen=True)
+class Finished(Generic[Task, Outcome]):
+    """A task that was performed.
+
+    Attributes
+    ----------
+    task : object
+        The task.
+    outcome : object
+        What the function returned.
+    """
+
+    task: Task
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Failed(Generic[Task]):
+    """A task that raised an exception, or whose worker died.
+
+    Attributes
+    ----------
+    task : object
+        The task.
+    kind : str
+        Name of the exception's class.
+    message : str
+        What it says.
+    trace : str
+        The traceback as text.
+    error : BaseException
+        The exception; a :class:`DesimError` with the same message if it could not be brought here.
+    """
+
+    task: Task
+    kind: str
+    message: str
+    trace: str
+    error: BaseException
+
+
+def perform_tasks(
+    function: Callable[[Task], Outcome], tasks: Iterable[Task], workers: Workers
+) -> Generator[Finished[Task, Outcome] | Failed[Task], None, None]:
+    """Perform tasks that do not depend on each other.
+
+    An exception ends its task only. If a worker dies, its task is tried once more when all the others are done, with
+    nothing beside it. When the caller closes the generator, or on Ctrl-C, what is being performed is given up at once.
+
+    Parameters
+    ----------
+    function : callable
+        Performs a task. Function, tasks and outcomes are pickled, unless they stay in this process.
+    tasks : iterable
+        What to perform. It is read on only when a worker is about to become free.
+    workers : Workers
+        Who performs them.
+
+    Yields
+    ------
+    Finished or Failed
+        One a task, in the order in which they end.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On Ctrl-C, here or in a worker.
+    MissingDependency
+        If Ray or Dask is asked for and not installed.
+    DesimError
+        If the cluster cannot be reached.
+
+    Examples
+    --------
+    >>> from desim.parallel import Workers, perform_tasks
+    >>> done = perform_tasks(lambda number: 60 // number, [1, 0, 3], Workers(jobs=1))
+    >>> [getattr(one, "outcome", None) or one.message for one in done]
+    [60, 'integer division or modulo by zero', 20]
+    """
+    if workers.backend == "local" and workers.jobs == 1:
+        yield from (_performed_here(function, task) for task in tasks)
+        return
+    with closing(_open(function, workers)) as pool:
+        yield from _performed(pool, enumerate(tasks))
+
+
+def _open(function: Callable[[Any], Any], workers: Workers) -> Pool:
+    """Return the workers that are asked for."""
+    if workers.backend == "ray":
+        from desim.parallel._ray import RayPool
+
+        return RayPool(function, workers.jobs, workers.address)
+    if workers.backend == "dask":
+        from desim.parallel._dask import DaskPool
+
+        return DaskPool(function, workers.jobs, workers.address)
+    from desim.parallel._local import LocalPool
+
+    return LocalPool(function, workers.jobs)
+
+
+def _performed_here(function: Callable[[Task], Outcome], task: Task) -> Finished[Task, Outcome] | Failed[Task]:
+    try:
+        return Finished(task, function(task))
+    except (Exception, SystemExit) as error:
+        refused = describe(error)
+        return Failed(task, refused.kind, refused.message, refused.trace, error)
+
+
+def _performed(pool: Pool, waiting: Iterator[tuple[int, Any]]) -> Iterator[Finished[Any, Any] | Failed[Any]]:
+    """Yield the tasks as they end."""
+    running: dict[int, Any] = {}
+    suspects: dict[int, Any] = {}
+    while True:
+        room = pool.room()
+        while len(running) < room and (following := next(waiting, None)) is not None:
+            number, task = following
+            lost = _submit(pool, number, task)
+            if lost is None:
+                running[number] = task
+            else:
+                yield _ended(task, lost)
+        if not running:
+            break
+        for number, reply in pool.wait():
+            task = running.pop(number)
+            if isinstance(reply, Lost) and not reply.is_final:
+                suspects[number] = task
+            else:
+                yield _ended(task, reply)
+    for number, task in sorted(suspects.items(), key=itemgetter(0)):
+        pool.submit(number, task)  # alone, as its worker may have died for what others have taken
+        ((_, reply),) = pool.wait()
+        yield _ended(task, reply)
+
+
+def _submit(pool: Pool, number: int, task: Any) -> Lost | None:
+    """Hand a task over, or say why it cannot be: clusters pickle it at once."""
+    try:
+        pool.submit(number, task)
+    except DesimError:
+        raise
+    except Exception as error:  # of any kind, as tasks may be made of anything
+        return Lost(f"it cannot be handed over ({type(error).__name__}: {error})", is_final=True)
+    return None
+
+
+def _ended(task: Any, reply: Reply | Lost) -> Finished[Any, Any] | Failed[Any]:
+    if isinstance(reply, Lost):
+        error = DesimError(reply.reason) if reply.is_final else WorkerDied(f"{reply.reason}, in two attempts")
+        return Failed(task, type(error).__name__, str(error), f"{type(error).__name__}: {error}\n", error)
+    if reply.is_interrupted:
+        raise KeyboardInterrupt
+    if reply.refused is None:
+        return Finished(task, reply.outcome)
+    return Failed(task, reply.refused.kind, reply.refused.message, reply.refused.trace, _error(reply.refused))
+
+
+def _error(refused: Refused) -> BaseException:
+    try:
+        if refused.pickled is not None:
+            found = pickle.loads(refused.pickled)
+            assert isinstance(found, BaseException)
+            return found
+    except Exception:  # a class that only the worker knows
+        pass
+    return DesimError(f"{refused.kind}: {refused.message}")

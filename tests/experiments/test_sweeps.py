@@ -1,0 +1,602 @@
+"""Sweeps that are killed, run out of disk, meet broken files and each other: all results, once, and the right ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sweep_runs import Walker, traced, walk, walks
+
+from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.parallel import Workers
+from experiments import progress
+from experiments.files import HOST, StorageError, is_alive, process_mark, remove_leftovers, write_durably
+from experiments.ledger import SweepStatus
+from experiments.options import Options
+from experiments.run import Run
+from experiments.runner import SweepFailed, _Job, _perform_elsewhere, perform_all, settings_of
+from experiments.store import Store
+
+HERE = Path(__file__).parent
+ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parents[1]}:{HERE}"}
+LIMIT = 60.0
+
+
+def program(store: Store, trace: Path, count: int, *, jobs: int = 1, steps: int = 10, seconds: float = 0.0) -> Any:
+    """Start a sweep as a program of its own."""
+    arguments = [store.directory, trace, count, jobs, steps, seconds]
+    return subprocess.Popen(
+        [sys.executable, str(HERE / "sweep_runs.py"), *map(str, arguments)],
+        env=ENVIRONMENT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def contents(store: Store) -> dict[str, bytes]:
+    """Return all files of runs, but for how long they took, which stands at their end."""
+    files = {path.name: path.read_bytes() for path in store.directory.glob("*.json")}
+    assert all(re.search(rb', "seconds": [0-9.e-]+}\n$', text) for text in files.values())
+    return {name: text.rpartition(b", ")[0] for name, text in files.items()}
+
+
+def leftovers(store: Store) -> list[Path]:
+    return list(store.directory.rglob(".*"))
+
+
+def undisturbed(tmp_path: Path, runs: list[Run]) -> dict[str, bytes]:
+    """Return the files of the same sweep on a store of its own."""
+    store = Store(tmp_path / "undisturbed")
+    perform_all(walk, runs, store, workers=Workers(1))
+    (tmp_path / "trace").unlink()
+    return contents(store)
+
+
+# -- kills ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("jobs", "kills"), [(1, 7), (2, 3)])
+def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Path, jobs: int, kills: int) -> None:
+    """Ten kills in both cases together, each a random time after a few more runs were stored."""
+    rng = random.Random(jobs)
+    count, trace, store = 6 * kills + 6, tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, count, steps=8_000, seconds=0.01)
+    wanted = undisturbed(tmp_path, runs)
+    for kill in range(kills):
+        child = program(store, trace, count, jobs=jobs, steps=8_000, seconds=0.01)
+        target = len(contents(store)) + rng.randint(0, 4) if kill else 0
+        wait_until(lambda target=target: len(contents(store)) >= target and (store.directory / "sweeps").exists())
+        time.sleep(rng.uniform(0.0, 0.06))
+        assert child.poll() is None, child.communicate()[1]
+        child.kill()
+        child.communicate()
+        assert set(contents(store).items()) <= set(wanted.items())
+        assert not any(sweep.running for sweep in store.sweeps())
+    child = program(store, trace, count, jobs=jobs, steps=8_000, seconds=0.01)
+    assert "stored already" in child.communicate()[1]
+    assert child.returncode == 0
+    performed = len(traced(trace))
+    outcomes = perform_all(walk, runs, store, workers=Workers(1))
+    assert len(traced(trace)) == performed <= count + kills * 2 * jobs  # only what was being performed was lost
+    assert contents(store) == wanted
+    assert leftovers(store) == []
+    assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
+
+
+def test_half_written_files_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    hour_ago = time.time() - 3_700
+    files = {
+        f".a.json.{dead.pid}@{HOST}.partial": True,
+        f".b.json.{os.getppid()}@{HOST}.partial": False,
+        f".c.json.{dead.pid}@elsewhere.partial": False,
+        ".d.json.1234.partial": False,
+        "e.json": False,
+    }
+    for name in files:
+        (tmp_path / name).write_text("{")
+    for name in (f".f.json.{os.getppid()}@{HOST}.partial", ".g.json.partial"):
+        (tmp_path / name).write_text("{")
+        os.utime(tmp_path / name, (hour_ago, hour_ago))
+    remove_leftovers(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(name for name, gone in files.items() if not gone)
+    remove_leftovers(tmp_path / "nowhere")
+
+
+def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
+    assert is_alive(os.getpid())
+    assert is_alive(os.getpid(), process_mark(os.getpid()))
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert is_alive(child.pid)
+    if (mark := process_mark(child.pid)) is not None:
+        assert not is_alive(child.pid, f"{mark}0")
+    child.kill()
+    wait_until(lambda: not is_alive(child.pid))  # before anybody has waited for it
+    child.communicate()
+    assert not is_alive(child.pid)
+
+
+# -- storage that cannot be written ----------------------------------------------------------------
+
+
+FULL = """
+import json, resource, subprocess, sys
+from pathlib import Path
+from desim.parallel import Workers
+from experiments.runner import perform_all, settings_of
+from experiments.store import Store
+from experiments.files import StorageError
+from sweep_runs import walk, walks
+
+store, trace, jobs, how = Store(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+runs = walks(trace, 24, steps=1_000)
+limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+if how == "tmpfs":
+    store.directory.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", str(store.directory)], check=True)
+else:
+    runs = runs[:5] + walks(trace, 24, steps=4_000)[5:]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, limits[1]))
+try:
+    perform_all(walk, runs, store, workers=Workers(jobs))
+    raise SystemExit("nothing went wrong")
+except StorageError as error:
+    message = str(error)
+found = [run.seed for run in runs if store.find(settings_of(walk, run)) is not None]
+left = [path.name for path in store.directory.rglob(".*")]
+began = len(trace.read_text().split())
+if how == "tmpfs":
+    subprocess.run(["mount", "-o", "remount,size=16m", str(store.directory)], check=True)
+else:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+outcomes = perform_all(walk, runs, store, workers=Workers(jobs))
+right = [outcomes[run]["end"] == walk(run)["end"] for run in runs]
+print(json.dumps({"message": message, "found": found, "left": left, "began": began, "right": right}))
+"""
+
+
+def in_a_namespace(*command: str) -> list[str]:
+    """Return a command that may mount what only it sees; skip the test where this is not allowed."""
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if not shutil.which("unshare") or subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no namespaces here")
+    return [*unshare, *command]
+
+
+@pytest.mark.parametrize(("how", "jobs"), [("tmpfs", 1), ("tmpfs", 2), ("limit", 1)])
+def test_a_full_disk_ends_a_sweep_and_costs_nothing_that_was_stored(tmp_path: Path, how: str, jobs: int) -> None:
+    command = [sys.executable, "-c", FULL, str(tmp_path / "runs"), str(tmp_path / "trace"), str(jobs), how]
+    done = subprocess.run(
+        in_a_namespace(*command) if how == "tmpfs" else command,
+        env=ENVIRONMENT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    reason = "No space left on device" if how == "tmpfs" else "File too large"
+    assert f"{len(told['found'])} of 24 runs are stored, and the sweep has ended early" in told["message"]
+    assert reason in told["message"]
+    assert 2 <= len(told["found"]) <= 12
+    assert len(told["found"]) < told["began"] <= len(told["found"]) + 2 * jobs  # it has not gone on for nothing
+    assert told["left"] == []
+    assert told["right"] == [True] * 24
+
+
+READ_ONLY = """
+import json, subprocess, sys
+from pathlib import Path
+from desim.parallel import Workers
+from experiments.runner import perform_all
+from experiments.store import Store
+from experiments.files import StorageError
+from sweep_runs import walk, walks
+
+store, trace = Store(Path(sys.argv[1])), Path(sys.argv[2])
+runs = walks(trace, 6)
+perform_all(walk, runs[:4], store, workers=Workers(1))
+trace.unlink()
+subprocess.run(["mount", "--bind", str(store.directory), str(store.directory)], check=True)
+subprocess.run(["mount", "-o", "remount,bind,ro", str(store.directory)], check=True)
+reused = len(perform_all(walk, runs[:4], store, workers=Workers(1)))
+try:
+    perform_all(walk, runs, store, workers=Workers(1))
+    message = "nothing went wrong"
+except StorageError as error:
+    message = str(error)
+print(json.dumps({"reused": reused, "message": message, "performed": trace.exists()}))
+"""
+
+
+def test_a_read_only_store_gives_what_it_has_and_refuses_what_it_lacks(tmp_path: Path) -> None:
+    done = subprocess.run(
+        in_a_namespace(sys.executable, "-c", READ_ONLY, str(tmp_path / "runs"), str(tmp_path / "trace")),
+        env=ENVIRONMENT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["reused"] == 4
+    assert "Read-only file system; 4 of 6 runs are stored" in told["message"]
+    assert told["performed"] is False  # it is noticed before the first run
+
+
+def test_a_file_where_the_store_should_be_is_named_before_anything_is_run(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("mine")
+    for directory in (tmp_path / "runs", tmp_path / "runs" / "below"):
+        with pytest.raises(StorageError, match="runs"):
+            perform_all(walk, walks(tmp_path / "trace", 2), Store(directory), workers=Workers(1))
+    assert (tmp_path / "runs").read_text() == "mine"
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize("moment", ["write", "flush", "fsync", "replace", "mkdir"])
+def test_whenever_writing_fails_nothing_is_left_behind(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "deep" / "file.json"
+    if moment != "mkdir":
+        write_durably(path, "before")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(122, "Disk quota exceeded")
+
+    if moment in ("write", "flush"):
+        real = Path.open
+
+        def opened(self: Path, *arguments: Any, **more: Any) -> Any:
+            file = real(self, *arguments, **more)
+            monkeypatch.setattr(_Wrapped, moment, fail)
+            return _Wrapped(file)
+
+        monkeypatch.setattr(Path, "open", opened)
+    else:
+        owner = os if moment == "fsync" else Path
+        monkeypatch.setattr(owner, moment, fail)
+    with pytest.raises(StorageError, match=r"cannot write .*file\.json: Disk quota exceeded"):
+        write_durably(path, "after")
+    monkeypatch.undo()
+    assert [one.name for one in tmp_path.rglob("*.*")] == (["file.json"] if moment != "mkdir" else [])
+    assert moment == "mkdir" or path.read_text() == "before"
+
+
+class _Wrapped:
+    """A file whose methods can be replaced."""
+
+    def __init__(self, file: Any) -> None:
+        self.file = file
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write(self, text: str) -> int:
+        return self.file.write(text)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+    def fileno(self) -> int:
+        return self.file.fileno()
+
+
+# -- files that are not what they should be --------------------------------------------------------
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def foreign(path: Path) -> None:
+    path.write_text('{"settings": {"seed": 3}, "outcome": {"end": 1.0}}')
+
+
+def turned(path: Path) -> None:
+    """Change one digit of the outcome, so that it is still a document."""
+    text = path.read_text()
+    place = text.index('"end": ') + 10
+    path.write_text(text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :])
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(bytes(range(256)))
+
+
+@pytest.mark.parametrize("spoil", [cut, emptied, foreign, turned, garbage])
+def test_a_file_that_cannot_be_used_is_set_aside_and_its_run_repeated(
+    tmp_path: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, 3)
+    outcomes, before = perform_all(walk, runs, store, workers=Workers(1)), contents(store)
+    path = store.path(settings_of(walk, runs[1]))
+    for number in (1, 2):
+        spoil(path)
+        spoiled = path.read_bytes()
+        assert perform_all(walk, runs, store, workers=Workers(1)) == outcomes
+        assert contents(store) == before
+        aside = path.with_name(f"{path.name}.corrupt{'' if number == 1 else '-2'}")
+        assert aside.read_bytes() == spoiled
+        told = capsys.readouterr().err
+        assert f"{path} " in told
+        assert f"the file is kept as {aside.name}" in told
+    assert traced(trace) == [0, 1, 1, 1, 2]
+
+
+def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    old = perform_all(walk, walks(trace, 2), store, workers=Workers(1))
+    kept = contents(store)
+    new = perform_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
+    assert [one["end"] for one in new.values()] == pytest.approx([2 * one["end"] for one in old.values()])
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.runner.source_digest", lambda module: "edited")
+        perform_all(walk, walks(trace, 2), store, workers=Workers(1))
+    assert traced(trace) == [0, 0, 0, 1, 1, 1]
+    assert kept.items() <= contents(store).items()
+    assert len(contents(store)) == 6
+    assert perform_all(walk, walks(trace, 2), store, workers=Workers(1)) == old
+    assert len(traced(trace)) == 6
+
+
+# -- several sweeps --------------------------------------------------------------------------------
+
+
+def test_two_sweeps_at_once_on_one_store_share_the_work(tmp_path: Path) -> None:
+    trace, store, count = tmp_path / "trace", Store(tmp_path / "runs"), 30
+    runs = walks(trace, count, steps=2_000, seconds=0.04)
+    wanted = undisturbed(tmp_path, runs)
+    children = [program(store, trace, count, jobs=jobs, steps=2_000, seconds=0.04) for jobs in (1, 2)]
+    told = [child.communicate(timeout=LIMIT)[1] for child in children]
+    assert [child.returncode for child in children] == [0, 0], told
+    assert contents(store) == wanted
+    assert leftovers(store) == []
+    assert count <= len(traced(trace)) < 1.7 * count
+    assert not store.sweeps()[0].running
+
+
+def test_runs_that_differ_in_nothing_that_matters_are_performed_once(tmp_path: Path) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = [*walks(trace, 2), *walks(trace, 2, Walker(length=1)), *walks(trace, 1)]
+    outcomes = perform_all(walk, runs, store, workers=Workers(2))
+    assert traced(trace) == [0, 1]
+    assert outcomes[runs[0]] == outcomes[runs[2]]
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [Workers(1), Workers(2)])
+def test_failed_runs_are_written_down_the_others_go_on_and_the_next_call_tries_again(
+    tmp_path: Path, workers: Workers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, 14, Walker("raises"))
+    ill = Path(f"{trace}.ill")
+    ill.touch()
+    for _ in range(2):
+        with pytest.raises(SweepFailed) as caught:
+            perform_all(walk, runs, store, workers=workers, title="walks")
+        message = str(caught.value)
+        assert message.startswith("5 of 14 runs of walks have failed, 9 are stored; the same command tries them again")
+        assert message.endswith("and 2 more")
+        failures = sorted(store.directory.glob("failures/*.json"))
+        assert sum(str(path) in message for path in failures) == 3
+        assert message.count("WorkloadError: step") == 3
+        assert "a run has failed, the others go on" in capsys.readouterr().err
+        assert {path.name for path in failures} == {
+            store.path(settings_of(walk, runs[n])).name for n in range(1, 14, 3)
+        }
+        (status,) = store.sweeps()
+        assert (status.title, status.wanted, status.stored, status.failed) == ("walks", 14, 9, 5)
+    document = json.loads(store.failure_path(settings_of(walk, runs[4])).read_text())
+    assert (document["error"], document["message"]) == ("WorkloadError", "step 4 leads nowhere")
+    assert document["traceback"][0] == "Traceback (most recent call last):"
+    assert any("in misbehave" in line for line in document["traceback"])
+    assert document["settings"]["seed"] == 4
+    assert traced(trace) == sorted([*range(14), *range(1, 14, 3)])
+    ill.unlink()
+    outcomes = perform_all(walk, runs, store, workers=workers, title="walks")
+    assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
+    assert not list(store.directory.glob("failures/*"))
+    assert store.sweeps()[0].failed == 0
+
+
+def test_a_failure_is_forgotten_when_another_sweep_has_brought_the_outcome(tmp_path: Path) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    (run,) = walks(trace, 1)
+    settings = settings_of(walk, run)
+    perform_all(walk, [run], store, workers=Workers(1))
+    write_durably(store.failure_path(settings), "{}")
+    assert store.sweeps()[0].failed == 0
+    perform_all(walk, [run], store, workers=Workers(1))
+    assert not store.failure_path(settings).exists()
+
+
+def test_an_outcome_that_cannot_be_stored_as_text_is_a_failed_run(tmp_path: Path) -> None:
+    with pytest.raises(SweepFailed, match="TypeError: Object of type set is not JSON"):
+        perform_all(awkward, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(1))
+
+
+def awkward(run: Run) -> dict[str, Any]:
+    return {"seeds": {run.seed}}
+
+
+def test_a_worker_that_is_killed_costs_only_its_run(tmp_path: Path) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, 8, Walker("dies"), seconds=0.01)
+    ill = Path(f"{trace}.ill")
+    ill.touch()
+    for stored in (7, 7):
+        with pytest.raises(SweepFailed, match=r"seed 2: WorkerDied: .*SIGKILL"):
+            perform_all(walk, runs, store, workers=Workers(2))
+        assert len(contents(store)) == stored
+    assert traced(trace) == sorted([*range(8), 2, 2, 2])  # two attempts in each sweep
+    ill.unlink()
+    assert len(perform_all(walk, runs, store, workers=Workers(2))) == 8
+    assert leftovers(store) == []
+
+
+# -- the ledger and progress -----------------------------------------------------------------------
+
+
+def test_the_ledger_tells_while_a_sweep_runs_and_after_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    assert store.sweeps() == []
+    child = program(store, trace, 50, seconds=0.1)
+    wait_until(lambda: len(contents(store)) >= 2)
+    (status,) = store.sweeps()
+    assert (status.title, status.wanted, status.failed, status.running) == ("walks", 50, 0, True)
+    assert 2 <= status.stored < 50
+    child.kill()
+    child.communicate()
+    (status,) = store.sweeps()
+    assert (status.running, status.wanted) == (False, 50)
+    runs = walks(trace, 2)
+    perform_all(walk, runs, store, workers=Workers(1), title="a/b: c")
+    other, first = store.sweeps()
+    assert other == SweepStatus("a/b: c", 2, 2, 0, other.started, False)
+    assert first == status
+    for text in ("", "{", "[]", '{"title": "x"}', json.dumps({"title": 1, "runs": 3})):
+        (store.directory / "sweeps" / "walks.json").write_text(text)
+        capsys.readouterr()
+        assert [one.title for one in store.sweeps()] == ["a/b: c"]
+        assert "walks.json cannot be read" in capsys.readouterr().err
+        perform_all(walk, runs, store, workers=Workers(1), title="a/b: c")
+        perform_all(walk, walks(trace, 3), store, workers=Workers(1), title="walks")  # nor does it stop a sweep
+        assert [one.wanted for one in store.sweeps()] == [2, 3]
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 10.0, 31.0, 40.0, 62.0, 5_000.0, 6_000.0])
+    with progress.runs_progress("figure2", 10, lambda: next(times)) as tell:
+        for ended, failed in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 1), (10, 1)):
+            tell(ended, failed)
+    assert capsys.readouterr().err.splitlines() == [
+        "figure2: 2 of 10 runs, about 2 min left",
+        "figure2: 4 of 10 runs, 1 failed, about 2 min left",
+        "figure2: 5 of 10 runs, 1 failed, about 83 min left",
+    ]
+    assert [progress.duration(seconds) for seconds in (4.4, 89, 91, 5_300, 5_500)] == [
+        "4 s",
+        "89 s",
+        "2 min",
+        "88 min",
+        "1.5 h",
+    ]
+
+
+# -- clusters --------------------------------------------------------------------------------------
+
+
+def test_options_name_the_workers() -> None:
+    assert Options().workers == Workers(2, "local", None)
+    assert Options(jobs=3, backend="dask", address="tcp://a:1").workers == Workers(3, "dask", "tcp://a:1")
+    with pytest.raises(InvalidConfiguration, match="needs backend ray or dask"):
+        Options(address="tcp://a:1")
+
+
+def test_a_cluster_is_not_asked_for_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, runs = Store(tmp_path / "runs"), walks(tmp_path / "trace", 2)
+    outcomes = perform_all(walk, runs, store, workers=Workers(1))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert perform_all(walk, runs, store, workers=Workers(2, "ray")) == outcomes
+    with pytest.raises(MissingDependency, match="needs Ray"):
+        perform_all(walk, walks(tmp_path / "trace", 3), store, workers=Workers(2, "ray"))
+
+
+def test_a_machine_with_other_code_refuses(tmp_path: Path) -> None:
+    (run,) = walks(tmp_path / "trace", 1)
+    settings = settings_of(walk, run)
+    assert _perform_elsewhere(walk, _Job(run, settings, tmp_path)).outcome["end"] == walk(run)["end"]
+    with pytest.raises(InvalidConfiguration, match=rf"{HOST} has other code for sweep_runs .*install the same"):
+        _perform_elsewhere(walk, _Job(run, settings | {"code": "another"}, tmp_path))
+    assert len(traced(tmp_path / "trace")) == 2
+
+
+CLUSTER = """
+import json, sys
+from pathlib import Path
+from desim.parallel import Workers
+from experiments.runner import SweepFailed, perform_all
+from experiments.store import Store
+from sweep_runs import Walker, walk, walks
+
+def sweep(backend, address):
+    trace, store = Path(sys.argv[3]), Store(Path(sys.argv[2]))
+    runs = walks(trace, 8, Walker("raises"), steps=300)
+    try:
+        perform_all(walk, runs, store, workers=Workers(2, backend, address))
+    except SweepFailed as error:
+        print(json.dumps(str(error)))
+
+if __name__ == "__main__":
+    if sys.argv[1] == "dask":
+        from distributed import LocalCluster
+        with LocalCluster(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0") as one:
+            sweep("dask", one.scheduler_address)
+    else:
+        sweep("ray", None)
+"""
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str) -> None:
+    pytest.importorskip({"dask": "distributed"}.get(backend, backend))
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, 8, Walker("raises"), steps=300)
+    wanted = undisturbed(tmp_path, runs)
+    Path(f"{trace}.ill").touch()
+    (tmp_path / "cluster.py").write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "cluster.py"), backend, str(store.directory), str(trace)],
+        env=ENVIRONMENT | {"RAY_AUTH_TOKEN": os.urandom(16).hex()},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    message = json.loads(done.stdout.splitlines()[-1])
+    assert message.startswith("3 of 8 runs of runs have failed, 5 are stored")
+    assert "WorkloadError: step 1 leads nowhere" in message
+    assert store.sweeps()[0].failed == 3
+    Path(f"{trace}.ill").unlink()
+    outcomes = perform_all(walk, runs, store, workers=Workers(1))  # goes on here with what has failed there
+    assert traced(trace) == sorted([*range(8), 1, 4, 7])
+    assert contents(store) == wanted
+    assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
+    assert leftovers(store) == []
