@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agents.learning.command_line import command_line
+from agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from agents.learning.training import TrainingConfig
 
 __all__ = ["InspectorOptions", "TrainingOptions"]
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(TrainingCommand):
     """Train an agent of the batch cluster; its weights and their card are written to the directory.
 
     Examples::
@@ -25,6 +26,8 @@ class TrainingOptions:
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
     """
+
+    trained: ClassVar[str] = "batch"
 
     head: int = 16
     """Slots of the window at the head of the queue."""
@@ -77,32 +80,20 @@ class TrainingOptions:
         """
         from agents.batch.split_window import SplitWindowConfig
         from agents.batch.training import WINDOWS, EpisodeOptions, SplitWindowTraining
-        from agents.learning.training import TrainingConfig
 
-        agent = SplitWindowConfig(
-            self.head,
-            self.tail,
-            self.network,
-            masked=not self.unmasked,
-            num_cores=self.cores,
-            reserve_after=self.reserve_after,
-        )
-        training = TrainingConfig(
-            total_steps=400_000 if self.quick else self.steps,
-            seed=self.seed,
-            num_workers=self.workers,
-            group_size=self.group,
-            whole_episodes=self.group > 1,
-            num_steps=4_000 if self.group > 1 else 256,
-            validate_every=10 if self.quick else 20,
-        )
-        episodes = EpisodeOptions(self.cores, self.load, self.overestimate, num_traces=16 if self.quick else 64)
         default = SplitWindowTraining()
         return replace(
             default,
-            agent=agent,
+            agent=SplitWindowConfig(
+                self.head,
+                self.tail,
+                self.network,
+                masked=not self.unmasked,
+                num_cores=self.cores,
+                reserve_after=self.reserve_after,
+            ),
             windows=WINDOWS if self.any_window else (),
-            episodes=episodes,
+            episodes=EpisodeOptions(self.cores, self.load, self.overestimate, num_traces=16 if self.quick else 64),
             reward=self.reward,
             warm_start=self.warm_start,
             expert=self.expert,
@@ -113,55 +104,51 @@ class TrainingOptions:
                 entropy=self.entropy,
                 group_size=self.group,
             ),
-            training=training,
+            training=self._loop(),
         )
 
-    def command(self) -> str:
-        """Return the command line that trains the same agent."""
-        return command_line("desim train batch", self)
+    def _loop(self) -> TrainingConfig:
+        """Return length, seed and environments; groups need whole episodes."""
+        from agents.learning.training import TrainingConfig
 
-    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Train, and write the weights.
+        return TrainingConfig(
+            total_steps=400_000 if self.quick else self.steps,
+            seed=self.seed,
+            num_workers=self.workers,
+            group_size=self.group,
+            whole_episodes=self.group > 1,
+            num_steps=4_000 if self.group > 1 else 256,
+            validate_every=10 if self.quick else 20,
+        )
 
-        Parameters
-        ----------
-        directory : Path
-            Where checkpoints, TensorBoard's log, and at the end the weights go.
-        report : callable
-            Called with each new entry of the learning curve.
+    def default_name(self) -> str:
+        """Return the name of the window."""
+        return f"split-window-{self.head}-{self.tail}"
 
-        Returns
-        -------
-        dict
-            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+    def check(self) -> None:
+        """Refuse numbers that the settings would take, or name otherwise.
 
         Raises
         ------
         InvalidConfiguration
-            If an option is out of range, or the directory holds another training.
+            If an option is out of range.
         """
-        from agents.batch.training import train, write
-
         if not self.load > 0 or self.workers < 0:
             raise InvalidConfiguration(f"load {self.load!r}, workers {self.workers!r}: want values above 0, at least 0")
         if self.warm_start < 0:
             raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0 rollouts")
-        settings = self.settings()
-        result = train(settings, directory / "checkpoint", report)
-        stem = directory / (self.name or f"split-window-{self.head}-{self.tail}")
-        if result.status != "interrupted":
-            write(stem, settings, result, self.command())
-        return {"status": result.status, "weights": str(stem), "validation": result.best}
 
 
 @dataclass(frozen=True)
-class InspectorOptions:
+class InspectorOptions(TrainingCommand):
     """Train a SchedInspector over a priority; its weights and their card are written to the directory.
 
     Examples::
 
         desim train batch-inspector --base f1 --out f1
     """
+
+    trained: ClassVar[str] = "batch-inspector"
 
     base: str = "sjf-cores"
     """The priority that chooses; see `desim list`."""
@@ -184,48 +171,26 @@ class InspectorOptions:
     name: str | None = None
     """Of the files with the weights; by default after the priority."""
 
-    def command(self) -> str:
-        """Return the command line that trains the same agent."""
-        return command_line("desim train batch-inspector", self)
-
-    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Train, and write the weights; as for :class:`TrainingOptions`.
-
-        Parameters
-        ----------
-        directory : Path
-            Where checkpoints, TensorBoard's log, and at the end the weights go.
-        report : callable
-            Called with each new entry of the learning curve.
+    def settings(self) -> Any:
+        """Return all that determines the training.
 
         Returns
         -------
-        dict
-            ``status``, ``weights`` and ``validation``.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If an option is out of range, or the directory holds another training.
+        InspectorTraining
+            With the defaults of :mod:`agents.batch.inspector_training` for all that is no option here.
         """
         from agents.batch.inspector_network import InspectorConfig
-        from agents.batch.inspector_training import InspectorTraining, train_inspector, write_inspector
+        from agents.batch.inspector_training import InspectorTraining
 
         default = InspectorTraining()
-        settings = replace(
+        return replace(
             default,
             agent=InspectorConfig(self.base, keeps_accepted=not self.picks_anew),
             episodes=replace(default.episodes, num_cores=self.cores, load=self.load, overestimate=self.overestimate),
             reward=self.reward,
-            training=replace(
-                default.training,
-                total_steps=self.steps,
-                seed=self.seed,
-                num_workers=self.workers,
-            ),
+            training=replace(default.training, total_steps=self.steps, seed=self.seed, num_workers=self.workers),
         )
-        result = train_inspector(settings, directory / "checkpoint", report)
-        stem = directory / (self.name or f"inspector-{self.base}")
-        if result.status != "interrupted":
-            write_inspector(stem, settings, result, self.command())
-        return {"status": result.status, "weights": str(stem), "validation": result.best}
+
+    def default_name(self) -> str:
+        """Return the name of the priority."""
+        return f"inspector-{self.base}"

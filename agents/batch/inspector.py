@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from agents.batch.backfilling import EASYBackfilling
 from agents.batch.inspector_network import InspectorConfig
 from agents.batch.orders import as_priority
 from agents.batch.priorities import Priority
-from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.policy import Policy, to_tensors
+from agents.learning.policy import Policy, action_for
 from agents.learning.pretrained import pretrained_stem
 from desim.envs.base import Arrays
 from desim.envs.batch.inspection import Answer, Inspection, Question
 from desim.envs.batch.inspector import InspectionEncoder
-from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Queue
 
 __all__ = ["BackfilledPriority", "Inspector", "Rule"]
@@ -163,10 +160,7 @@ class Inspector:
         if not isinstance(self.policy, Policy):
             assert self.policy is not None
             return int(self.policy(encoded))
-        with torch.inference_mode():
-            distribution, _ = self.policy(to_tensors({name: array[None] for name, array in encoded.items()}))
-            action = distribution.mode() if self.greedy else distribution.sample(self._rng)
-        return int(action)
+        return int(action_for(self.policy, encoded, None if self.greedy else self._rng))
 
     @classmethod
     def of(cls, config: InspectorConfig, policy: Policy, **options: Any) -> Inspector:
@@ -211,14 +205,8 @@ class Inspector:
         InvalidConfiguration
             If they hold something else.
         """
-        stem = Path(stem)
-        tensors, card = load_weights(stem)
-        if card.get("agent") != "inspector":
-            raise InvalidConfiguration(f"{stem} holds no inspector but {card.get('agent')!r}")
-        config = InspectorConfig.of(card["config"])
-        policy = config.policy(np.random.default_rng(0))
-        load_into(policy, tensors, str(stem))
-        return cls.of(config, policy, name=stem.name, greedy=greedy)
+        config, policy = InspectorConfig.load(stem)
+        return cls.of(config, policy, name=Path(stem).name, greedy=greedy)
 
     @classmethod
     def pretrained(cls, name: str, *, greedy: bool = True) -> Inspector:
@@ -236,4 +224,4 @@ class Inspector:
         InvalidConfiguration
             If there is none of this name.
         """
-        return cls.load(pretrained_stem(name, "inspector"), greedy=greedy)
+        return cls.load(pretrained_stem(name, InspectorConfig.agent_kind), greedy=greedy)

@@ -6,21 +6,21 @@ Departure: it begins by accepting.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
+from agents.learning.configuration import AgentConfig
 from agents.learning.policy import MLPPolicy, Policy
 from desim.envs.batch.inspector import INSPECTION_FEATURES
-from desim.exceptions import InvalidConfiguration
 
 __all__ = ["InspectorConfig"]
 
 
 @dataclass(frozen=True)
-class InspectorConfig:
+class InspectorConfig(AgentConfig[Policy]):
     """Base policy, rules and network.
 
     Parameters
@@ -38,6 +38,9 @@ class InspectorConfig:
         :class:`~desim.envs.batch.inspection.Inspection`.
     """
 
+    agent_kind: ClassVar[str] = "inspector"
+    described: ClassVar[str] = "an inspector"
+
     base: str = "sjf-cores"
     hidden: tuple[int, ...] = (32, 16, 8)
     max_rejections: int = 72
@@ -53,44 +56,10 @@ class InspectorConfig:
         }
 
     def policy(self, rng: np.random.Generator) -> Policy:
-        """Return a new network; it accepts nearly three out of four choices, and its likeliest action is to accept.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            For its weights.
-
-        Returns
-        -------
-        Policy
-            Actor and critic.
-        """
+        """Return a new network; it accepts nearly three out of four choices, and its likeliest action is to accept."""
         policy = MLPPolicy({"features": len(INSPECTION_FEATURES)}, 2, rng, hidden=self.hidden)
         bias = policy.actor[-1].bias
         assert isinstance(bias, torch.Tensor)
         with torch.no_grad():
             bias.copy_(torch.tensor([0.0, 1.0]))
         return policy
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        return asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> InspectorConfig:
-        """Return the configuration that a card holds.
-
-        Parameters
-        ----------
-        values : dict
-            Of :meth:`plain`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If they are none.
-        """
-        try:
-            return cls(**values | {"hidden": tuple(values.get("hidden", ()))})
-        except TypeError as error:
-            raise InvalidConfiguration(f"no configuration of an inspector: {error}") from error

@@ -8,10 +8,8 @@ the same sequence, and the mean of their advantages is taken off; the best weigh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import gymnasium
@@ -20,9 +18,12 @@ import numpy as np
 from agents.batch.inspector import BackfilledPriority
 from agents.batch.inspector_network import InspectorConfig
 from agents.batch.training import EpisodeOptions, trace_episodes
-from agents.learning.learner import Discounting
+from agents.learning.learner import Discounting, Learner
+from agents.learning.policy import Policy
 from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from agents.learning.recipe import train as train_inspector
+from agents.learning.recipe import write as write_inspector
+from agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.batch.inspector import OBJECTIVES, InspectorEnv
 from desim.exceptions import InvalidConfiguration
 
@@ -81,6 +82,23 @@ class InspectorTraining:
         """Return plain values, for a card."""
         return asdict(self) | {"agent": self.agent.plain()}
 
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        return Task(
+            partial(make_inspector_env, self),
+            partial(make_inspector_env, self, validation=True),
+            measure_inspector,
+            objective=self.reward,
+            maximize=False,
+        )
+
+    def learner(self, policy: Policy, rng: np.random.Generator) -> Learner:
+        """Return what learns, as for :class:`~agents.learning.recipe.Recipe`."""
+        return PPO(policy, replace(self.ppo, group_size=self.training.group_size), rng)
+
+    def warm_up(self, training: Training) -> None:
+        """Do nothing: a new network accepts what the base policy chooses, which is where it is to begin."""
+
 
 def make_inspector_env(settings: InspectorTraining, *, validation: bool = False) -> InspectorEnv:
     """Return an environment for training or for validation.
@@ -118,70 +136,16 @@ def measure_inspector(gym_env: gymnasium.Env[Any, Any]) -> dict[str, float]:
     -------
     dict of str to float
         Mean bounded slowdown and mean waiting time in seconds, of the inspector and, after ``base_``, of the base.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it is another environment.
     """
-    assert isinstance(gym_env, InspectorEnv)
+    if not isinstance(gym_env, InspectorEnv):
+        raise InvalidConfiguration(f"gym_env is {gym_env!r}, want an InspectorEnv")
     found: dict[str, float] = {}
     for prefix, run in (("", gym_env.result()), ("base_", gym_env.base_result())):
         metrics = run.metrics(unfinished="include")
         found |= {prefix + name: metrics[metric] for name, metric in OBJECTIVES.items()}
     return found
-
-
-def train_inspector(
-    settings: InspectorTraining,
-    directory: Path | None = None,
-    report: Callable[[dict[str, Any]], None] | None = None,
-) -> TrainingResult:
-    """Train an inspector.
-
-    Parameters
-    ----------
-    settings : InspectorTraining
-        All that determines the training.
-    directory : Path, optional
-        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
-    report : callable, optional
-        Called with each new entry of the learning curve.
-
-    Returns
-    -------
-    TrainingResult
-        The best weights on the validation sequences, and the learning curve.
-    """
-    root = np.random.SeedSequence(settings.training.seed)
-    for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-    ppo = replace(settings.ppo, group_size=settings.training.group_size)
-    learner = PPO(settings.agent.policy(for_weights), ppo, for_learner)
-    task = Task(
-        partial(make_inspector_env, settings),
-        partial(make_inspector_env, settings, validation=True),
-        measure_inspector,
-        objective=settings.reward,
-        maximize=False,
-    )
-    others = {name: value for name, value in settings.plain().items() if name != "training"}
-    return Training(task, learner, settings.training, directory, others).run(report)
-
-
-def write_inspector(stem: Path, settings: InspectorTraining, result: TrainingResult, command: str = "") -> None:
-    """Write the weights of a training with their card, for :meth:`agents.batch.inspector.Inspector.load`.
-
-    Parameters
-    ----------
-    stem : Path
-        The files, without ``.safetensors`` and ``.json``.
-    settings : InspectorTraining
-        What was trained.
-    result : TrainingResult
-        What has come of it.
-    command : str
-        The command line that trains the agent again.
-
-    Raises
-    ------
-    RecordError
-        If they cannot be written.
-    InvalidConfiguration
-        If the training was interrupted.
-    """
-    result.write(stem, "inspector", settings.agent.plain(), settings.plain(), command)

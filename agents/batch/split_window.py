@@ -9,17 +9,16 @@ nothing is asked.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 
 from agents.batch import _greedy
 from agents.batch.networks import WindowScorer
-from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.policy import MLPPolicy, Policy, one_thread, to_tensors
+from agents.learning.configuration import AgentConfig
+from agents.learning.policy import MLPPolicy, Policy, action_for
 from agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
 from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
@@ -30,7 +29,7 @@ __all__ = ["SplitWindowAgent", "SplitWindowConfig"]
 
 
 @dataclass(frozen=True)
-class SplitWindowConfig:
+class SplitWindowConfig(AgentConfig[Policy]):
     """Window, observation and network.
 
     Parameters
@@ -50,6 +49,9 @@ class SplitWindowConfig:
         Once the oldest job has waited for so long, in seconds, it has a reservation, and what would delay it is
         impossible; for the scorer. Never if None.
     """
+
+    agent_kind: ClassVar[str] = "split-window"
+    described: ClassVar[str] = "a split-window agent"
 
     head: int = 16
     tail: int = 16
@@ -83,47 +85,13 @@ class SplitWindowConfig:
         return math.inf if self.reserve_after is None else self.reserve_after
 
     def policy(self, rng: np.random.Generator) -> Policy:
-        """Return a new network.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            For its weights.
-
-        Returns
-        -------
-        Policy
-            Actor and critic.
-        """
+        """Return a new network, actor and critic, with weights from a generator."""
         if self.network == "scorer":
             return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
         size = self.head + self.tail
         inputs = {"cores": self.num_cores, "jobs": 3 * size}
         mask = ACTION_MASK if self.masked else None
         return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden or (1024, 512, 256), mask=mask, activation="relu")
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        return asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> SplitWindowConfig:
-        """Return the configuration that a card holds.
-
-        Parameters
-        ----------
-        values : dict
-            Of :meth:`plain`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If they are none.
-        """
-        try:
-            return cls(**values | {"hidden": tuple(values.get("hidden", ()))})
-        except TypeError as error:
-            raise InvalidConfiguration(f"no configuration of a split-window agent: {error}") from error
 
 
 class SplitWindowAgent:
@@ -179,9 +147,7 @@ class SplitWindowAgent:
         encoded = self.encoder.encode(observation)
         if self._choose is not None:
             return self.encoder.decode(observation, self._choose(encoded))[0]
-        with torch.inference_mode(), one_thread():
-            distribution, _ = self.policy(to_tensors({name: array[None] for name, array in encoded.items()}))
-            action = distribution.mode() if self.greedy else distribution.sample(self._rng)
+        action = action_for(self.policy, encoded, None if self.greedy else self._rng)
         return self.encoder.decode(observation, int(action))[0]
 
     @classmethod
@@ -207,21 +173,12 @@ class SplitWindowAgent:
         InvalidConfiguration
             If they hold something else, or the network is bound to its window.
         """
-        stem = Path(stem)
-        tensors, card = load_weights(stem)
-        if card.get("agent") != "split-window":
-            raise InvalidConfiguration(f"{stem} holds no split-window agent but {card.get('agent')!r}")
-        values = card.get("config")
-        if not isinstance(values, dict):
-            raise InvalidConfiguration(f"{stem} holds no configuration of a split-window agent but {values!r}")
+        config, policy = SplitWindowConfig.load(stem)
         if head is not None or tail is not None:
-            if values.get("network") != "scorer":
+            if config.network != "scorer":
                 raise InvalidConfiguration(f"the network of {stem} is bound to its window")
-            values = values | {"head": head or 0, "tail": tail or 0}
-        config = SplitWindowConfig.of(values)
-        policy = config.policy(np.random.default_rng(0))
-        load_into(policy, tensors, str(stem))
-        return cls(policy, config, name=stem.name)
+            config = replace(config, head=head or 0, tail=tail or 0)
+        return cls(policy, config, name=Path(stem).name)
 
     @classmethod
     def pretrained(cls, name: str, *, head: int | None = None, tail: int | None = None) -> SplitWindowAgent:
@@ -239,4 +196,4 @@ class SplitWindowAgent:
         InvalidConfiguration
             If there is none of this name.
         """
-        return cls.load(pretrained_stem(name, "split-window"), head=head, tail=tail)
+        return cls.load(pretrained_stem(name, SplitWindowConfig.agent_kind), head=head, tail=tail)

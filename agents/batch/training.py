@@ -6,10 +6,8 @@ a paper used, is left for the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,9 +16,11 @@ from agents.batch._experts import EXPERTS, aged, reserving, shortest
 from agents.batch._training_episodes import EpisodeOptions, trace_episodes
 from agents.batch.split_window import SplitWindowConfig
 from agents.learning.imitation import imitate
-from agents.learning.learner import Discounting
+from agents.learning.learner import Discounting, Learner
+from agents.learning.policy import Policy
 from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from agents.learning.recipe import train, write
+from agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.batch import BatchEnv
 
 __all__ = [
@@ -98,6 +98,28 @@ class SplitWindowTraining:
         """Return plain values, for a card."""
         return asdict(self) | {"agent": self.agent.plain()}
 
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        for_long_waits = self.reward == "long-waits"  # their mean is not what matters then
+        return Task(
+            partial(make_env, self),
+            partial(make_env, self, validation=True),
+            measure,
+            objective="return" if for_long_waits else "waiting_time_mean",
+            maximize=for_long_waits,
+        )
+
+    def learner(self, policy: Policy, rng: np.random.Generator) -> Learner:
+        """Return what learns, as for :class:`~agents.learning.recipe.Recipe`."""
+        return PPO(policy, self.ppo, rng)
+
+    def warm_up(self, training: Training) -> float | None:
+        """Let the policy imitate the rule while it acts itself; return in which share of the decisions it agreed."""
+        if not self.warm_start:
+            return None
+        expert = EXPERTS[self.expert]
+        return imitate(training.learner, training.rollout, expert, num_rollouts=self.warm_start)[-1]
+
 
 def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> BatchEnv:
     """Return an environment for training or for validation.
@@ -142,71 +164,6 @@ def measure(gym_env: Any) -> dict[str, float]:
     """
     metrics = gym_env.unwrapped.result().metrics(unfinished="include")
     return {name: metrics[name] for name in MEASURES}
-
-
-def train(
-    settings: SplitWindowTraining,
-    directory: Path | None = None,
-    report: Callable[[dict[str, Any]], None] | None = None,
-) -> TrainingResult:
-    """Train a split-window agent.
-
-    Parameters
-    ----------
-    settings : SplitWindowTraining
-        All that determines the training.
-    directory : Path, optional
-        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
-    report : callable, optional
-        Called with each new entry of the learning curve.
-
-    Returns
-    -------
-    TrainingResult
-        The best weights on the validation episodes, and the learning curve.
-    """
-    root = np.random.SeedSequence(settings.training.seed)
-    for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-    learner = PPO(settings.agent.policy(for_weights), settings.ppo, for_learner)
-    for_long_waits = settings.reward == "long-waits"  # their mean is not what matters then
-    task = Task(
-        partial(make_env, settings),
-        partial(make_env, settings, validation=True),
-        measure,
-        objective="return" if for_long_waits else "waiting_time_mean",
-        maximize=for_long_waits,
-    )
-    others = {name: value for name, value in settings.plain().items() if name != "training"}
-    training = Training(task, learner, settings.training, directory, others)
-    if settings.warm_start and not training.history:
-        agreements = imitate(learner, training.rollout, EXPERTS[settings.expert], num_rollouts=settings.warm_start)
-        if report is not None:
-            report({"steps": 0, "seconds": 0.0, "agreement": agreements[-1]})
-    return training.run(report)
-
-
-def write(stem: Path, settings: SplitWindowTraining, result: TrainingResult, command: str = "") -> None:
-    """Write the weights of a training with their card.
-
-    Parameters
-    ----------
-    stem : Path
-        The files, without ``.safetensors`` and ``.json``.
-    settings : SplitWindowTraining
-        What was trained.
-    result : TrainingResult
-        What has come of it.
-    command : str
-        The command line that trains the agent again.
-
-    Raises
-    ------
-    RecordError
-        If they cannot be written.
-    InvalidConfiguration
-        If the training was interrupted.
-    """
-    result.write(stem, "split-window", settings.agent.plain(), settings.plain(), command)
 
 
 def with_seed(settings: SplitWindowTraining, seed: int) -> SplitWindowTraining:

@@ -51,59 +51,25 @@ class EFT:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it.
-
-        Parameters
-        ----------
-        observation : DagObservation
-            What is known.
-        state : JobState
-            The job.
-        node : int
-            The node.
-        available : numpy.ndarray of shape (num_executors,), optional
-            When each executor can take something on, in seconds, infinite for those that are not to be used; by
-            default when all that is assigned to it will have run.
-        """
+        """Return the assignment of an executable node, as for :class:`Allocation`."""
         if available is None:
             available = observation.available_times
-        finish = np.maximum(available, state.ready_times(node)) + state.run_times[node]
-        executor = int(finish.argmin())
-        if finish[executor] == np.inf:
-            return None
-        return Assign(state.job.job_id, node, executor)
-
-
-class InsertionEFT:
-    """The executor on which the node finishes first, also in idle time before what is assigned to it already."""
-
-    name = "insertion-EFT"
-
-    def allocate(
-        self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
-    ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it.
-
-        Parameters
-        ----------
-        observation : DagObservation
-            What is known.
-        state : JobState
-            The job.
-        node : int
-            The node.
-        available : numpy.ndarray of shape (num_executors,), optional
-            When each executor can take something on, in seconds, infinite for those that are not to be used; by
-            default when all that is assigned to it will have run.
-        """
-        finish, positions = insertion_finish_times(observation, state, node, available)
+        finish, positions = self._finish_times(observation, state, node, available)
         executor = int(finish.argmin())
         if finish[executor] == np.inf:
             return None
         return Assign(state.job.job_id, node, executor, (), positions.get(executor))
 
+    def _finish_times(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats
+    ) -> tuple[Floats, dict[int, int]]:
+        """Return when the node would finish on each executor, and places in queues that are not the last."""
+        finish = np.maximum(available, state.ready_times(node))
+        finish += state.run_times[node]
+        return finish, {}
 
-class DEFT:
+
+class DEFT(EFT):
     """EFT, or a copy of one parent on the executor first, whichever lets the node finish earlier.
 
     The copy needs the inputs of the parent on that executor, and occupies it; the other inputs of the node arrive as
@@ -116,20 +82,7 @@ class DEFT:
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
     ) -> Assign | None:
-        """Return the assignment of an executable node; None if there is no executor for it.
-
-        Parameters
-        ----------
-        observation : DagObservation
-            What is known.
-        state : JobState
-            The job.
-        node : int
-            The node.
-        available : numpy.ndarray of shape (num_executors,), optional
-            When each executor can take something on, in seconds, infinite for those that are not to be used; by
-            default when all that is assigned to it will have run.
-        """
+        """Return the assignment of an executable node, as for :class:`Allocation`."""
         if available is None:
             available = observation.available_times
         run_times = state.run_times[node]
@@ -151,14 +104,6 @@ class DEFT:
                     return Assign(state.job.job_id, node, better[1], (better[2],))
         return Assign(state.job.job_id, node, executor, (), positions.get(executor))
 
-    def _finish_times(
-        self, observation: DagObservation, state: JobState, node: int, available: Floats
-    ) -> tuple[Floats, dict[int, int]]:
-        """Return when the node would finish on each executor, and places in queues that are not the last."""
-        finish = np.maximum(available, state.ready_times(node))
-        finish += state.run_times[node]
-        return finish, {}
-
     def _duplicate(
         self, state: JobState, node: int, parents: NDArray[np.int64], parent_times: Floats, available: Floats
     ) -> tuple[float, int, int] | None:
@@ -174,7 +119,22 @@ class DEFT:
         return finish[index, executor].item(), executor, int(parents[index])
 
 
-class InsertionDEFT(DEFT):
+class _Insertion(EFT):
+    """The insertion of HEFT: the node may run in idle time before what is assigned already."""
+
+    def _finish_times(
+        self, observation: DagObservation, state: JobState, node: int, available: Floats
+    ) -> tuple[Floats, dict[int, int]]:
+        return insertion_finish_times(observation, state, node, available)
+
+
+class InsertionEFT(_Insertion):
+    """The executor on which the node finishes first, also in idle time before what is assigned to it already."""
+
+    name = "insertion-EFT"
+
+
+class InsertionDEFT(_Insertion, DEFT):
     """DEFT with the insertion of HEFT: the node may run in idle time before what is assigned already.
 
     A departure from the paper, whose nodes run in the order in which they were assigned. A copy of a parent, with the
@@ -182,11 +142,6 @@ class InsertionDEFT(DEFT):
     """
 
     name = "insertion-DEFT"
-
-    def _finish_times(
-        self, observation: DagObservation, state: JobState, node: int, available: Floats
-    ) -> tuple[Floats, dict[int, int]]:
-        return insertion_finish_times(observation, state, node, available)
 
 
 def latest_others(arrivals: Floats) -> Floats:

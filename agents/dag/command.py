@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from agents.learning.command_line import command_line
+from agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["TrainingOptions"]
@@ -16,7 +14,7 @@ QUICK_WARM_START = 4
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(TrainingCommand):
     """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
 
     Examples::
@@ -27,6 +25,8 @@ class TrainingOptions:
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
     """
+
+    trained: ClassVar[str] = "dag"
 
     kind: Literal["lachesis", "decima"] = "lachesis"
     """Whose embedding and features."""
@@ -104,37 +104,17 @@ class TrainingOptions:
             ),
         )
 
-    def command(self) -> str:
-        """Return the command line that trains the same agent."""
-        return command_line("desim train dag", self)
+    def default_name(self) -> str:
+        """Return the name of the kind and the objective."""
+        return f"{self.kind}-{self.objective.replace('_', '-')}"
 
-    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Train, and write the weights.
-
-        Parameters
-        ----------
-        directory : Path
-            Where checkpoints, TensorBoard's log, and at the end the weights go.
-        report : callable
-            Called with each new entry of the learning curve.
-
-        Returns
-        -------
-        dict
-            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+    def check(self) -> None:
+        """Refuse numbers that the settings would take.
 
         Raises
         ------
         InvalidConfiguration
-            If an option is out of range, or the directory holds another training.
+            If an option is out of range.
         """
-        from agents.dag.training import train, write
-
         if self.warm_start < 0:
             raise InvalidConfiguration(f"warm_start is {self.warm_start!r}, want at least 0")
-        settings = self.settings()
-        result = train(settings, directory / "checkpoint", report)
-        stem = directory / (self.name or f"{self.kind}-{self.objective.replace('_', '-')}")
-        if result.status != "interrupted":
-            write(stem, settings, result, self.command())
-        return {"status": result.status, "weights": str(stem), "validation": result.best}

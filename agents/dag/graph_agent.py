@@ -10,9 +10,9 @@ insertion.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from agents.dag._graph_network import EmbeddedJob, GraphNetwork
 from agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
-from agents.learning.checkpoint import load_into, load_weights
+from agents.learning.configuration import AgentConfig
 from agents.learning.pretrained import pretrained_stem
 from desim.envs.dag import (
     GraphEncoder,
@@ -43,7 +43,7 @@ Mode = Literal["idle", "immediate", "planned"]
 
 
 @dataclass(frozen=True)
-class GraphConfig:
+class GraphConfig(AgentConfig[GraphPolicy]):
     """Network and mode.
 
     Parameters
@@ -58,6 +58,9 @@ class GraphConfig:
     hidden : tuple of int
         Units of the layers that score.
     """
+
+    agent_kind: ClassVar[str] = "graph"
+    described: ClassVar[str] = "a graph agent"
 
     kind: Kind = "lachesis"
     mode: Mode = "idle"
@@ -88,37 +91,8 @@ class GraphConfig:
         return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes)
 
     def policy(self, rng: Generator) -> GraphPolicy:
-        """Return a new network.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            For its weights.
-        """
+        """Return a new network, actor and critic, with weights from a generator."""
         return GraphPolicy(self.kind, rng, width=self.width, hidden=self.hidden)
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        return asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> GraphConfig:
-        """Return the configuration that a card holds.
-
-        Parameters
-        ----------
-        values : dict
-            Of :meth:`plain`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If they are none.
-        """
-        try:
-            return cls(**{**values, "hidden": tuple(values.get("hidden", (32, 16, 8)))})
-        except TypeError as error:
-            raise InvalidConfiguration(f"no configuration of a graph agent: {error}") from error
 
 
 class _Known(NamedTuple):
@@ -275,15 +249,8 @@ class GraphAgent:
         InvalidConfiguration
             If they hold something else.
         """
-        stem = Path(stem)
-        tensors, card = load_weights(stem)
-        values = card.get("config")
-        if card.get("agent") != "graph" or not isinstance(values, dict):
-            raise InvalidConfiguration(f"{stem} holds no graph agent but {card.get('agent')!r}")
-        config = GraphConfig.of(values)
-        policy = config.policy(np.random.default_rng(0))
-        load_into(policy, tensors, str(stem))
-        return cls(policy, config, name=stem.name)
+        config, policy = GraphConfig.load(stem)
+        return cls(policy, config, name=Path(stem).name)
 
     @classmethod
     def pretrained(cls, name: str) -> GraphAgent:
@@ -299,4 +266,4 @@ class GraphAgent:
         InvalidConfiguration
             If there is none of this name.
         """
-        return cls.load(pretrained_stem(name, "graph"))
+        return cls.load(pretrained_stem(name, GraphConfig.agent_kind))

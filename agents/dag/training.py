@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +16,8 @@ from agents.learning.actor_critic import ActorCritic, ActorCriticConfig
 from agents.learning.imitation import imitate
 from agents.learning.learner import Discounting, Learner
 from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from agents.learning.recipe import train, write
+from agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.dag import DagEnv, GraphSizes
 
 __all__ = [
@@ -116,6 +115,19 @@ class GraphTraining:
             return PPO(policy, self.algorithm, rng)
         return ActorCritic(policy, self.algorithm, rng)
 
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        make = partial(make_env, self)
+        return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
+
+    def warm_up(self, training: Training) -> float | None:
+        """Let the network imitate the rule in whole episodes; return in which share of the decisions it agreed."""
+        if not self.warm_start:
+            return None
+        learner, expert = training.learner, EXPERTS[self.objective]
+        collect = partial(training.collector.collect_episodes, learner.policy, self.training.num_steps)
+        return imitate(learner, collect, expert, num_rollouts=self.warm_start)[-1]
+
 
 def make_env(settings: GraphTraining) -> DagEnv:
     """Return an environment for training or for validation, which differ by the seeds of their episodes.
@@ -155,64 +167,3 @@ def measure(gym_env: Any) -> dict[str, float]:
     names = ("makespan", "turnaround_time_mean")
     gap = metrics["makespan"] / metrics["lower_bound"] - 1.0
     return {name: metrics[name] for name in names} | {"gap": gap}
-
-
-def train(
-    settings: GraphTraining,
-    directory: Path | None = None,
-    report: Callable[[dict[str, Any]], None] | None = None,
-) -> TrainingResult:
-    """Train a graph network.
-
-    Parameters
-    ----------
-    settings : GraphTraining
-        All that determines the training.
-    directory : Path, optional
-        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
-    report : callable, optional
-        Called with each new entry of the learning curve.
-
-    Returns
-    -------
-    TrainingResult
-        The best weights on the validation episodes, and the learning curve.
-    """
-    root = np.random.SeedSequence(settings.training.seed)
-    for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-    learner = settings.learner(settings.agent.policy(for_weights), for_learner)
-    make = partial(make_env, settings)
-    task = Task(make, make, measure, objective=MEASURES[settings.objective], maximize=False)
-    others = {name: value for name, value in settings.plain().items() if name != "training"}
-    training = Training(task, learner, settings.training, directory, others)
-    if settings.warm_start and not training.history:
-        expert = EXPERTS[settings.objective]
-        collect = partial(training.collector.collect_episodes, learner.policy, settings.training.num_steps)
-        agreements = imitate(learner, collect, expert, num_rollouts=settings.warm_start)
-        if report is not None:
-            report({"steps": 0, "seconds": 0.0, "agreement": agreements[-1]})
-    return training.run(report)
-
-
-def write(stem: Path, settings: GraphTraining, result: TrainingResult, command: str = "") -> None:
-    """Write the weights of a training with their card.
-
-    Parameters
-    ----------
-    stem : Path
-        The files, without ``.safetensors`` and ``.json``.
-    settings : GraphTraining
-        What was trained.
-    result : TrainingResult
-        What has come of it.
-    command : str
-        The command line that trains the agent again.
-
-    Raises
-    ------
-    RecordError
-        If they cannot be written.
-    InvalidConfiguration
-        If the training was interrupted.
-    """
-    result.write(stem, "graph", settings.agent.plain(), settings.plain(), command)

@@ -3,7 +3,7 @@
 The objective is equation (1) of the OSDEC paper (Dong et al.). With n[k, s] of the m[k] equal jobs of a kind k started
 in slot s, and violations v,
 
-    maximise    sum_(k,s) n[k, s] (r[k] - w1 (s - e[k]))  -  sum_(t,r) w2[r] v[t, r]
+    maximize    sum_(k,s) n[k, s] (r[k] - w1 (s - e[k]))  -  sum_(t,r) w2[r] v[t, r]
     subject to  sum_s n[k, s] <= m[k],   v[t, r] >= used[t, r] - C[t, r],   v >= 0,   n whole,
 
 where used[t, r] is what those hold for which slot t is one of s, ..., s + d[k] - 1, beside what is held anyhow. To
@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from agents.deferrable._instance import Instance, value_of
 from agents.deferrable._options import Kinds, Options, Room
 from agents.deferrable._solver_output import no_solver_output
+from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Solution", "solve"]
+__all__ = ["Solution", "check_limits", "solve"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,6 +52,27 @@ class Solution(NamedTuple):
 
     starts: Ints | None
     bound: float
+
+
+def check_limits(time_limit: float, gap: float) -> None:
+    """Raise InvalidConfiguration if the limits of a search are out of range.
+
+    Parameters
+    ----------
+    time_limit : float
+        Seconds of real time.
+    gap : float
+        Relative gap at which the solver may stop.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If one is.
+    """
+    if not time_limit > 0:
+        raise InvalidConfiguration(f"time_limit is {time_limit!r}, want a number of seconds above 0")
+    if not 0 <= gap < np.inf:
+        raise InvalidConfiguration(f"gap is {gap!r}, want a number of at least 0")
 
 
 def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool = True) -> Solution:
@@ -103,7 +125,7 @@ def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool =
 
 
 class _Model:
-    """The program as arrays: maximise gain x subject to matrix x <= right, 0 <= x <= upper.
+    """The program as arrays: maximize gain x subject to matrix x <= right, 0 <= x <= upper.
 
     Its variables are, one kind after the other: how many jobs are started for each option; violations, where there can
     be any; those of their first units that cost less; and y.

@@ -10,14 +10,13 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
 from agents.deferrable.auxiliary import AuxiliaryTasks
 from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, ScorePolicy
-from agents.learning.numpy_mlp import NumpyMLP
-from agents.learning.policy import one_thread, to_tensors
+from agents.learning.numpy_mlp import NumpyMLP, array_of
+from agents.learning.policy import action_for
 from desim.envs.base import ACTION_MASK
 
 __all__ = ["Scores", "scores_of"]
@@ -43,14 +42,9 @@ def scores_of(policy: ScorePolicy) -> Scores:
     return _InTorch(policy)
 
 
-def _array(tensor: Any) -> Floats:
-    array: Floats = tensor.detach().cpu().numpy().astype(np.float32)
-    return array
-
-
 class _Linear:
     def __init__(self, weight: Any, bias: Any) -> None:
-        self.weight, self.bias = _array(weight).T.copy(), _array(bias)
+        self.weight, self.bias = array_of(weight).T.copy(), array_of(bias)
 
     @classmethod
     def of(cls, layer: nn.Linear) -> _Linear:
@@ -64,7 +58,7 @@ class _Linear:
 
 class _Norm:
     def __init__(self, layer: nn.LayerNorm) -> None:
-        self.weight, self.bias, self.epsilon = _array(layer.weight), _array(layer.bias), np.float32(layer.eps)
+        self.weight, self.bias, self.epsilon = array_of(layer.weight), array_of(layer.bias), np.float32(layer.eps)
 
     def __call__(self, x: Floats) -> Floats:
         x = x - x.sum(axis=1, keepdims=True) / np.float32(x.shape[1])
@@ -103,12 +97,13 @@ class _Recurrent:
 
     def __init__(self, recurrent: Any) -> None:
         self.hidden = size = int(recurrent.hidden_size)
-        inward = _array(recurrent.weight_ih_l0).T, _array(recurrent.bias_ih_l0)
-        onward = _array(recurrent.weight_hh_l0).T, _array(recurrent.bias_hh_l0)
+        inward = array_of(recurrent.weight_ih_l0).T, array_of(recurrent.bias_ih_l0)
+        onward = array_of(recurrent.weight_hh_l0).T, array_of(recurrent.bias_hh_l0)
         self.inward, self.onward = (np.vstack(parts) for parts in (inward, onward))
         for weights in (self.inward, self.onward):
             weights[:, : 2 * size] *= -1  # a gate is 1 / (1 + exp(-x))
 
+    @np.errstate(over="ignore")  # where the exponential is infinite, the gate is 0
     def __call__(self, history: Floats) -> Floats:
         size, one = self.hidden, np.float32(1.0)
         state = np.zeros(size + 1, np.float32)
@@ -207,7 +202,5 @@ class _InTorch:
         self.policy = deepcopy(policy).eval()
 
     def __call__(self, arrays: Arrays) -> Floats:
-        with torch.inference_mode(), one_thread():
-            distribution, _ = self.policy(to_tensors({name: array[None] for name, array in arrays.items()}))
-            result: Floats = distribution.mode()[0].numpy()
+        result: Floats = action_for(self.policy, arrays)[0].numpy()
         return result

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agents.learning.command_line import command_line
+from agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    from agents.learning.training import TrainingConfig
 
 __all__ = ["TrainingOptions"]
 
@@ -16,7 +17,7 @@ QUICK_STEPS = 60_000
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(TrainingCommand):
     """Train OSDEC or a variant for deferrable jobs; the weights and their card are written to the directory.
 
     Examples::
@@ -27,6 +28,8 @@ class TrainingOptions:
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
     """
+
+    trained: ClassVar[str] = "deferrable"
 
     network: Literal["attention", "mlp", "pointer"] = "attention"
     """A Transformer encoder, a fully connected network over rows in a fixed order, or a pointer network."""
@@ -94,7 +97,6 @@ class TrainingOptions:
         from agents.deferrable.score_agent import ScoreConfig
         from agents.deferrable.training import DeferrableEpisodes, ScoreTraining
 
-        default = ScoreTraining()
         threshold = 0.0 if self.hold_back else -1.0
         agent = ScoreConfig(
             self.network,
@@ -107,8 +109,22 @@ class TrainingOptions:
             plans=self.plans,
         )
         real_time = {"no": (False,), "yes": (True,), "half": (False, True)}[self.real_time]
-        training = replace(
-            default.training,
+        return replace(
+            ScoreTraining(),
+            agent=agent,
+            episodes=DeferrableEpisodes(self.episodes_of, real_time, self.delay_weight),
+            auxiliary_rate=self.auxiliary_rate,
+            warm_start=self.warm_start,
+            algorithm=self._algorithm(),
+            training=self._loop(),
+        )
+
+    def _loop(self) -> TrainingConfig:
+        """Return length, seed and environments."""
+        from agents.deferrable.training import DEFAULT_TRAINING
+
+        loop = replace(
+            DEFAULT_TRAINING,
             total_steps=QUICK_STEPS if self.quick else self.steps,
             seed=self.seed,
             num_workers=self.workers,
@@ -116,21 +132,12 @@ class TrainingOptions:
             validation_episodes=self.validation_episodes,
         )
         if self.algorithm == "reinforce":  # which needs the returns of whole episodes
-            training = replace(training, num_steps=1_000, whole_episodes=True)
+            loop = replace(loop, num_steps=1_000, whole_episodes=True)
         if self.group > 1:
-            training = replace(training, num_envs=32, num_steps=1_000, whole_episodes=True, group_size=self.group)
-            training = replace(training, validate_every=2)
-        elif self.quick:
-            training = replace(training, validate_every=5)
-        return replace(
-            default,
-            agent=agent,
-            episodes=DeferrableEpisodes(self.episodes_of, real_time, self.delay_weight),
-            auxiliary_rate=self.auxiliary_rate,
-            warm_start=self.warm_start,
-            algorithm=self._algorithm(),
-            training=training,
-        )
+            return replace(
+                loop, num_envs=32, num_steps=1_000, whole_episodes=True, group_size=self.group, validate_every=2
+            )
+        return replace(loop, validate_every=5) if self.quick else loop
 
     def _algorithm(self) -> Any:
         """Return the algorithm with its settings."""
@@ -155,40 +162,20 @@ class TrainingOptions:
             group_size=self.group,
         )
 
-    def command(self) -> str:
-        """Return the command line that trains the same agent."""
-        return command_line("desim train deferrable", self)
+    def default_name(self) -> str:
+        """Return the name of the network and what it sees."""
+        return f"{self.network}-{self.auxiliary}"
 
-    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Train, and write the weights.
-
-        Parameters
-        ----------
-        directory : Path
-            Where checkpoints, TensorBoard's log, and at the end the weights go.
-        report : callable
-            Called with each new entry of the learning curve.
-
-        Returns
-        -------
-        dict
-            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+    def check(self) -> None:
+        """Refuse numbers that the settings would take.
 
         Raises
         ------
         InvalidConfiguration
-            If an option is out of range, or the directory holds another training.
+            If an option is out of range.
         """
-        from agents.deferrable.training import train, write
-
         if self.warm_start < 0 or self.target_kl < 0:
             given = f"warm_start is {self.warm_start!r}, target_kl {self.target_kl!r}"
             raise InvalidConfiguration(f"{given}, want at least 0")
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise InvalidConfiguration(f"learning_rate is {self.learning_rate!r}, want a number above 0")
-        settings = self.settings()
-        result = train(settings, directory / "checkpoint", report)
-        stem = directory / (self.name or f"{self.network}-{self.auxiliary}")
-        if result.status != "interrupted":
-            write(stem, settings, result, self.command())
-        return {"status": result.status, "weights": str(stem), "validation": result.best}

@@ -6,6 +6,7 @@ Each is a pure function of the observation, without state. How good one is on a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -79,9 +80,9 @@ class Seasonal:
     num_periods: int | None = field(default=1, kw_only=True)
 
     def __post_init__(self) -> None:
-        _whole("period", self.period, 1)
+        whole_number("period", self.period, 1)
         if self.num_periods is not None:
-            _whole("num_periods", self.num_periods, 1)
+            whole_number("num_periods", self.num_periods, 1)
         is_number = isinstance(self.carry, int | float | np.number) and not isinstance(self.carry, bool)
         if not is_number or not 0 <= self.carry <= 1:
             raise InvalidConfiguration(f"carry is {self.carry!r}, want a number from 0 to 1")
@@ -190,38 +191,67 @@ def forecast_errors(forecast: Forecast, capacity: ArrayLike, steps: int, *, firs
     ([2.0, 4.0], [3, 2])
     """
     series = checked_series(capacity)
-    num_slots, num_resources = series.shape
-    longest, first = _whole("steps", steps, 1), _whole("first_slot", first_slot, 0)
-    observation = DeferrableObservation(
-        tuple(f"resource {index}" for index in range(num_resources)), num_slots, 0.0, np.zeros(num_resources)
-    )
+    num_resources = series.shape[1]
+    longest, first = whole_number("steps", steps, 1), whole_number("first_slot", first_slot, 0)
     absolute, square, signed = np.zeros((3, longest, num_resources))
     number = np.zeros(longest, dtype=np.int64)
-    for slot in range(num_slots):
-        observation.begin_slot(slot, series[slot])
-        if slot >= first:
-            predicted = forecast.predict(observation, longest)
-            if np.shape(predicted) != (longest, num_resources):
-                raise InvalidConfiguration(
-                    f"slot {slot}: the forecast has shape {np.shape(predicted)}, want {(longest, num_resources)}"
-                )
-            truth = series[slot + 1 : slot + 1 + longest]
-            error = predicted[: len(truth)] - truth
-            absolute[: len(truth)] += np.abs(error)
-            square[: len(truth)] += error**2
-            signed[: len(truth)] += error
-            number[: len(truth)] += 1
+    for error in errors_by_slot(forecast, series, longest, first):
+        ahead = slice(len(error))
+        absolute[ahead] += np.abs(error)
+        square[ahead] += error**2
+        signed[ahead] += error
+        number[ahead] += 1
     with np.errstate(invalid="ignore"):
         absolute, square, signed = (total / number[:, None] for total in (absolute, square, signed))
     return ForecastErrors(absolute, np.sqrt(square), signed, number)
 
 
+def errors_by_slot(forecast: Forecast, series: Floats, steps: int, first_slot: int) -> Iterator[Floats]:
+    """Yield forecast less truth for each slot of a series that a forecast is made in, a row for each slot ahead of it.
+
+    Parameters
+    ----------
+    forecast : Forecast
+        What is asked; it sees the capacity up to the slot, and no jobs.
+    series : numpy.ndarray of shape (num_slots, num_resources)
+        The capacity of each slot.
+    steps : int
+        How many slots to look ahead; there are fewer rows where the series ends before.
+    first_slot : int
+        Of the first forecast.
+
+    Yields
+    ------
+    numpy.ndarray of shape (at most steps, num_resources)
+        In units of the resource.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a forecast has another shape than it should.
+    """
+    num_slots, num_resources = series.shape
+    names = tuple(f"resource {index}" for index in range(num_resources))
+    observation = DeferrableObservation(names, num_slots, 0.0, np.zeros(num_resources))
+    for slot in range(num_slots):
+        observation.begin_slot(slot, series[slot])
+        if slot >= first_slot:
+            predicted = forecast.predict(observation, steps)
+            if np.shape(predicted) != (steps, num_resources):
+                raise InvalidConfiguration(
+                    f"slot {slot}: the forecast has shape {np.shape(predicted)}, want {(steps, num_resources)}"
+                )
+            truth = series[slot + 1 : slot + 1 + steps]
+            yield predicted[: len(truth)] - truth
+
+
 def _checked_steps(steps: int) -> int:
     """Return how many slots to look ahead, or raise InvalidConfiguration."""
-    return _whole("steps", steps, 0)
+    return whole_number("steps", steps, 0)
 
 
-def _whole(name: str, value: object, least: int) -> int:
+def whole_number(name: str, value: object, least: int) -> int:
+    """Return a whole number of at least so much, or raise InvalidConfiguration."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
     return int(value)

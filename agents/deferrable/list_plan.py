@@ -146,7 +146,7 @@ class PlannedWaits:
         Returns
         -------
         numpy.ndarray of float32, shape (current jobs + future jobs, 6)
-            The columns are :attr:`names`.
+            The columns are ``names``.
         """
         columns: list[Any] = []
         plans = _Planner(observation, self.horizon).plans()

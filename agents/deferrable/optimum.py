@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.deferrable._instance import Instance, value_of
-from agents.deferrable._milp import solve
+from agents.deferrable._milp import check_limits, solve
 from agents.deferrable._reinsertion import improved
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
@@ -121,7 +121,7 @@ def offline_optimum(
     ((3, 1), 14.0, True)
     """
     begin = time.perf_counter()
-    _check_options(time_limit, gap)
+    check_limits(time_limit, gap)
     jobs = tuple(foresight.jobs)
     table = np.asarray(foresight.capacity, dtype=np.float64)
     resources = tuple(f"resource {number}" for number in range(table.shape[1] if table.ndim == 2 else 1))
@@ -140,13 +140,6 @@ def offline_optimum(
     for number, start in zip(there, starts.tolist(), strict=True):
         answer[number] = start if start >= 0 else None
     return Optimum(jobs, tuple(answer), value, bound, _is_closed(value, bound), time.perf_counter() - begin)
-
-
-def _check_options(time_limit: float, gap: float) -> None:
-    if not time_limit > 0:
-        raise InvalidConfiguration(f"time_limit is {time_limit!r}, want a number of seconds above 0")
-    if not 0 <= gap < np.inf:
-        raise InvalidConfiguration(f"gap is {gap!r}, want a number of at least 0")
 
 
 def _instance(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> Instance:

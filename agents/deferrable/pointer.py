@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import cast
+from typing import Unpack, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from agents.deferrable.auxiliary import Auxiliary
-from agents.deferrable.score_policy import ScorePolicy
+from agents.deferrable.score_policy import ContextOptions, ScorePolicy
 from agents.learning._drawing import drawn
 from agents.learning.distributions import Distribution
 from agents.learning.policy import Observations, initialized, mlp
@@ -37,24 +36,16 @@ class PointerPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
-    auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context.
-    prior : tuple of float
-        What the high-level and the low-level vector are multiplied by.
     width : int
         Units of both recurrent networks.
+    **context
+        Of :class:`~agents.deferrable.score_policy.ScorePolicy`.
     """
 
     def __init__(
-        self,
-        encoder: ScoreEncoder,
-        rng: np.random.Generator,
-        *,
-        auxiliary: Auxiliary = "none",
-        prior: tuple[float, float] = (1.0, 1.0),
-        width: int = 32,
+        self, encoder: ScoreEncoder, rng: np.random.Generator, *, width: int = 32, **context: Unpack[ContextOptions]
     ) -> None:
-        super().__init__(encoder, rng, auxiliary=auxiliary, prior=prior)
+        super().__init__(encoder, rng, **context)
         self.of_system = drawn(nn.Linear(self.context_width, width), rng)
         self.of_job = drawn(nn.Linear(self.shapes["current"][1], width), rng)
         self.reader = drawn(nn.LSTM(width, width, batch_first=True), rng)

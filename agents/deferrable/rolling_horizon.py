@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agents.deferrable._instance import Instance, usage
-from agents.deferrable._milp import solve
+from agents.deferrable._milp import check_limits, solve
 from agents.deferrable._reinsertion import improved
 from agents.deferrable.fitting import first_fitting
-from agents.deferrable.forecasts import Forecast, LastValue
+from agents.deferrable.forecasts import Forecast, LastValue, whole_number
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
 
@@ -85,14 +84,11 @@ class RollingHorizon:
         gap: float = 1e-4,
     ) -> None:
         if horizon is not None:
-            _check_count("horizon", horizon)
-        _check_count("every", every)
+            whole_number("horizon", horizon, 1)
+        whole_number("every", every, 1)
         if not 0 <= margin <= 1:
             raise InvalidConfiguration(f"margin is {margin!r}, want a number from 0 to 1")
-        if not time_limit > 0:
-            raise InvalidConfiguration(f"time_limit is {time_limit!r}, want a number of seconds above 0")
-        if not 0 <= gap < math.inf:
-            raise InvalidConfiguration(f"gap is {gap!r}, want a number of at least 0")
+        check_limits(time_limit, gap)
         self.forecast = LastValue() if forecast is None else forecast
         self.horizon = horizon
         self.every = every
@@ -200,8 +196,3 @@ class RollingHorizon:
         starts[:] = -1
         starts[number] = improved(chosen, solution.starts)
         return starts
-
-
-def _check_count(name: str, value: object) -> None:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least 1")

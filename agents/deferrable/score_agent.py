@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +17,7 @@ from agents.deferrable.forecasts import Forecast
 from agents.deferrable.list_plan import PlannedWaits
 from agents.deferrable.pointer import PointerPolicy
 from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
-from agents.learning.checkpoint import load_into, load_weights
+from agents.learning.configuration import AgentConfig
 from agents.learning.pretrained import pretrained_stem
 from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
@@ -29,7 +28,7 @@ __all__ = ["ScoreAgent", "ScoreConfig"]
 
 
 @dataclass(frozen=True)
-class ScoreConfig:
+class ScoreConfig(AgentConfig[ScorePolicy]):
     """Network, and how its scores are read.
 
     Parameters
@@ -59,6 +58,9 @@ class ScoreConfig:
     InvalidConfiguration
         If an argument is out of range.
     """
+
+    agent_kind: ClassVar[str] = "score"
+    described: ClassVar[str] = "a score agent"
 
     network: Network = "attention"
     auxiliary: Auxiliary = "both"
@@ -96,42 +98,13 @@ class ScoreConfig:
         )
 
     def policy(self, rng: Generator) -> ScorePolicy:
-        """Return a new network.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            For its weights.
-        """
+        """Return a new network, actor and critic, with weights from a generator."""
         encoder, auxiliary, width = self.encoder(), self.auxiliary, self.width
         if self.network == "mlp":
             return FixedLengthPolicy(encoder, rng, auxiliary=auxiliary, hidden=2 * width)
         if self.network == "pointer":
             return PointerPolicy(encoder, rng, auxiliary=auxiliary, width=width)
         return AttentionPolicy(encoder, rng, auxiliary=auxiliary, width=width, layers=self.layers)
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> ScoreConfig:
-        """Return the configuration that a card holds.
-
-        Parameters
-        ----------
-        values : dict
-            Of :meth:`plain`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If they are none.
-        """
-        try:
-            return cls(**values)
-        except TypeError as error:
-            raise InvalidConfiguration(f"no configuration of a score agent: {error}") from error
 
 
 class ScoreAgent:
@@ -216,16 +189,9 @@ class ScoreAgent:
         InvalidConfiguration
             If they hold something else.
         """
-        stem = Path(stem)
-        tensors, card = load_weights(stem)
-        values = card.get("config")
-        if card.get("agent") != "score" or not isinstance(values, dict):
-            raise InvalidConfiguration(f"{stem} holds no agent for deferrable jobs but {card.get('agent')!r}")
         forecast = changes.pop("forecast", None)
-        config = ScoreConfig.of({**values, **changes})
-        policy = config.policy(np.random.default_rng(0))
-        load_into(policy, tensors, str(stem))
-        return cls(policy, config, forecast=forecast, name=stem.name)
+        config, policy = ScoreConfig.load(stem, changes)
+        return cls(policy, config, forecast=forecast, name=Path(stem).name)
 
     @classmethod
     def pretrained(cls, name: str, **changes: Any) -> ScoreAgent:
@@ -243,4 +209,4 @@ class ScoreAgent:
         InvalidConfiguration
             If there is none of this name.
         """
-        return cls.load(pretrained_stem(name, "score"), **changes)
+        return cls.load(pretrained_stem(name, ScoreConfig.agent_kind), **changes)

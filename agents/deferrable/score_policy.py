@@ -7,7 +7,7 @@ as well, and so is the system itself, so that there always is one.
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -23,12 +23,19 @@ from agents.learning.rollout import Rollout
 from desim.envs import ACTION_MASK
 from desim.envs.deferrable import ScoreEncoder
 
-__all__ = ["AttentionPolicy", "FixedLengthPolicy", "Network", "ScorePolicy"]
+__all__ = ["AttentionPolicy", "ContextOptions", "FixedLengthPolicy", "Network", "ScorePolicy"]
 
 Network = Literal["attention", "mlp", "pointer"]
 """Which network scores: a Transformer encoder, a fully connected one over rows in a fixed order, a pointer network."""
 
 LEAST_DEVIATION = 0.02
+
+
+class ContextOptions(TypedDict, total=False):
+    """What can be said of the context that a network sees, see :class:`ScorePolicy`."""
+
+    auxiliary: Auxiliary
+    prior: tuple[float, float]
 
 
 class ScorePolicy(Policy):
@@ -122,17 +129,14 @@ class AttentionPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
-    auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context.
-    prior : tuple of float
-        What the high-level and the low-level vector are multiplied by; the paper's 10, for amounts that are not scaled,
-        come to about 1 here.
     width : int
         Numbers in a token.
     layers : int
         Encoder layers.
     heads : int
         Heads of the attention; one in the paper.
+    **context
+        Of :class:`ScorePolicy`.
     """
 
     def __init__(
@@ -140,13 +144,12 @@ class AttentionPolicy(ScorePolicy):
         encoder: ScoreEncoder,
         rng: np.random.Generator,
         *,
-        auxiliary: Auxiliary = "none",
-        prior: tuple[float, float] = (1.0, 1.0),
         width: int = 32,
         layers: int = 2,
         heads: int = 1,
+        **context: Unpack[ContextOptions],
     ) -> None:
-        super().__init__(encoder, rng, auxiliary=auxiliary, prior=prior)
+        super().__init__(encoder, rng, **context)
         self.of_system = drawn(nn.Linear(self.context_width, width), rng)
         self.of_current = drawn(nn.Linear(self.shapes["current"][1], width), rng)
         self.of_future = drawn(nn.Linear(self.shapes["future"][1], width), rng)
@@ -234,25 +237,16 @@ class FixedLengthPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
-    auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context.
-    prior : tuple of float
-        What the high-level and the low-level vector are multiplied by; the paper's 10, for amounts that are not scaled,
-        come to about 1 here.
     hidden : int
         Units of each of two hidden layers, of actor and critic each.
+    **context
+        Of :class:`ScorePolicy`.
     """
 
     def __init__(
-        self,
-        encoder: ScoreEncoder,
-        rng: np.random.Generator,
-        *,
-        auxiliary: Auxiliary = "none",
-        prior: tuple[float, float] = (1.0, 1.0),
-        hidden: int = 64,
+        self, encoder: ScoreEncoder, rng: np.random.Generator, *, hidden: int = 64, **context: Unpack[ContextOptions]
     ) -> None:
-        super().__init__(encoder, rng, auxiliary=auxiliary, prior=prior)
+        super().__init__(encoder, rng, **context)
         rows = int(np.prod(self.shapes["current"]) + np.prod(self.shapes["future"]))
         width = self.context_width + rows
         self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.deferrable.forecasts import Forecast, LastValue
+from agents.deferrable.forecasts import Forecast, LastValue, errors_by_slot
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.processes.capacity import checked_series
@@ -109,14 +109,9 @@ def calibrate(
     if len({checked.shape[1] for checked in all_checked}) > 1:
         raise InvalidConfiguration("the trajectories have different numbers of resources")
     for checked in all_checked:
-        length, resources = checked.shape
-        observation = DeferrableObservation(("",) * resources, length, 0.0, np.zeros(resources))
-        for slot in range(length):
-            observation.begin_slot(slot, checked[slot])
-            if slot >= first_slot:
-                truth = checked[slot + 1 : slot + 1 + steps]
-                for ahead, error in enumerate(forecast.predict(observation, steps)[: len(truth)] - truth):
-                    found[ahead].append(error)
+        for errors in errors_by_slot(forecast, checked, steps, first_slot):
+            for ahead, error in enumerate(errors):
+                found[ahead].append(error)
     if not all(found):
         raise InvalidConfiguration(
             f"no trajectory has {steps} slots behind slot {first_slot}: there is nothing to calibrate with"

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +15,9 @@ from agents.deferrable.score_policy import ScorePolicy
 from agents.learning.imitation import clone
 from agents.learning.learner import Discounting, Learner
 from agents.learning.ppo import PPO, PPOConfig
+from agents.learning.recipe import train, write
 from agents.learning.reinforce import Reinforce, ReinforceConfig
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.deferrable import DeferrableEnv
 
 __all__ = [
@@ -100,7 +99,7 @@ class ScoreTraining:
         Parameters
         ----------
         policy : ScorePolicy
-            Is trained in place.
+            Is trained in place, its auxiliary module at the rate of these settings.
         rng : numpy.random.Generator
             For the order of samples.
 
@@ -109,9 +108,24 @@ class ScoreTraining:
         Learner
             With the settings of the algorithm.
         """
+        policy.auxiliary_rate = self.auxiliary_rate
         if isinstance(self.algorithm, PPOConfig):
             return PPO(policy, self.algorithm, rng)
         return Reinforce(policy, self.algorithm, rng)
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        make = partial(make_env, self)
+        return Task(make, make, measure, objective="total_reward")
+
+    def warm_up(self, training: Training) -> float | None:
+        """Let the network imitate list plans; return in which share of the decisions it agreed in the last epoch."""
+        if not self.warm_start:
+            return None
+        seeds = np.random.SeedSequence([DEMONSTRATIONS, self.training.seed]).spawn(self.warm_start)
+        workers = self.training.num_workers
+        shown, done = demonstrations(self.agent, self.episodes, seeds, num_workers=workers)
+        return clone(training.learner, shown, done, distance, agrees=agreement, **CLONING)[-1]
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:
@@ -145,67 +159,3 @@ def measure(gym_env: Any) -> dict[str, float]:
     """
     metrics = gym_env.unwrapped.result().metrics()
     return {name: metrics[name] for name in MEASURES}
-
-
-def train(
-    settings: ScoreTraining,
-    directory: Path | None = None,
-    report: Callable[[dict[str, Any]], None] | None = None,
-) -> TrainingResult:
-    """Train a network that scores jobs.
-
-    Parameters
-    ----------
-    settings : ScoreTraining
-        All that determines the training.
-    directory : Path, optional
-        Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
-    report : callable, optional
-        Called with each new entry of the learning curve.
-
-    Returns
-    -------
-    TrainingResult
-        The best weights on the validation episodes, and the learning curve.
-    """
-    root = np.random.SeedSequence(settings.training.seed)
-    for_weights, for_learner = root.spawn(2)
-    policy = settings.agent.policy(np.random.default_rng(for_weights))
-    policy.auxiliary_rate = settings.auxiliary_rate
-    learner = settings.learner(policy, np.random.default_rng(for_learner))
-    make = partial(make_env, settings)
-    task = Task(make, make, measure, objective="total_reward")
-    others = {name: value for name, value in settings.plain().items() if name != "training"}
-    training = Training(task, learner, settings.training, directory, others)
-    if settings.warm_start and not training.history:
-        seeds = np.random.SeedSequence([DEMONSTRATIONS, settings.training.seed]).spawn(settings.warm_start)
-        workers = settings.training.num_workers
-        shown, done = demonstrations(settings.agent, settings.episodes, seeds, num_workers=workers)
-        found = clone(learner, shown, done, distance, agrees=agreement, **CLONING)
-        if report is not None:
-            report({"steps": 0, "seconds": 0.0, "agreement": found[-1]})
-    return training.run(report)
-
-
-def write(stem: Path, settings: ScoreTraining, result: TrainingResult, command: str = "") -> None:
-    """Write the weights of a training with their card.
-
-    Parameters
-    ----------
-    stem : Path
-        The files, without ``.safetensors`` and ``.json``.
-    settings : ScoreTraining
-        What was trained.
-    result : TrainingResult
-        What has come of it.
-    command : str
-        The command line that trains the agent again.
-
-    Raises
-    ------
-    RecordError
-        If they cannot be written.
-    InvalidConfiguration
-        If the training was interrupted.
-    """
-    result.write(stem, "score", settings.agent.plain(), settings.plain(), command)

@@ -1,12 +1,14 @@
-"""The command line that stands for options: what a card says to train an agent again."""
+"""What the options of ``desim train`` have in common, and the command line that a card says to train an agent again."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-__all__ = ["command_line"]
+__all__ = ["TrainingCommand", "command_line"]
 
 
 def command_line(command: str, options: Any) -> str:
@@ -37,3 +39,67 @@ def command_line(command: str, options: Any) -> str:
             given = [] if value is True else value if isinstance(value, tuple) else [value]
             words += ["--" + field.name.replace("_", "-"), *map(str, given)]
     return shlex.join(words)
+
+
+class TrainingCommand:
+    """Base class of the options of ``desim train``, frozen dataclasses whose fields are what can be given.
+
+    Attributes
+    ----------
+    trained : str
+        What stands behind ``desim train``, for example ``"batch"``.
+    """
+
+    trained: ClassVar[str]
+    name: str | None
+
+    def settings(self) -> Any:
+        """Return all that determines the training.
+
+        Returns
+        -------
+        agents.learning.recipe.Recipe
+            With defaults for all that is no option.
+        """
+        raise NotImplementedError
+
+    def default_name(self) -> str:
+        """Return what the files with the weights are called unless a name is given."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Refuse options that would not come to light otherwise, or late."""
+
+    def command(self) -> str:
+        """Return the command line that trains the same agent."""
+        return command_line(f"desim train {self.trained}", self)
+
+    def train(self, directory: Path, report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+        """Train, and write the weights.
+
+        Parameters
+        ----------
+        directory : Path
+            Where checkpoints, TensorBoard's log, and at the end the weights go.
+        report : callable
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        dict
+            ``status``, ``weights`` (the file without its suffixes), and ``validation``, the measures of the weights.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If an option is out of range, or the directory holds another training.
+        """
+        from agents.learning.recipe import train, write
+
+        self.check()
+        settings = self.settings()
+        result = train(settings, directory / "checkpoint", report)
+        stem = directory / (self.name or self.default_name())
+        if result.status != "interrupted":
+            write(stem, settings, result, self.command())
+        return {"status": result.status, "weights": str(stem), "validation": result.best}

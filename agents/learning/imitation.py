@@ -6,7 +6,8 @@ of imitation learning and structured prediction to no-regret online learning", A
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ __all__ = ["Expert", "clone", "imitate"]
 
 Expert = Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
 """Returns the action for each of a batch of encoded observations."""
+
+Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
+"""Returns of some samples, by their places, the loss, and for which of them policy and expert agree."""
 
 
 @one_thread()  # sums of gradients from several threads would not be the same again
@@ -61,31 +65,33 @@ def imitate(
     list of float
         Share of the decisions of each rollout for which the expert's action was the policy's most likely one.
     """
-    policy = learner.policy
-    optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
+    student = _Student(learner, minibatch_size, learning_rate)
     agreements = []
     for number in range(num_rollouts):
-        rollout = collect()
-        for group in optimizer.param_groups:
-            group["lr"] = between(learning_rate, 0.1 * learning_rate, number / num_rollouts)
-        samples = learner.samples(rollout, *learner.estimate(rollout))
-        shown = {name: array[rollout.valid] for name, array in rollout.observations.items()}
-        wanted = to_tensors({"actions": expert(shown)}, samples.targets.device.type)["actions"]
-        agreed = 0
-        for epoch in range(epochs):
-            order = torch.from_numpy(learner.rng.permutation(len(wanted))).to(wanted.device)
-            for places in torch.split(order, minibatch_size):
-                part = samples.part(places)
-                distribution, values = policy(part.observations)
-                if epoch == 0:
-                    agreed += int((distribution.mode() == wanted[places]).sum())
-                loss = -distribution.log_prob(wanted[places]).mean() + 0.5 * (values - part.targets).square().mean()
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-        policy.observe(samples.observations)
-        agreements.append(agreed / len(wanted))
+        rate = between(learning_rate, 0.1 * learning_rate, number / num_rollouts)
+        agreements.append(_imitate_in(collect(), student, expert, repeat(rate), epochs))
     return agreements
+
+
+def _imitate_in(rollout: Rollout, student: _Student, expert: Expert, rates: Iterator[float], epochs: int) -> float:
+    """Learn from a rollout what the expert would have done; return the agreement in the first epoch."""
+    learner = student.learner
+    samples = learner.samples(rollout, *learner.estimate(rollout))
+    shown = {name: array[rollout.valid] for name, array in rollout.observations.items()}
+    device = samples.targets.device
+    wanted = to_tensors({"actions": expert(shown)}, device.type)["actions"]
+
+    def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Return the loss of actor and critic, and where the actor agrees."""
+        places = torch.from_numpy(rows).to(device)
+        part = samples.part(places)
+        distribution, values = learner.policy(part.observations)
+        loss = -distribution.log_prob(wanted[places]).mean() + 0.5 * (values - part.targets).square().mean()
+        return loss, distribution.mode() == wanted[places]
+
+    shares = [student.learn(len(wanted), compare, rates) for _ in range(epochs)]
+    learner.policy.observe(samples.observations)
+    return shares[0]
 
 
 @one_thread()
@@ -135,27 +141,42 @@ def clone(
         raise InvalidConfiguration("there is nothing to imitate: the expert never had a choice")
     policy = learner.policy
     device = next(policy.parameters()).device.type
-    optimizer = torch.optim.Adam(policy.parameters(), lr=learning_rate)
-    size, found = len(actions), []
-    total = epochs * -(-size // minibatch_size)
-    step = 0
-    for _ in range(epochs):
-        order = learner.rng.permutation(size)
+
+    def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+        """Return the loss of the actor and of what it learns beside, and where the actor agrees."""
+        shown = to_tensors({name: array[rows] for name, array in observations.items()}, device)
+        wanted = to_tensors({"actions": actions[rows]}, device)["actions"]
+        distribution, _ = policy(shown)
+        agreed = agrees(distribution.mode().detach(), wanted)
+        loss = distance(distribution, wanted).mean()
+        auxiliary = policy.auxiliary_loss(shown)
+        return loss if auxiliary is None else loss + auxiliary, agreed
+
+    student = _Student(learner, minibatch_size, learning_rate)
+    total = epochs * -(-len(actions) // minibatch_size)
+    rates = (between(learning_rate, 0.05 * learning_rate, step / total) for step in range(total))
+    return [student.learn(len(actions), compare, rates) for _ in range(epochs)]
+
+
+class _Student:
+    """A policy with an optimizer of its own, so that the learner's is as it was when it goes on by itself."""
+
+    def __init__(self, learner: Learner, minibatch_size: int, learning_rate: float) -> None:
+        self.learner = learner
+        self.minibatch_size = minibatch_size
+        self.optimizer = torch.optim.Adam(learner.policy.parameters(), lr=learning_rate)
+
+    def learn(self, size: int, compare: Compare, rates: Iterator[float]) -> float:
+        """Use each sample once, in random order, a step at each rate; return the share of those that agreed."""
+        order = self.learner.rng.permutation(size)
         agreed = 0
-        for places in np.split(order, range(minibatch_size, size, minibatch_size)):
-            for group in optimizer.param_groups:
-                group["lr"] = between(learning_rate, 0.05 * learning_rate, step / total)
-            shown = to_tensors({name: array[places] for name, array in observations.items()}, device)
-            wanted = to_tensors({"actions": actions[places]}, device)["actions"]
-            distribution, _ = policy(shown)
-            agreed += int(agrees(distribution.mode().detach(), wanted).sum())
-            loss = distance(distribution, wanted).mean()
-            auxiliary = policy.auxiliary_loss(shown)
-            if auxiliary is not None:
-                loss = loss + auxiliary
-            optimizer.zero_grad()
+        parts = np.split(order, range(self.minibatch_size, size, self.minibatch_size))
+        for rows, rate in zip(parts, rates, strict=False):
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            loss, agrees = compare(rows)
+            agreed += int(agrees.sum())
+            self.optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            step += 1
-        found.append(agreed / size)
-    return found
+            self.optimizer.step()
+        return agreed / size

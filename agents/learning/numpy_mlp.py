@@ -44,7 +44,7 @@ class NumpyMLP:
         linear = [module for module in network if isinstance(module, nn.Linear)]
         units = [module for module in network if not isinstance(module, nn.Linear)]
         self.layers: list[tuple[Floats, Floats]] = [
-            (_array(layer.weight).T.copy(), _array(layer.bias)) for layer in linear
+            (array_of(layer.weight).T.copy(), array_of(layer.bias)) for layer in linear
         ]
         self.activation = _activation(units[0]) if units else np.asarray
 
@@ -66,7 +66,8 @@ class NumpyMLP:
         return x
 
 
-def _array(tensor: Any) -> Floats:
+def array_of(tensor: Any) -> Floats:
+    """Return a tensor as an array in single precision."""
     array: Floats = tensor.detach().cpu().numpy().astype(np.float32)
     return array
 

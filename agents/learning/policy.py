@@ -19,7 +19,7 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     from agents.learning.rollout import Rollout
 
-__all__ = ["MLPPolicy", "Policy", "initialized", "mlp", "one_thread", "to_tensors"]
+__all__ = ["MLPPolicy", "Policy", "action_for", "initialized", "mlp", "one_thread", "to_tensors"]
 
 Observations = dict[str, Tensor]
 
@@ -106,6 +106,31 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def action_for(
+    policy: Policy, observation: dict[str, NDArray[np.generic]], rng: np.random.Generator | None = None
+) -> Tensor:
+    """Return what a policy does about a single observation.
+
+    Parameters
+    ----------
+    policy : Policy
+        Who acts.
+    observation : dict of str to numpy.ndarray
+        Encoded, without an axis for a batch.
+    rng : numpy.random.Generator, optional
+        Draw the action; by default, the most likely one is taken.
+
+    Returns
+    -------
+    Tensor of shape (1, ...)
+        A batch of one action.
+    """
+    with torch.inference_mode(), one_thread():
+        distribution, _ = policy(to_tensors({name: array[None] for name, array in observation.items()}))
+        action: Tensor = distribution.mode() if rng is None else distribution.sample(rng)
+    return action
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:

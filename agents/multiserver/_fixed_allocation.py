@@ -2,7 +2,7 @@
 
 Over the entries e = (channel, resource) that can be given anything,
 
-    maximise   sum_e n_e f_e(y_e) - sum_l n_l t_l
+    maximize   sum_e n_e f_e(y_e) - sum_l n_l t_l
     subject to 0 <= y <= a,  cell sums of y <= c,  beta_k sum_r y_(l,r)^k <= t_l  for every port l and resource k.
 
 A *cell* is a node and resource with its capacity, a *holding* a port and resource with its overhead. Counts are

@@ -3,7 +3,7 @@
 Mehrotra's predictor and corrector (SIAM J. Optim. 2(4), 1992; Nocedal and Wright, "Numerical Optimization", 2nd ed.,
 algorithm 14.3), on the conditions of optimality of :class:`FixedAllocationProgram` with multipliers for every bound. An
 iteration costs O(entries), one product of a (ports x nodes) matrix with its transpose a resource, and a Cholesky
-factorisation of order (ports x (resources - 1)).
+factorization of order (ports x (resources - 1)).
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Point:
 
 
 class Newton:
-    """Newton's equations at a point, factorised.
+    """Newton's equations at a point, factorized.
 
     With D = -n f'' + floors / y + ceilings / (a - y), and N, P the sums over cells and holdings,
 
@@ -206,17 +206,17 @@ class Newton:
 
 
 def _cholesky(matrix: Floats) -> Any:
-    """Factorise a matrix that is positive definite but for rounding, or raise LinAlgError."""
+    """Factorize a matrix that is positive definite but for rounding, or raise LinAlgError."""
     from scipy.linalg import cho_factor
 
     if not matrix.size:
         return None
-    diagonal = matrix.diagonal().copy()
+    shifted = matrix.copy()
     shift = 0.0
     while True:
         try:
-            matrix[np.diag_indices_from(matrix)] = diagonal * (1.0 + shift)
-            return cho_factor(matrix, check_finite=False)
+            np.fill_diagonal(shifted, matrix.diagonal() * (1.0 + shift))
+            return cho_factor(shifted, check_finite=False)
         except np.linalg.LinAlgError:
             shift = max(shift * 100.0, 1e-14)
             if shift > LARGEST_SHIFT:

@@ -93,23 +93,24 @@ def _channels(rewards: GangRewards, job: int) -> list[NDArray[np.int64]]:
 def _complete(rewards: GangRewards, observation: MultiServerObservation, wanted: Floats, order: list[int]) -> Floats:
     """Serve more components of the jobs that have too few, or none."""
     graph, gang = rewards.graph, rewards.gang
-    served = rewards.components_served(wanted)
+    given = wanted.copy()
+    served = rewards.components_served(given)
     short = [job for job in order if 0 < served[job] < gang.minimum[job]]
     for job in short:
         for channels in _channels(rewards, job):
             if served[job] == gang.minimum[job]:
                 break
-            if (wanted[channels] > NEGLIGIBLE).any():
+            if (given[channels] > NEGLIGIBLE).any():
                 continue
-            free = np.maximum(observation.capacity - graph.node_sums(wanted), 0.0)
+            free = np.maximum(observation.capacity - graph.node_sums(given), 0.0)
             offers = np.minimum(graph.channel_requests[channels], free[graph.channel_node[channels]])
             if (offers > NEGLIGIBLE).any():
                 best = int(offers.sum(axis=1).argmax())
-                wanted[channels[best]] = offers[best]
+                given[channels[best]] = offers[best]
                 served[job] += 1
         if served[job] < gang.minimum[job]:
-            wanted[np.concatenate(_channels(rewards, job))] = 0.0
-    return wanted
+            given[np.concatenate(_channels(rewards, job))] = 0.0
+    return given
 
 
 def _round(rewards: GangRewards, observation: MultiServerObservation, wanted: Floats, order: list[int]) -> Floats:

@@ -55,42 +55,53 @@ class _Scored:
             Feasible.
         """
         graph = observation.graph
-        first = np.searchsorted(graph.channel_port, np.arange(graph.num_ports + 1))
-        ports = np.flatnonzero(observation.arrived & (np.diff(first) > 0))
         if self.order == "jobs" and self.most_workers is None:
             return fill_in_order(graph, np.arange(graph.num_ports), observation.arrived, observation.capacity)
+        placing = _Placing(graph, observation.capacity, self._sign, self.most_workers)
+        ports = np.flatnonzero(observation.arrived & (np.diff(placing.first) > 0))
         rounds = [ports] if self.order == "workers" and len(ports) else ports[:, None]
-        allocation = np.zeros(graph.shape)
-        free = observation.capacity.copy()
         for together in rounds:
-            self._place(graph, together, first, allocation, free)
-        return allocation
+            placing.place(together)
+        return placing.allocation
 
-    def _place(
-        self,
-        graph: BipartiteGraph,
-        ports: NDArray[np.int64],
-        first: NDArray[np.int64],
-        allocation: Floats,
-        free: Floats,
-    ) -> None:
-        """Place one worker after another of some jobs; writes into ``allocation`` and ``free``.
+
+class _Placing:
+    """The workers of a slot and the nodes that they are placed on."""
+
+    def __init__(self, graph: BipartiteGraph, capacity: Floats, sign: float, most_workers: int | None) -> None:
+        self.first = np.searchsorted(graph.channel_port, np.arange(graph.num_ports + 1))
+        self.allocation = np.zeros(graph.shape)
+        self._graph = graph
+        self._free = capacity.copy()
+        self._sign = sign
+        self._most_workers = most_workers
+        has = graph.capacity > 0
+        inverse = np.divide(1.0, graph.capacity, out=np.zeros_like(graph.capacity), where=has)
+        self._weights = inverse / np.maximum(has.sum(axis=1, keepdims=True), 1)
+        self._nothing = np.where(has.any(axis=1), 0.0, 1.0)  # a node that has none of them counts as full
+
+    def _scores(self, nodes: NDArray[np.int64] | slice) -> Floats:
+        """Return the scores of nodes: the mean use of the resources that they have, as in MostAllocated."""
+        used = (self._graph.capacity[nodes] - self._free[nodes]) * self._weights[nodes]
+        scores: Floats = self._sign * (self._nothing[nodes] + used.sum(axis=1))
+        return scores
+
+    def place(self, ports: NDArray[np.int64]) -> None:
+        """Place one worker after another of some jobs.
 
         In every pass each job names its best node, of equal ones the first; where several name the same, the lowest
         port gets it and the others name one again.
         """
-        width = int((first[ports + 1] - first[ports]).max())
-        channels = first[ports][:, None] + np.arange(width)
-        unused = channels < first[ports + 1][:, None]
+        graph, first = self._graph, self.first[ports]
+        last = self.first[ports + 1]
+        width = int((last - first).max())
+        channels = first[:, None] + np.arange(width)
+        unused = channels < last[:, None]
         channels = np.where(unused, channels, 0)
         nodes = graph.channel_node[channels]
         requests = graph.requests[ports]
-        inverse = np.divide(1.0, graph.capacity, out=np.zeros_like(graph.capacity), where=graph.capacity > 0)
-        weights = inverse / np.maximum((graph.capacity > 0).sum(axis=1, keepdims=True), 1)
-        # The score of a node is the mean use of the resources that it has, as Kubernetes' MostAllocated has it.
-        nothing = np.where((graph.capacity > 0).any(axis=1), 0.0, 1.0)  # a node that has none of them counts as full
-        score = self._sign * (nothing + ((graph.capacity - free) * weights).sum(axis=1))
-        left = np.full(len(ports), width if self.most_workers is None else self.most_workers)
+        score = self._scores(slice(None))
+        left = np.full(len(ports), width if self._most_workers is None else self._most_workers)
         for _ in range(width):
             waiting = np.flatnonzero(unused.any(axis=1) & (left > 0))
             if not len(waiting):
@@ -101,12 +112,10 @@ class _Scored:
                 node = nodes[waiting, place]
                 winners = _first_of_each(node.tolist())
                 job, place, node = waiting[winners], place[winners], node[winners]
-                given = np.minimum(requests[job], free[node])
-                allocation[channels[job, place]] = given
-                remaining = free[node] - given
-                free[node] = remaining
-                used = ((graph.capacity[node] - remaining) * weights[node]).sum(axis=1)
-                score[node] = self._sign * (nothing[node] + used)
+                given = np.minimum(requests[job], self._free[node])
+                self.allocation[channels[job, place]] = given
+                self._free[node] -= given
+                score[node] = self._scores(node)
                 unused[job, place] = False
                 left[job] -= given.any(axis=1)
                 waiting = np.delete(waiting, winners) if len(winners) < len(waiting) else waiting[:0]

@@ -92,12 +92,7 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
     library = array_namespace(z)
     zero, nothing = library.zeros_like(a[:1, :1]), library.zeros_like(c)
     weighted = not isinstance(w, float)
-    high = library.max(z / w if weighted else z, axis=0)
-    if not library.all(high < np.inf):
-        raise InvalidConfiguration("a point to be projected is not finite")
-    # An entry between its bounds has w tau < z, so that z bounds what rounding does to it.
-    largest = library.max(z, axis=0) if weighted else high
-    tolerance = ROUNDING * library.finfo(z.dtype).eps * (c + z.shape[0] * library.abs(largest))
+    high, tolerance = _scales(z, c, w)
     low, high = nothing - 1.0, 2 * high  # not met yet; nothing is left at half of high
     tau = result = nothing if guess is None else guess
     columns = None
@@ -129,6 +124,18 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
             result = library.asarray(result, copy=True)
         tau = following
     return result
+
+
+def _scales(z: Any, c: Any, w: Any) -> tuple[Any, Any]:
+    """Return for each column a tau that leaves nothing, and how far from the capacity a sum may end."""
+    library = array_namespace(z)
+    weighted = not isinstance(w, float)
+    high = library.max(z / w if weighted else z, axis=0)
+    if not library.all(high < np.inf):
+        raise InvalidConfiguration("a point to be projected is not finite")
+    # An entry between its bounds has w tau < z, so that z bounds what rounding does to it.
+    largest = library.max(z, axis=0) if weighted else high
+    return high, ROUNDING * library.finfo(z.dtype).eps * (c + z.shape[0] * library.abs(largest))
 
 
 class Projection:

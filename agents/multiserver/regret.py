@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from agents.multiserver.hindsight import best_fixed_allocation
-from agents.multiserver.step_sizes import diameter_bound, gradient_bound
+from agents.multiserver.step_sizes import check_horizon, diameter_bound, gradient_bound
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import RewardModel
 
@@ -48,8 +48,7 @@ def regret_bound(rewards: RewardModel, num_slots: int) -> float:
     InvalidConfiguration
         If ``num_slots`` is not a whole number of at least 1.
     """
-    if num_slots < 1 or num_slots != int(num_slots):
-        raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1")
+    check_horizon(num_slots)
     return diameter_bound(rewards.graph) * gradient_bound(rewards) * math.sqrt(num_slots)
 
 

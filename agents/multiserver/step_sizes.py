@@ -146,9 +146,29 @@ class GeometricSteps:
         return step
 
 
+def check_horizon(num_slots: int) -> None:
+    """Raise InvalidConfiguration unless a number of slots is whole and at least 1."""
+    if num_slots < 1 or num_slots != int(num_slots):
+        raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1")
+
+
 @dataclass
-class TheoreticalSteps:
-    """The constant step that minimises the regret bound of theorem 1 for a known number of slots.
+class _HorizonSteps:
+    """What steps for a known number of slots have in common."""
+
+    num_slots: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_horizon(self.num_slots)
+        if not 0 < self.scale < math.inf:
+            raise InvalidConfiguration(f"scale is {self.scale!r}, want a number above 0")
+
+
+@dataclass
+class TheoreticalSteps(_HorizonSteps):
+    """The constant step that minimizes the regret bound of theorem 1 for a known number of slots.
 
     Parameters
     ----------
@@ -163,13 +183,7 @@ class TheoreticalSteps:
         If a parameter is out of range.
     """
 
-    num_slots: int
-    scale: float = 1.0
     _step: float = field(default=math.nan, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _check_horizon(self.num_slots, self.scale)
 
     def start(self, rewards: Rewards) -> None:
         """Compute the diameter over the largest gradient and sqrt(T), from the bounds (50) and (53)."""
@@ -184,7 +198,7 @@ class TheoreticalSteps:
 
 
 @dataclass
-class NormalizedSteps:
+class NormalizedSteps(_HorizonSteps):
     """The step of equation (55), which divides by the norm of each slot's own gradient.
 
     Parameters
@@ -200,13 +214,7 @@ class NormalizedSteps:
         If a parameter is out of range.
     """
 
-    num_slots: int
-    scale: float = 1.0
     _length: float = field(default=math.nan, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        """Check the parameters."""
-        _check_horizon(self.num_slots, self.scale)
 
     def start(self, rewards: Rewards) -> None:
         """Compute how far every step goes."""
@@ -216,10 +224,3 @@ class NormalizedSteps:
         """Return the length of a step over the norm of the gradient, 0 if that is 0."""
         norm = math.sqrt(float(np.vdot(gradient, gradient)))
         return self._length / norm if norm else 0.0
-
-
-def _check_horizon(num_slots: int, scale: float) -> None:
-    if num_slots < 1 or num_slots != int(num_slots):
-        raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1")
-    if not 0 < scale < math.inf:
-        raise InvalidConfiguration(f"scale is {scale!r}, want a number above 0")

@@ -140,6 +140,7 @@ def test_who_knows_the_capacity_needs_no_margin() -> None:
         ({"series": []}, "no trajectory has 1 slots behind slot 0"),
         ({"series": [[1.0, -1.0, 2.0]]}, "the capacity of slot 1 is -1.0"),
         ({"series": [[]]}, "the capacity has shape"),
+        ({"base": CapacityShield(LastValue(), np.zeros((1, 2)), 0.1)}, r"slot 0: the forecast has shape \(1, 2\)"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(arguments: dict[str, Any], what: str) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -16,7 +17,7 @@ from inspector_reference import ORDERS, Outcome, run_reference, workloads
 from agents.batch import F1, EASYBackfilling, create
 from agents.batch.inspector import BackfilledPriority, Inspector
 from agents.batch.inspector_network import InspectorConfig
-from agents.batch.inspector_training import InspectorTraining, train_inspector, write_inspector
+from agents.batch.inspector_training import InspectorTraining, measure_inspector, train_inspector, write_inspector
 from agents.batch.training import EpisodeOptions
 from agents.learning.checkpoint import save_weights
 from agents.learning.policy import MLPPolicy
@@ -228,10 +229,20 @@ class TestNetworks:
         save_weights(tmp_path / "other", {}, {"agent": "split-window"})
         with pytest.raises(InvalidConfiguration, match="holds no inspector but 'split-window'"):
             Inspector.load(tmp_path / "other")
+        for card, what in (({}, "None"), ({"config": [1]}, r"\[1\]")):
+            save_weights(tmp_path / "odd", {}, {"agent": "inspector"} | card)
+            with pytest.raises(InvalidConfiguration, match=f"holds no configuration of an inspector but {what}"):
+                Inspector.load(tmp_path / "odd")
         with pytest.raises(InvalidConfiguration, match="no pretrained inspector agent 'nobody'"):
             Inspector.pretrained("nobody")
         with pytest.raises(InvalidConfiguration, match="no configuration of an inspector"):
             InspectorConfig.of({"colour": "blue"})
+        with pytest.raises(InvalidConfiguration, match=r"gym_env is .*, want an InspectorEnv"):
+            measure_inspector(gymnasium.Env())
+
+    def test_what_a_card_leaves_out_is_as_by_default(self) -> None:
+        assert InspectorConfig.of({}) == InspectorConfig()
+        assert InspectorConfig.of({"hidden": [4, 2]}) == InspectorConfig(hidden=(4, 2))
 
     def test_open_sequences_are_no_training(self) -> None:
         with pytest.raises(InvalidConfiguration, match="learns from closed sequences"):

@@ -238,8 +238,8 @@ class TestFiles:
         with pytest.raises(RecordError, match="there are no weights"):
             ScoreAgent.load(tmp_path / "none")
         for name, change, what in (
-            ("other", {"agent": "graph"}, "holds no agent for deferrable jobs but 'graph'"),
-            ("empty", {"config": None}, "holds no agent for deferrable jobs"),
+            ("other", {"agent": "graph"}, "holds no score agent but 'graph'"),
+            ("empty", {"config": None}, "holds no configuration of a score agent but None"),
             ("odd", {"config": {"depth": 3}}, "no configuration of a score agent"),
             ("new", {"config": CONFIGS[3].plain() | {"network": "attention"}}, "do not fit the network"),
             ("broken", {"sha256": "0"}, "is not the file that"),
