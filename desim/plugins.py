@@ -1,29 +1,34 @@
 """Agents and workloads by name, found through entry points: desim itself imports neither.
 
 An entry point of the group ``desim.agents`` is called like the problem and leads to a module with the functions
-``create(name)`` and ``descriptions()``; one of the group ``desim.workloads`` leads to a module with
-``load(source, ...)``, ``read(path)``, ``write(path, jobs, ...)`` and ``descriptions()``; one of the group
-``desim.episodes`` leads to a function of a random generator and plain settings, which returns what an episode of the
-problem's Gymnasium environment is made of; one of the group ``desim.training`` leads to a dataclass of options with a
-method ``train(directory, report)``. Any installed package may add to them.
+``create(name)`` and ``descriptions()``; one of the group ``desim.workloads`` leads to a module with ``descriptions()``,
+of ``batch`` also with ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, of ``dag`` with
+``read(path)``; one of the group ``desim.episodes`` leads to a function of a random generator and plain settings, which
+returns what an episode of the problem's Gymnasium environment is made of; one of the group ``desim.training`` leads to
+a dataclass of options with a method ``train(directory, report)``; one of the group ``desim.experiments`` is called like
+a paper and leads to its experiments, an :class:`ExperimentFamily`. Any installed package may add to them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Protocol
+from typing import Any
 
+from desim import own_code
+from desim._plugin_protocols import ExperimentFamily, RepairReport, Workload
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 __all__ = [
+    "ExperimentFamily",
     "RepairReport",
     "Workload",
     "create_agent",
     "describe_agents",
     "describe_workloads",
     "episode_workload",
+    "experiment_families",
     "packages",
     "problems",
     "training_options",
@@ -32,37 +37,7 @@ __all__ = [
 ]
 
 AGENTS, WORKLOADS, EPISODES, TRAINING = "desim.agents", "desim.workloads", "desim.episodes", "desim.training"
-
-
-class RepairReport(Protocol):
-    """What a reader dropped, changed or noticed."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return plain values: ``rows``, ``jobs``, ``dropped``, and ``reasons`` with ``action`` and ``count``."""
-
-
-class Workload(Protocol):
-    """Jobs and what is known of them."""
-
-    @property
-    def name(self) -> str:
-        """What it is called."""
-
-    @property
-    def jobs(self) -> Iterable[Any]:
-        """The jobs; every iteration gives the same."""
-
-    @property
-    def num_cores(self) -> int | None:
-        """Cores of the machine, if known."""
-
-    @property
-    def num_jobs(self) -> int | None:
-        """Number of jobs, if known."""
-
-    @property
-    def report(self) -> RepairReport | None:
-        """What was repaired, if anything was read."""
+EXPERIMENTS = "desim.experiments"
 
 
 def problems() -> list[str]:
@@ -84,29 +59,42 @@ def create_agent(problem: str, name: str) -> Agent:
     problem : str
         Such as ``"batch"``.
     name : str
-        One that :func:`describe_agents` lists.
+        One that :func:`describe_agents` lists, or ``module:Name`` of a class, function or agent of your own, see
+        :func:`desim.own_code.own_agent`.
 
     Returns
     -------
     Agent
-        From the first package that knows the name.
+        From the first package that knows the name; where none does, your own.
 
     Raises
     ------
     InvalidConfiguration
-        If none does; the message lists the possible names.
+        If there is no such agent; the message lists the possible names.
     MissingDependency
         If no package offers agents for the problem, or one cannot be imported.
     """
-    refusals = []
-    for provider in _providers(AGENTS, problem):
+    refusals, is_own = [], own_code.is_reference(name)
+    for provider in _providers(AGENTS, problem) if not is_own or problem in problems() else []:
         try:
             agent: Agent = provider.create(name)
         except InvalidConfiguration as error:
-            refusals.append(str(error))
+            refusals.append(error)
         else:
             return agent
-    raise InvalidConfiguration("; ".join(refusals))
+    if not is_own:
+        raise InvalidConfiguration("; ".join(map(str, refusals)))
+    try:
+        return own_code.own_agent(name)
+    except InvalidConfiguration as error:
+        if refusals and name.partition(":")[0] in _prefixes(problem):
+            raise InvalidConfiguration("; ".join(map(str, refusals))) from error
+        raise
+
+
+def _prefixes(problem: str) -> set[str]:
+    """Return what stands before the colon in the names of agents that packages offer."""
+    return {name.partition(":")[0] for name in describe_agents(problem) if ":" in name}
 
 
 def describe_agents(problem: str) -> dict[str, str]:
@@ -219,6 +207,23 @@ def trainings() -> list[str]:
         Sorted: names of problems, or of problems and agents.
     """
     return sorted({point.name for point in _points(TRAINING)})
+
+
+def experiment_families() -> dict[str, ExperimentFamily]:
+    """Return the experiments of all papers.
+
+    Returns
+    -------
+    dict of str to ExperimentFamily
+        By name, sorted.
+
+    Raises
+    ------
+    MissingDependency
+        If one cannot be imported.
+    """
+    names = sorted({point.name for point in _points(EXPERIMENTS)})
+    return {name: _providers(EXPERIMENTS, name)[0] for name in names}
 
 
 def packages() -> list[str]:

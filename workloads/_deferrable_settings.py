@@ -65,7 +65,7 @@ class Settings:
     batch_mean : float
         Mean number of jobs in a batch, at least 1; the number is geometric.
     batch_alike : tuple of str
-        What the jobs of a batch have in common: any of `ALIKE`.
+        What the jobs of a batch have in common: any of ``"cores"``, ``"duration"``, ``"notice"`` and ``"slack"``.
     cores : tuple of float
         The sizes that jobs may have, in cores, above 0.
     core_probabilities : tuple of float

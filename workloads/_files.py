@@ -29,7 +29,7 @@ def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
     Parameters
     ----------
     path : str or path-like
-        The file; gzip is recognised by its first two bytes, whatever the name.
+        The file; gzip is recognized by its first two bytes, whatever the name.
 
     Yields
     ------

@@ -46,7 +46,7 @@ def read(
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognised by its content).
+        The file, plain or gzip (recognized by its content).
     unknown_profile : {"error", "drop"}
         What to do with jobs whose profile has no known run time, because it is of another type
         than ``delay``.

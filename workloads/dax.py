@@ -50,7 +50,7 @@ def read(
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognised by its content).
+        The file, plain or gzip (recognized by its content).
     job_id : int
         Identifier of the job.
     submission_time : float

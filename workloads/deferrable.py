@@ -53,6 +53,7 @@ __all__ = [
     "Uniform",
     "UpTo",
     "case",
+    "descriptions",
     "generate",
     "named",
 ]
@@ -157,6 +158,22 @@ def named(name: str) -> Settings:
     """
     settings = {"default": DEFAULT, "fluctuating": FLUCTUATING}
     return settings[name] if name in settings else case(name)
+
+
+def descriptions() -> dict[str, str]:
+    """Return the names that :func:`named` knows, with a line on each.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
+    cases = dict.fromkeys((*CORE_CASES, *DURATION_CASES), "The first one with this case of the OSDEC paper's table 4.")
+    return {
+        "default": "Deferrable jobs and capacity drawn from a seed, fitted to what the OSDEC paper tells.",
+        "fluctuating": "The same with sizes that are powers of two and a capacity that follows the time of the day.",
+        **cases,
+    }
 
 
 def generate(settings: Settings = DEFAULT, *, seed: int | Generator = 0) -> Scenario:

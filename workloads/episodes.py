@@ -7,12 +7,16 @@ is to be the same in all episodes, executors or a graph, is passed in.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.entities import Job as BatchJob
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job as DagJob
@@ -64,11 +68,13 @@ def batch(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load:
 def dag(
     rng: Generator,
     *,
-    num_jobs: int = 20,
+    num_jobs: int | None = 20,
     num_executors: int = 10,
     mean_interval: float | None = None,
-    ccr: float = 0.5,
+    ccr: float | None = 0.5,
+    transfer_speed: float = 1.0,
     executors: Executors | None = None,
+    templates: Sequence[DagJob] | None = None,
 ) -> tuple[list[DagJob], Executors]:
     """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
 
@@ -76,17 +82,22 @@ def dag(
     ----------
     rng : numpy.random.Generator
         Source of randomness.
-    num_jobs : int
-        Number of jobs.
+    num_jobs : int, optional
+        Number of jobs, each drawn from all queries. None stands for every one once, in their order.
     num_executors : int
         Number of executors, of 2.1 to 3.6 GHz as in LACHESIS.
     mean_interval : float, optional
         Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default as many that
         the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
-    ccr : float
-        Communication-to-computation ratio of each job.
+    ccr : float, optional
+        Communication-to-computation ratio of each job, for which sizes of data are drawn. None keeps what edges carry,
+        which is nothing for the queries of TPC-H.
+    transfer_speed : float
+        Units of data per second between two executors. The ratio is for a speed of 1.
     executors : Executors, optional
-        Take these instead of drawing some; ``num_executors`` plays no part then.
+        Take these instead of drawing some; ``num_executors`` and ``transfer_speed`` play no part then.
+    templates : sequence of Job, optional
+        Draw from these instead of TPC-H's queries.
 
     Returns
     -------
@@ -105,15 +116,19 @@ def dag(
     >>> len(jobs), executors.num_executors
     (3, 10)
     """
-    num_jobs = whole_number("num_jobs", num_jobs)
     if executors is None:
-        executors = executor_sets.heterogeneous(num_executors, seed=rng)
+        executors = executor_sets.heterogeneous(num_executors, transfer_speed=transfer_speed, seed=rng)
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     number("mean_interval", mean_interval)
-    queries = _queries()
-    drawn = [queries[place] for place in rng.integers(len(queries), size=num_jobs).tolist()]
-    jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in drawn]
+    queries = _queries() if templates is None else templates
+    if not queries:
+        raise InvalidConfiguration("templates is empty, want at least one job to draw from")
+    jobs = list(queries)
+    if num_jobs is not None:
+        jobs = [queries[place] for place in rng.integers(len(queries), size=whole_number("num_jobs", num_jobs))]
+    if ccr is not None:
+        jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in jobs]
     if not mean_interval:
         return submissions.batch(jobs), executors
     return submissions.poisson(jobs, mean_interval, rng), executors
@@ -126,7 +141,7 @@ def _queries() -> tuple[DagJob, ...]:
 
 
 def deferrable(
-    rng: Generator, *, settings: deferrable_jobs.Settings | str = deferrable_jobs.DEFAULT
+    rng: Generator, *, settings: deferrable_jobs.Settings | str = deferrable_jobs.DEFAULT, **changes: Any
 ) -> deferrable_jobs.Scenario:
     """Draw deferrable jobs and the capacity that is left for them.
 
@@ -136,6 +151,8 @@ def deferrable(
         Source of randomness.
     settings : Settings or str
         See `workloads.deferrable`; or a name that :func:`workloads.deferrable.named` knows.
+    **changes
+        Parameters of :class:`workloads.deferrable.Settings` that are to be others; lists stand for tuples.
 
     Returns
     -------
@@ -145,10 +162,22 @@ def deferrable(
     Raises
     ------
     InvalidConfiguration
-        If there are no settings of that name.
+        If there are no settings of that name, no such parameter, or it is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> deferrable(np.random.default_rng(1), settings="fluctuating", num_slots=20).num_slots
+    20
     """
     if isinstance(settings, str):
         settings = deferrable_jobs.named(settings)
+    known = [field.name for field in fields(settings)]
+    for name in changes:
+        if name not in known:
+            raise InvalidConfiguration(f"deferrable jobs have no parameter {name!r}; there are {', '.join(known)}")
+    given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
+    settings = replace(settings, **given)
     return deferrable_jobs.generate(settings, seed=rng)
 
 

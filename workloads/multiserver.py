@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RESOURCES",
     "bernoulli_arrivals",
+    "descriptions",
     "from_alibaba",
     "generate",
     "job_types",
@@ -37,6 +38,17 @@ Floats = NDArray[np.float64]
 #: Accelerators that no public trace has.
 _OTHERS = len(RESOURCES) - 3
 _UNITS = np.array([1.0, MEMORY_UNIT, 1.0])
+
+
+def descriptions() -> dict[str, str]:
+    """Return the workloads that the command line can make, with a line on each.
+
+    Returns
+    -------
+    dict of str to str
+        There is one.
+    """
+    return {"generated": "Machines and requests like those of Alibaba's clusters, arrivals with equal probabilities."}
 
 
 def generate(

@@ -42,7 +42,7 @@ class SWFStream:
     Parameters
     ----------
     path : str or path-like
-        The file, plain or gzip (recognised by its content).
+        The file, plain or gzip (recognized by its content).
     **options : TraceOptions
         Which rows to keep, see `workloads.selection.TraceOptions`.
 

@@ -26,20 +26,26 @@ COMMANDS = {
     "plot": ("desim.cli.plot", "Plot"),
     "train": ("desim.cli.train", "Train"),
     "evaluate": ("desim.cli.evaluate", "Evaluate"),
+    "experiment": ("desim.cli.experiment", "Experiment"),
+    "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "convert": ("desim.cli.convert", "Convert"),
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
 }
+#: Those whose options depend on the problem, and the functions that make them for one.
+BY_PROBLEM = {"run": "run_command", "compare": "compare_command", "train": "train_command"}
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
   desim demo --out demo                                     policies compared, with a report
   desim run batch --cores 256 --agent easy-fcfs --out easy  one run on a generated workload
   desim run batch --trace KTH.swf.gz --agent sjf            one run of a log
-  desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals
+  desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals, tests
+  desim compare dag --agents heft,cpop,my_agents:Mine       DAG jobs, and an agent of your own
   desim train batch --quick --out quick                     an agent that learns
   desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim plot easy --out figures                             figures of stored runs
+  desim reproduce lachesis --quick                          tables and figures of a paper, and a report
   desim COMMAND --help                                      more on a command
 
 Exit status: 0 all went well, 1 a check or run failed or was interrupted, 2 unusable arguments or input."""
@@ -98,12 +104,16 @@ def _parse(arguments: list[str]) -> Command:
         raise SystemExit(0)
     if arguments and arguments[0] in COMMANDS:
         name, *rest = arguments
-        if name == "train" and rest and not rest[0].startswith("-"):
-            from desim.cli.train import train_command
-
+        if name in BY_PROBLEM and rest and not rest[0].startswith("-"):
             problem, *rest = rest
-            command = train_command(problem)
-            return _options(command, f"desim train {problem}", _help_of(command), rest)
+            command = getattr(import_module(COMMANDS[name][0]), BY_PROBLEM[name])(problem)
+            return _options(command, f"desim {name} {problem}", _help_of(command), rest)
+        if name == "experiment":
+            from desim.cli.experiment import run_directly
+
+            directly = run_directly(rest)
+            if directly is not None:
+                return directly
         return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
     import tyro
 

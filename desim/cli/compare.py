@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
-from tyro.conf import Positional, arg
+from tyro.conf import arg
 
-from desim import plugins
-from desim.cli.comparison import Comparison, compare_runs, document, print_comparison, sentences, write_csv
+from desim import own_code, plugins
+from desim.cli.comparison import Comparison, IntervalKind, compare_runs
+from desim.cli.comparison_files import document, write_csv
+from desim.cli.comparison_tables import heading, print_comparison, sentences, tables
+from desim.cli.digests import agent_digest, code_digest, problem_digest
 from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.options import JsonFlag, MetricOptions, SystemOptions, WorkloadOptions
+from desim.cli.options import JsonFlag
 from desim.cli.output import plain, print_json, print_text, progress, remark
 from desim.cli.run import print_repairs
-from desim.cli.scenario import Scenario, cluster, shared_workload
-from desim.cli.store import RunStore, code_digest, file_digest
+from desim.cli.scenario import Scenario
+from desim.cli.store import RunStore
 from desim.cli.sweep import RunSummary, SweepInterrupted, sweep
+from desim.cli.systems import Instance, command_with_options, problem_of, shared_instance, system_of
 from desim.exceptions import InvalidConfiguration
+from desim.parallel import Workers
+from desim.parallel.tasks import Backend
+from desim.plotting._presentations import Better
 from desim.records import write_atomically
 from desim.result import Result
 
-__all__ = ["Compare"]
+__all__ = ["Compare", "compare_command"]
 
 
 @dataclass(frozen=True)
@@ -35,108 +42,132 @@ class Compare:
 
         desim compare batch --agents fcfs,sjf,easy-fcfs --seeds 10 --load 0.9 --out comparison
         desim compare batch --agents easy,easy-sjf --trace KTH-SP2-1996-2.swf.gz --baseline easy
-        desim compare batch --agents fcfs,easy --cores 128 --workers 8 --json
+        desim compare dag --agents heft,rank_up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
+        desim compare deferrable --agents fifo,earliest-deadline,list-plan --workload fluctuating
+        desim compare multiserver --agents oga-reactive,drf,fairness --seeds 5 --slots 2000
+        desim compare batch --agents my_agents:Shortest,fcfs
+        desim compare my_problem:make --agents my_agents:A,my_agents:B --set size=3
 
-    Finished runs are stored in DIR/runs at once: the same command again goes on where it was interrupted, and
-    another one reuses what it can. A file is simulated once for each agent, unless cores fail at random.
+    `desim compare PROBLEM --help` has the options of a problem. Each seed stands for a workload, which is drawn before
+    any agent is asked: all agents meet the same. Finished runs are stored in DIR/runs at once: the same command again
+    goes on where it was interrupted, and another one reuses what it can. A file of batch is simulated once for each
+    agent, unless cores fail at random.
     """
 
-    problem: Positional[Literal["batch"]]
-    """What to simulate."""
+    problem: ClassVar[str | None] = None
     agents: Annotated[str, arg(metavar="NAME,NAME,...")]
-    """Who is compared; see `desim list`."""
+    """Who is compared: see `desim list`, or MODULE:NAME of your own."""
     seeds: Annotated[int, arg(metavar="N")] = 10
     """How many seeds, from --seed on."""
     baseline: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: fcfs, else the first)")] = None
     """The agent that the others are compared with, seed by seed."""
+    metric: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: the main one)")] = None
+    """What agents are ranked by."""
+    better: Annotated[Better | None, arg(help_behavior_hint="(default: as is known of the metric)")] = None
+    """Which values of it are better."""
+    interval: IntervalKind = "t"
+    """What confidence intervals rest on: Student's t distribution, or the bootstrap, which asks for none."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
     """Where to write runs, comparison.csv, comparison.json, report.html and figures."""
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
     """How many processes to use."""
+    backend: Backend = "local"
+    """Where they run: on this machine, or on a Ray or Dask cluster."""
+    address: Annotated[str | None, arg(metavar="HOST:PORT", help_behavior_hint="(default: one is started)")] = None
+    """Of the cluster."""
     as_json: JsonFlag = False
     """Print JSON only."""
-    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
-    system: SystemOptions = field(default_factory=SystemOptions)
-    metrics: MetricOptions = field(default_factory=MetricOptions)
 
     def execute(self) -> int:
         """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
-        agents, baseline = self._agents()
-        workload = shared_workload(self.problem, self.workload)
-        repairs = workload.report.as_dict() if workload.report is not None else None
-        scenarios, store = self._scenarios(agents, workload)
+        problem, options = problem_of(self), getattr(self, "options", None)
+        agents, baseline = self._agents(system_of(problem).kind)
+        instance = shared_instance(problem, options)
+        if system_of(problem).kind is None:
+            agents, baseline = self._agents(instance.kind)
+        scenarios, store = self._scenarios(problem, agents, instance)
         if not self.as_json:
-            _print_workload(workload, repairs, scenarios)
+            _print_workload(instance, scenarios)
         summaries = self._sweep(scenarios, store)
         if summaries is None:
             return 1
-        comparison = compare_runs(summaries, baseline)
+        comparison = compare_runs(
+            summaries,
+            baseline,
+            instance.presentation,
+            interval=self.interval,
+            metric=self.metric,
+            better=self.better,
+        )
+        repairs = instance.report.as_dict() if instance.report is not None else None
         described = {
-            "workload": {"name": workload.name, "cores": workload.num_cores, "repairs": repairs},
-            "options": plain(replace(self, agents=",".join(agents))),
+            "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
+            "options": self._described(problem, agents),
             **document(comparison, summaries),
         }
-        files = self._write(comparison, summaries, described) if self.out is not None else []
-        invalid = [summary for summary in summaries if not summary.validation["valid"]]
+        files = self._write(comparison, summaries, described, instance) if self.out is not None else []
         if self.as_json:
             print_json(described)
         else:
-            self._print(comparison, summaries, files)
-        for summary in invalid:
-            rules = ", ".join(summary.validation["counts"])
-            remark(f"desim: {summary.scenario.agent}, seed {summary.scenario.seed}: not valid: {rules}")
-        return 1 if invalid else 0
+            _print(comparison, summaries, files)
+        return _remarks(comparison, summaries)
 
-    def _agents(self) -> tuple[list[str], str]:
-        """Return the full names of the agents and of the baseline."""
+    def _agents(self, kind: str | None) -> tuple[list[str], str]:
+        """Return the names of the agents and of the baseline; each is created once if the problem is known."""
         names = [name.strip() for name in self.agents.split(",") if name.strip()]
         if not names:
             raise InvalidConfiguration(f"--agents is {self.agents!r}, want names separated by commas")
-        agents = list(dict.fromkeys(self._full_name(name) for name in names))
+        full = {name: name if kind is None else _full_name(kind, name) for name in [*names, self.baseline or names[0]]}
+        agents = list(dict.fromkeys(full[name] for name in names))
         if self.baseline is None:
             return agents, "fcfs" if "fcfs" in agents else agents[0]
-        baseline = self._full_name(self.baseline)
-        if baseline not in agents:
+        if full[self.baseline] not in agents:
             raise InvalidConfiguration(f"--baseline is {self.baseline}, want one of the agents {', '.join(agents)}")
-        return agents, baseline
+        return agents, full[self.baseline]
 
-    def _full_name(self, name: str) -> str:
-        return str(getattr(plugins.create_agent(self.problem, name), "name", name))
-
-    def _scenarios(self, agents: Sequence[str], workload: plugins.Workload) -> tuple[list[Scenario], RunStore | None]:
-        """Return all runs, seed by seed, and where they are stored; all arguments are checked here."""
+    def _scenarios(
+        self, problem: str, agents: Sequence[str], instance: Instance
+    ) -> tuple[list[Scenario], RunStore | None]:
+        """Return all runs, seed by seed, and where they are stored."""
         if self.seeds < 1 or (self.workers is not None and self.workers < 1):
             raise InvalidConfiguration(f"--seeds is {self.seeds}, --workers {self.workers}: want at least 1 of each")
-        cluster(workload, self.system)
-        from_file = workload.report is not None
-        known = replace(self.workload, cores=workload.num_cores)
-        if not from_file:
-            known = replace(known, jobs=workload.num_jobs)
-        count = 1 if from_file and self.system.mean_time_to_failure is None else self.seeds
-        workloads = [replace(known, seed=known.seed + number) for number in range(count)]
+        system, count = system_of(problem), self.seeds if instance.is_drawn else 1
+        first = system.seed_of(instance.options)
+        options = [system.with_seed(instance.options, first + number) for number in range(count)]
         store = None
         if self.out is not None:
             make_directory(self.out / "runs")
-            source = file_digest(Path(known.trace)) if from_file else known.trace
-            store = RunStore(self.out / "runs", source, code_digest())
-        scenarios = [Scenario(self.problem, agent, one, self.system) for one in workloads for agent in agents]
-        return scenarios, store
+            own = {problem: problem_digest(problem)} | {agent: agent_digest(agent) for agent in agents}
+            store = RunStore(self.out / "runs", code_digest(), own)
+        return [Scenario(problem, agent, one) for one in options for agent in agents], store
 
     def _sweep(self, scenarios: Sequence[Scenario], store: RunStore | None) -> list[RunSummary] | None:
-        workers = self.workers or os.cpu_count() or 1
+        workers = Workers(self.workers or os.cpu_count() or 1, self.backend, self.address)
         try:
             with progress("simulating", len(scenarios), "runs") as listen:
-                return sweep(scenarios, self.metrics, store=store, workers=workers, listen=listen)
+                return sweep(scenarios, store=store, workers=workers, listen=listen)
         except SweepInterrupted as interruption:
             kept = f" and stored in {store.directory}; the same command goes on from there" if store else ""
             remark(f"desim: interrupted: {interruption}{kept}")
             return None
 
+    def _described(self, problem: str, agents: Sequence[str]) -> dict[str, object]:
+        """Return the options as plain values."""
+        own: Any = getattr(self, "options", None)
+        mine = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "options"}
+        return {"problem": problem} | mine | {"agents": ",".join(agents)} | asdict(own)
+
     def _write(
-        self, comparison: Comparison, summaries: Sequence[RunSummary], described: dict[str, object]
+        self,
+        comparison: Comparison,
+        summaries: Sequence[RunSummary],
+        described: dict[str, object],
+        instance: Instance,
     ) -> list[Path]:
         """Write tables, report and figures; return the files."""
-        from desim.plotting import compare_metrics, report
+        from desim.plotting._report_page import write_report
+        from desim.plotting.comparison import metric_bars
+        from desim.plotting.report import Comparison as Compared
 
         assert self.out is not None
         text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
@@ -145,36 +176,85 @@ class Compare:
         files = [write_csv(comparison, self.out / "comparison.csv"), path]
         first = [summary for summary in summaries if summary.scenario.seed == comparison.seeds[0]]
         results = {summary.scenario.agent: Result.load(str(summary.directory)) for summary in first}
-        table, notes = comparison.table, sentences(comparison)
-        title = f"{Path(self.workload.trace).name}: agents compared"
-        files.append(report(results, self.out / "report.html", title=title, metrics=table, notes=notes))
-        files += draw_figures(results, self.out)
-        if len(table) > 1:
-            bars = compare_metrics(table, unfinished=comparison.unfinished)[0].get_figure(root=True)
+        criterion = comparison.criterion
+        by = "" if criterion is None else heading(comparison, criterion.metric)
+        several = len(comparison.seeds) > 1
+        page = write_report(
+            results,
+            self.out / "report.html",
+            instance.presentation,
+            title=f"{instance.name}: agents compared",
+            metrics=comparison.table,
+            notes=sentences(comparison),
+            comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
+        )
+        files += [page, *draw_figures(results, self.out, instance.presentation)]
+        if len(comparison.table) > 1:
+            axes = metric_bars(comparison.table, instance.presentation, unfinished=comparison.unfinished)
+            bars = axes[0].get_figure(root=True)
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))
         return files
 
-    def _print(self, comparison: Comparison, summaries: Sequence[RunSummary], files: Sequence[Path]) -> None:
-        reused = sum(summary.reused for summary in summaries)
-        valid = sum(summary.validation["valid"] for summary in summaries)
-        print_comparison(comparison)
-        print_text(f"{len(summaries)} runs, {reused} of them stored before; {valid} valid")
-        for path in files:
-            print_text(f"written: {path}")
+
+def compare_command(problem: str) -> type[Compare]:
+    """Return the command that compares agents of a problem, with all its options.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``, or ``module:function``.
+
+    Returns
+    -------
+    type
+        A dataclass for the parser.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such problem.
+    """
+    return command_with_options(Compare, problem)
 
 
-def _print_workload(
-    workload: plugins.Workload, repairs: Mapping[str, Any] | None, scenarios: Sequence[Scenario]
-) -> None:
+def _full_name(kind: str, name: str) -> str:
+    """Return the name that the agent gives itself, if that leads to the same agent: ``easy`` means ``easy-fcfs``."""
+    agent = plugins.create_agent(kind, name)
+    full = str(getattr(agent, "name", name))
+    if full == name or own_code.is_reference(name):
+        return name
+    try:
+        other = plugins.create_agent(kind, full)
+    except InvalidConfiguration:
+        return name
+    return full if type(other) is type(agent) and getattr(other, "name", None) == full else name
+
+
+def _print_workload(instance: Instance, scenarios: Sequence[Scenario]) -> None:
     first, last = scenarios[0].seed, scenarios[-1].seed
-    seeds = (
-        ""
-        if repairs is not None and first == last
-        else f", seeds {first} to {last}"
-        if last > first
-        else f", seed {first}"
-    )
-    print_text(f"{workload.name}: {workload.num_jobs:,} jobs on {workload.num_cores:,} cores{seeds}\n")
-    if repairs is not None:
-        print_repairs(repairs)
+    seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.report is None else ""
+    print_text(f"{instance.name}: {instance.size}{seeds}\n")
+    if instance.report is not None:
+        print_repairs(instance.report.as_dict())
+
+
+def _print(comparison: Comparison, summaries: Sequence[RunSummary], files: Sequence[Path]) -> None:
+    reused = sum(summary.reused for summary in summaries)
+    checked = [summary.validation["valid"] for summary in summaries if summary.validation["valid"] is not None]
+    print_comparison(comparison)
+    valid = f"{sum(checked)} valid" if checked else "not checked"
+    print_text(f"{len(summaries)} runs, {reused} of them stored before; {valid}")
+    for path in files:
+        print_text(f"written: {path}")
+
+
+def _remarks(comparison: Comparison, summaries: Sequence[RunSummary]) -> int:
+    """Tell on standard error what is wrong; return the exit status."""
+    for text in comparison.unequal:
+        remark(f"desim: {text}")
+    invalid = [summary for summary in summaries if summary.validation["valid"] is False]
+    for summary in invalid:
+        rules = ", ".join(summary.validation["counts"])
+        remark(f"desim: {summary.scenario.agent}, seed {summary.scenario.seed}: not valid: {rules}")
+    return 1 if invalid else 0

@@ -1,32 +1,53 @@
-"""Agents compared over seeds: means, paired differences, and how they are written down."""
+"""Agents compared over seeds: means, paired differences, tests, ranks, performance profiles."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from desim.cli.output import Text, print_table, print_text
+import numpy as np
+
 from desim.cli.sweep import RunSummary
-from desim.metrics import Estimate, compare, summarize
-from desim.plotting._metric_names import MARK, compared, metric_name
-from desim.records import write_atomically
-
-__all__ = ["MAIN", "Comparison", "compare_runs", "document", "print_comparison", "sentences", "write_csv"]
-
-#: Metrics in the tables on the terminal.
-MAIN = (
-    "waiting_time_mean",
-    "waiting_time_p95",
-    "bounded_slowdown_mean",
-    "queue_length_mean",
-    "utilization",
+from desim.exceptions import InvalidConfiguration
+from desim.metrics import (
+    Estimate,
+    Interval,
+    PairedTest,
+    Profile,
+    Ranking,
+    bootstrap_interval,
+    mean_interval,
+    paired_tests,
+    performance_profile,
+    rank_agents,
 )
-LEFT_BEHIND = ("jobs_queued", "jobs_running", "jobs_lost")
+from desim.plotting._presentations import Better, Presentation
+
+__all__ = ["LEVEL", "Comparison", "Criterion", "IntervalKind", "compare_runs", "smallest_p_value"]
+
+IntervalKind = Literal["t", "bootstrap"]
+
+LEVEL = 0.95
+#: Ranks of fewer scenarios cannot differ by the critical difference, whatever the agents do.
+FEWEST_RANKED = 3
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What agents are ranked by.
+
+    Attributes
+    ----------
+    metric : str
+        Its name.
+    better : {"lower", "higher"}
+        Which values are better.
+    """
+
+    metric: str
+    better: Better
 
 
 @dataclass(frozen=True)
@@ -39,32 +60,68 @@ class Comparison:
         The agent that the others are compared with.
     seeds : list of int
         In the order of the metrics.
+    presentation : Presentation
+        What is known of the metrics.
     metrics : dict of str to list of dict
         By agent, the metrics of each seed.
-    means : dict of str to dict of str to Estimate
+    means : dict of str to dict of str to Interval
         By agent and metric, over the seeds.
-    differences : dict of str to dict of str to Estimate
+    differences : dict of str to dict of str to Interval
         The same of each agent minus the baseline, seed by seed; without the baseline.
+    interval : {"t", "bootstrap"}
+        What the intervals rest on.
+    shown : tuple of str
+        The metrics of the tables.
+    tests : dict of str to dict of str to PairedTest
+        By metric of the tables and agent: Wilcoxon's test against the baseline, adjusted for the number of agents.
+    criterion : Criterion or None
+        What agents are ranked by; None if it is not known which values are better.
+    ranking : Ranking or None
+        Of at least three agents over at least three seeds.
+    profile : Profile or None
+        Of costs above 0: the values, or their reciprocals where higher is better.
+    left_out : dict of str to str
+        Agents that are not ranked, and why.
+    unequal : list of str
+        What is wrong where agents did not have the same workload.
     """
 
     baseline: str
     seeds: list[int]
+    presentation: Presentation
     metrics: dict[str, list[dict[str, float]]]
-    means: dict[str, dict[str, Estimate]]
-    differences: dict[str, dict[str, Estimate]]
+    means: dict[str, dict[str, Interval]]
+    differences: dict[str, dict[str, Interval]]
+    interval: IntervalKind
+    shown: tuple[str, ...]
+    tests: dict[str, dict[str, PairedTest]] = field(default_factory=dict)
+    criterion: Criterion | None = None
+    ranking: Ranking | None = None
+    profile: Profile | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    unequal: list[str] = field(default_factory=list)
 
     @property
     def unfinished(self) -> list[str]:
-        """Agents of which a run left jobs queued, running or lost."""
-        return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in LEFT_BEHIND)]
+        """Agents of which a run left jobs behind that metrics do not cover."""
+        counts = self.presentation.counts_left_behind
+        return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in counts)]
 
     @property
     def table(self) -> dict[str, dict[str, float]]:
         """The means alone, by agent and metric."""
-        return {agent: {name: item.mean for name, item in row.items()} for agent, row in self.means.items()}
+        return {agent: {name: item.value for name, item in row.items()} for agent, row in self.means.items()}
 
 
-def compare_runs(summaries: Sequence[RunSummary], baseline: str) -> Comparison:
+def compare_runs(
+    summaries: Sequence[RunSummary],
+    baseline: str,
+    presentation: Presentation,
+    *,
+    interval: IntervalKind = "t",
+    metric: str | None = None,
+    better: Better | None = None,
+) -> Comparison:
     """Put the runs of all agents and seeds together.
 
     Parameters
@@ -73,192 +130,126 @@ def compare_runs(summaries: Sequence[RunSummary], baseline: str) -> Comparison:
         Every agent on the same seeds.
     baseline : str
         The agent that the others are compared with.
+    presentation : Presentation
+        What is known of the metrics.
+    interval : {"t", "bootstrap"}
+        What the intervals rest on.
+    metric : str, optional
+        What agents are ranked by; the first of the presentation if left out.
+    better : {"lower", "higher"}, optional
+        Which values of it are better; what the presentation says if left out.
 
     Returns
     -------
     Comparison
-        Means and differences.
+        Means, differences, tests and ranks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such metric, or it is not known which values are better.
     """
     metrics: dict[str, list[dict[str, float]]] = {}
     for summary in summaries:
         metrics.setdefault(summary.scenario.agent, []).append(summary.metrics)
-    seeds = list(dict.fromkeys(summary.scenario.seed for summary in summaries))
-    return Comparison(baseline, seeds, metrics, summarize(metrics), compare(metrics, baseline))
-
-
-def print_comparison(comparison: Comparison) -> None:
-    """Print the main metrics: means, and differences from the baseline.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        What to print.
-    """
-    heads = ["agent", *(metric_name(name).heading.replace(", ", ",\n") for name in MAIN)]
-    marks = {name: _marks(name, comparison) for name in MAIN}
-    rows: list[list[str | Text]] = [
-        [agent, *(_cell(_estimate(means[name]), *marks[name][agent]) for name in MAIN)]
-        for agent, means in comparison.means.items()
-    ]
-    count = len(comparison.seeds)
-    many = f"means over {count} seeds ± half width of the 95 % confidence interval" if count > 1 else "one run each"
-    print_table(heads, rows, title=f"Metrics: {many}; * best")
-    if comparison.differences:
-        _print_differences(comparison, heads)
-    if comparison.unfinished:
-        print_text(_unfinished_note(comparison))
-
-
-def _unfinished_note(comparison: Comparison) -> str:
-    return (
-        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind (queued, running or lost), which waiting "
-        "times and slowdowns tell nothing of: these are not comparable."
+    names = list(next(iter(metrics.values()))[0])
+    criterion = _criterion(names, presentation, metric, better)
+    shown = [name for name in presentation.headline if name in names] or names[:5]
+    if criterion is not None and criterion.metric not in shown:
+        shown.insert(0, criterion.metric)
+    values = {agent: {name: [run[name] for run in runs] for name in names} for agent, runs in metrics.items()}
+    found = Comparison(
+        baseline,
+        list(dict.fromkeys(summary.scenario.seed for summary in summaries)),
+        presentation,
+        metrics,
+        {agent: {name: _interval(row[name], interval) for name in names} for agent, row in values.items()},
+        {
+            agent: {name: _interval(np.subtract(row[name], values[baseline][name]), interval) for name in names}
+            for agent, row in values.items()
+            if agent != baseline
+        },
+        interval,
+        tuple(shown),
+        tests={name: _tests(name, values, baseline) for name in shown},
+        criterion=criterion,
+        unequal=_unequal(summaries, baseline),
     )
+    return found if criterion is None else _ranked(found, criterion, values)
 
 
-def _cell(text: str, best: bool, partial: bool) -> str | Text:
-    return Text(f"{text} *") if best else f"{text} {MARK}" if partial else text
+def _criterion(
+    names: Sequence[str], presentation: Presentation, metric: str | None, better: Better | None
+) -> Criterion | None:
+    if metric is not None and metric not in names:
+        raise InvalidConfiguration(f"--metric is {metric}; there are {', '.join(names)}")
+    chosen = metric or next((name for name in presentation.headline if name in names), names[0])
+    direction = better or presentation.kind_of(chosen)[1]
+    if direction is None and metric is not None:
+        raise InvalidConfiguration(f"which values of {metric} are better? Say --better lower or --better higher")
+    return None if direction is None else Criterion(chosen, direction)
 
 
-def _print_differences(comparison: Comparison, heads: list[str]) -> None:
-    rows = [[agent, *(_difference(comparison, agent, name) for name in MAIN)] for agent in comparison.differences]
-    note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
-    print_table(heads, rows, title=f"Difference from {comparison.baseline}{note}")
+def _interval(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], kind: str) -> Interval:
+    """Return a mean with an interval; one of no number has no ends."""
+    sample = np.asarray(values, dtype=np.float64)
+    if kind == "bootstrap" and len(sample) > 1 and np.isfinite(sample).all():
+        return bootstrap_interval(sample, np.random.default_rng(0), level=LEVEL)
+    with np.errstate(invalid="ignore"):  # infinite values
+        found: Estimate = mean_interval(sample, level=LEVEL)
+    return Interval(found.mean, found.low, found.high, LEVEL)
 
 
-def _marks(name: str, comparison: Comparison) -> dict[str, tuple[bool, bool]]:
-    """Tell for each agent whether its mean is the best, and whether it misses unfinished jobs."""
-    cells = compared(name, comparison.table, comparison.unfinished)
-    return {agent: (best, text.endswith(MARK)) for agent, (text, best) in zip(comparison.means, cells, strict=True)}
+def _tests(name: str, values: Mapping[str, Mapping[str, Sequence[float]]], baseline: str) -> dict[str, PairedTest]:
+    """Test all agents against the baseline, but for those that have a value which is no number."""
+    usable = {agent: row[name] for agent, row in values.items() if np.isfinite(row[name]).all()}
+    if baseline not in usable or len(usable) < 2 or len(usable[baseline]) < 2:
+        return {}
+    return {test.agents[0]: test for test in paired_tests(usable, baseline)}
 
 
-def _decimals(value: float) -> int:
-    """Return how many decimals show four digits that count."""
-    return max(0, 3 - math.floor(math.log10(abs(value)))) if math.isfinite(value) and value else 0
+def _ranked(
+    comparison: Comparison, criterion: Criterion, values: Mapping[str, Mapping[str, Sequence[float]]]
+) -> Comparison:
+    """Return a comparison with ranks and performance profiles of all agents for which that is fair."""
+    name, left_out = criterion.metric, {}
+    misses = name.startswith(comparison.presentation.of_finished_jobs) if comparison.unfinished else False
+    for agent, row in values.items():
+        if misses and agent in comparison.unfinished:
+            left_out[agent] = "left jobs behind"
+        elif not np.isfinite(row[name]).all():
+            left_out[agent] = f"has no {name} for some seed"
+    ranked = {agent: row[name] for agent, row in values.items() if agent not in left_out}
+    ranking = profile = None
+    if len(ranked) >= 3 and len(comparison.seeds) >= FEWEST_RANKED:
+        ranking = rank_agents(ranked, better=criterion.better, level=LEVEL)
+    if len(ranked) >= 2 and len(comparison.seeds) >= 2 and all(min(row) > 0 for row in ranked.values()):
+        is_gain = criterion.better == "higher"
+        profile = performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
+    return replace(comparison, ranking=ranking, profile=profile, left_out=left_out)
 
 
-def _estimate(estimate: Estimate, decimals: int | None = None, sign: str = "") -> str:
-    if not math.isfinite(estimate.mean):
-        return "n/a"
-    digits = _decimals(estimate.mean) if decimals is None else decimals
-    text = f"{estimate.mean:{sign},.{digits}f}"
-    return text if math.isnan(estimate.half_width) else f"{text} ± {estimate.half_width:,.{digits}f}"
+def _unequal(summaries: Sequence[RunSummary], baseline: str) -> list[str]:
+    """Say which agents did not have the workload of the baseline, seed by seed."""
+    theirs = {one.scenario.seed: one.workload for one in summaries if one.scenario.agent == baseline}
+    others: dict[int, list[str]] = {}
+    for one in summaries:
+        if one.workload != theirs[one.scenario.seed]:
+            others.setdefault(one.scenario.seed, []).append(one.scenario.agent)
+    return [f"seed {seed}: not the workload of {baseline}: {', '.join(agents)}" for seed, agents in others.items()]
 
 
-def sentences(comparison: Comparison) -> list[str]:
-    """Return the main results in words, for a report.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        What to tell.
-
-    Returns
-    -------
-    list of str
-        A paragraph on what the numbers are, and two a metric; for a single seed, at most a warning.
-    """
-    count, baseline = len(comparison.seeds), comparison.baseline
-    notes = [_unfinished_note(comparison)] if comparison.unfinished else []
-    if count < 2:
-        return notes
-    notes.append(
-        f"The metrics are means over {count} seeds; all agents had the same jobs. ± stands before half the width of "
-        f"the 95 % confidence interval. Differences are those from {baseline}, seed by seed; in brackets if the "
-        f"interval holds 0. The tables of runs and jobs, and the figures of single runs, are those of seed "
-        f"{comparison.seeds[0]}."
-    )
-    for name in ("waiting_time_mean", "bounded_slowdown_mean"):
-        parts = [f"{agent} {_estimate(means[name])}" for agent, means in comparison.means.items()]
-        notes.append(f"{metric_name(name).heading}: {'; '.join(parts)}.")
-        parts = [f"{agent} {_difference(comparison, agent, name)}" for agent in comparison.differences]
-        if parts:
-            notes.append(f"{metric_name(name).heading}, difference from {baseline}: {'; '.join(parts)}.")
-    return [note[0].upper() + note[1:] for note in notes]
-
-
-def _difference(comparison: Comparison, agent: str, name: str) -> str:
-    difference = comparison.differences[agent][name]
-    scale = comparison.means[comparison.baseline][name].mean or difference.mean
-    text = _estimate(difference, _decimals(scale), sign="+")
-    return f"({text})" if len(comparison.seeds) > 1 and not difference.excludes(0.0) else text
-
-
-def document(comparison: Comparison, summaries: Sequence[RunSummary]) -> dict[str, Any]:
-    """Return everything as plain values.
+def smallest_p_value(num_seeds: int) -> float:
+    """Return the smallest p-value that Wilcoxon's two-sided test can have, all differences having the same sign.
 
     Parameters
     ----------
-    comparison : Comparison
-        Means and differences.
-    summaries : sequence of RunSummary
-        The runs.
+    num_seeds : int
+        Number of pairs.
 
     Returns
     -------
-    dict
-        ``means`` and ``differences`` by agent and metric, each with the ends of its interval, and ``runs``.
+    float
+        Before any adjustment.
     """
-
-    def _intervals(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:
-        return {
-            agent: {name: {"mean": item.mean, "low": item.low, "high": item.high} for name, item in row.items()}
-            for agent, row in table.items()
-        }
-
-    return {
-        "baseline": comparison.baseline,
-        "level": 0.95,
-        "seeds": comparison.seeds,
-        "means": _intervals(comparison.means),
-        "differences": _intervals(comparison.differences),
-        "runs": [
-            {
-                "agent": summary.scenario.agent,
-                "seed": summary.scenario.seed,
-                "records": summary.directory,
-                "reused": summary.reused,
-                "valid": summary.validation["valid"],
-                "violations": summary.validation["violations"],
-                "metrics": summary.metrics,
-            }
-            for summary in summaries
-        ],
-    }
-
-
-def write_csv(comparison: Comparison, path: Path) -> Path:
-    """Write one row for each agent and metric.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        What to write.
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Path
-        The file. Nothing stands where there is no value.
-
-    Raises
-    ------
-    RecordError
-        If it cannot be written.
-    """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    ends = ("mean", "low", "high")
-    writer.writerow(["agent", "metric", "seeds", *ends, *(f"difference_{end}" for end in ends)])
-    for agent, means in comparison.means.items():
-        for name, estimate in means.items():
-            difference = comparison.differences.get(agent, {}).get(name)
-            numbers = [*_interval(estimate), *(_interval(difference) if difference else [""] * 3)]
-            writer.writerow([agent, name, estimate.num_values, *numbers])
-    write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
-    return path
-
-
-def _interval(estimate: Estimate) -> list[str]:
-    return [repr(value) if math.isfinite(value) else "" for value in (estimate.mean, estimate.low, estimate.high)]
+    return math.ldexp(1.0, 1 - num_seeds)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from desim.cli.compare import Compare
+from desim.cli.compare import compare_command
 from desim.cli.options import WorkloadOptions
 from desim.cli.output import print_text
+from desim.cli.systems.batch import BatchOptions
 
 __all__ = ["Demo"]
 
@@ -42,9 +43,10 @@ class Demo:
             f"{len(AGENTS)} policies, jobs of the Lublin-Feitelson model, offered load {WORKLOAD.load}, run times "
             f"overestimated up to {WORKLOAD.overestimate:g} times"
         )
-        agents = ",".join(AGENTS)
-        comparison = Compare("batch", agents, seeds=3, out=self.out, workers=self.workers, workload=WORKLOAD)
-        status = comparison.execute()
+        compare: Any = compare_command("batch")
+        options = BatchOptions(workload=WORKLOAD)
+        comparison = compare(",".join(AGENTS), seeds=3, out=self.out, workers=self.workers, options=options)
+        status: int = comparison.execute()
         if status == 0:
             print_text(f"\ndone in {time.perf_counter() - begin:.0f} s; open {self.out / 'report.html'} in a browser")
         return status

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -11,10 +12,11 @@ from tyro.conf import Positional, arg
 from desim import plugins
 from desim.cli.options import JsonFlag, WorkloadOptions
 from desim.cli.output import print_json, print_table, progress
-from desim.cli.scenario import shared_workload
+from desim.cli.systems.batch import shared_workload
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.metrics import Estimate, compare, summarize
+from desim.parallel import Failed, Workers, perform_tasks
 from desim.plotting._metric_names import metric_name
 
 __all__ = ["Evaluate"]
@@ -72,12 +74,17 @@ class Evaluate:
             raise InvalidConfiguration(f"--episode-seed {self.episode_seed}: want at least 0")
         for name in names:
             plugins.create_agent(self.problem, name)  # before anything is simulated
-        found: dict[str, list[dict[str, float]]] = {}
-        with progress("episodes", len(names) * self.episodes, "episodes") as listen:
-            for name, metrics in self._run(names):
-                found.setdefault(name, []).append(metrics)
+        calls = [(name, number) for name in names for number in range(self.episodes)]
+        done: dict[tuple[str, int], dict[str, float]] = {}
+        simulated = perform_tasks(self._episode, calls, Workers(self.workers))
+        with progress("episodes", len(calls), "episodes") as listen, closing(simulated):
+            for ended in simulated:
+                if isinstance(ended, Failed):
+                    raise ended.error
+                done[ended.task] = ended.outcome
                 if listen is not None:
-                    listen(sum(map(len, found.values())))
+                    listen(len(done))
+        found = {name: [done[name, number] for number in range(self.episodes)] for name in names}
         means, differences = summarize(found, names=METRICS), compare(found, names[0], names=METRICS)
         if self.as_json:
             print_json({"episodes": found, "means": _named(means), "differences": _named(differences)})
@@ -97,21 +104,12 @@ class Evaluate:
             print_table(heads, rows, title=f"Difference from {names[0]}, paired by episode")
         return 0
 
-    def _run(self, names: Sequence[str]) -> Iterator[tuple[str, dict[str, float]]]:
-        """Yield agents and metrics, agent by agent and episode by episode."""
-        from joblib import Parallel, delayed
-
-        calls = [(name, number) for name in names for number in range(self.episodes)]
-        if self.workers == 1:
-            yield from (self._episode(*call) for call in calls)
-            return
-        pool = Parallel(n_jobs=self.workers, return_as="generator")
-        yield from pool(delayed(self._episode)(*call) for call in calls)
-
-    def _episode(self, name: str, number: int) -> tuple[str, dict[str, float]]:
+    def _episode(self, call: tuple[str, int]) -> dict[str, float]:
+        """Simulate an agent, known by its name, on the episode of a number."""
         from desim.envs.batch import TraceEpisodes
 
-        workload = shared_workload(self.problem, self.workload)
+        name, number = call
+        workload = shared_workload(self.workload)
         assert workload.num_cores is not None
         episodes = TraceEpisodes(
             [list(workload.jobs)], workload.num_cores, num_jobs=self.episode_jobs, arrivals=self.arrivals
@@ -119,7 +117,7 @@ class Evaluate:
         problem = episodes.fixed(number + 1, self.episode_seed)[number]
         result = simulate(problem, plugins.create_agent(self.problem, name), seed=number)
         metrics = result.metrics(unfinished="include")
-        return name, {metric: metrics[metric] for metric in METRICS}
+        return {metric: metrics[metric] for metric in METRICS}
 
 
 def _named(table: Mapping[str, Mapping[str, Estimate]]) -> dict[str, Any]:

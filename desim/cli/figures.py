@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from desim.exceptions import RecordError
+from desim.cli.output import remark
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.plotting._presentations import Presentation
 from desim.records import write_atomically
 from desim.result import Result
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["KINDS", "FigureFormat", "draw_figures", "make_directory", "save_figure"]
+__all__ = ["FigureFormat", "chosen_kinds", "draw_figures", "make_directory", "save_figure"]
 
 FigureFormat = Literal["png", "svg", "pdf"]
-KINDS = ("gantt", "utilization", "queue", "waiting")
-
-#: Curves of more runs than these would hide each other in one panel.
-MOST_OVERLAID = 4
 DOTS_PER_INCH = 150
 #: Metadata that would make files of the same run differ.
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
+def chosen_kinds(asked: str | None, presentation: Presentation) -> list[str]:
+    """Return the kinds of figures that are asked for.
+
+    Parameters
+    ----------
+    asked : str or None
+        Names separated by commas; all that there are if None.
+    presentation : Presentation
+        What there is.
+
+    Returns
+    -------
+    list of str
+        Each once.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such kind, or none is named.
+    """
+    known = list(presentation.figures)
+    if asked is None:
+        return known
+    kinds = list(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
+    if not kinds or set(kinds) - set(known):
+        there = f"want some of {','.join(known)}" if known else f"there are no figures of {presentation.problem}"
+        raise InvalidConfiguration(f"--kind is {asked!r}, {there}")
+    return kinds
+
+
 def draw_figures(
-    results: Mapping[str, Result], directory: Path, *, kinds: Sequence[str] = KINDS, file_format: FigureFormat = "png"
+    results: Mapping[str, Result],
+    directory: Path,
+    presentation: Presentation,
+    *,
+    kinds: Sequence[str] | None = None,
+    file_format: FigureFormat = "png",
 ) -> list[Path]:
     """Draw runs side by side, one file a kind of figure.
 
@@ -37,8 +69,10 @@ def draw_figures(
         Runs by name.
     directory : Path
         Where the files go; those of the same name are replaced.
-    kinds : sequence of str
-        Some of :data:`KINDS`.
+    presentation : Presentation
+        How results of the problem are drawn.
+    kinds : sequence of str, optional
+        Some of its figures; all that can be drawn if None.
     file_format : {"png", "svg", "pdf"}
         Suffix of the files.
 
@@ -49,30 +83,25 @@ def draw_figures(
 
     Raises
     ------
+    InvalidConfiguration
+        If a figure that is asked for cannot be drawn of these results.
     RecordError
         If a file cannot be written.
     """
     make_directory(directory)
     paths = []
-    for kind in kinds:
-        axes = _draw(kind, results)
+    for kind in presentation.figures if kinds is None else kinds:
+        try:
+            axes = presentation.figures[kind].draw(results)
+        except InvalidConfiguration as error:  # such as allocations that were not recorded
+            if kinds is not None:
+                raise
+            remark(f"desim: no figure {kind!r}: {error}")
+            continue
         figure = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
         assert figure is not None
         paths.append(save_figure(figure, directory / f"{kind}.{file_format}", file_format))
     return paths
-
-
-def _draw(kind: str, results: Mapping[str, Result]) -> Axes | list[Axes]:
-    from desim.plotting import gantt, queue_length, utilization, waiting_by_size
-
-    several = len(results) > MOST_OVERLAID
-    draw: dict[str, Callable[[], Axes | list[Axes]]] = {
-        "gantt": lambda: gantt(results),
-        "utilization": lambda: utilization(results, panels=True) if several else utilization(results),
-        "queue": lambda: queue_length(results, panels=True) if several else queue_length(results),
-        "waiting": lambda: waiting_by_size(results),
-    }
-    return draw[kind]()
 
 
 def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from desim import plugins
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_table
+from desim.cli.output import print_json, print_table, print_text
+from desim.cli.systems import SYSTEMS, system_of
 
 __all__ = ["List"]
-
-PROBLEMS = {"batch": "A queue of rigid parallel jobs in front of identical cores."}
 
 
 @dataclass(frozen=True)
@@ -29,16 +28,15 @@ class List:
     def execute(self) -> int:
         """Print them all."""
         names = plugins.problems()
+        descriptions = {name: system_of(name).description if name in SYSTEMS else "" for name in names}
         agents = {name: plugins.describe_agents(name) for name in names}
         workloads = {name: plugins.describe_workloads(name) for name in names}
         if self.as_json:
-            print_json(
-                {"problems": {name: PROBLEMS.get(name, "") for name in names}}
-                | {"agents": agents, "workloads": workloads}
-            )
+            print_json({"problems": descriptions, "agents": agents, "workloads": workloads})
             return 0
-        print_table(["problem", "what it is"], [[name, PROBLEMS.get(name, "")] for name in names], words=(1,))
+        print_table(["problem", "what it is"], list(map(list, descriptions.items())), words=(1,))
         for name in names:
             print_table([f"agent for {name}", "what it does"], list(map(list, agents[name].items())), words=(1,))
             print_table([f"workload for {name}", "what it is"], list(map(list, workloads[name].items())), words=(1,))
+        print_text("Agents of your own are MODULE:NAME, problems of your own MODULE:FUNCTION.")
         return 0

@@ -16,7 +16,7 @@ JsonFlag = Annotated[bool, arg(name="json")]
 class WorkloadOptions:
     """The jobs and the machine."""
 
-    trace: Annotated[str, arg(metavar="FILE|lublin")] = "lublin"
+    trace: Annotated[str, arg(metavar="FILE|lublin", aliases=["--workload"])] = "lublin"
     """A file (.swf, .swf.gz, Batsim .json, job table .parquet), or lublin: jobs generated from a seed."""
     cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states, else 256)")] = None
     """Cores of the machine."""

@@ -10,9 +10,10 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from desim.cli.figures import KINDS, FigureFormat, draw_figures
+from desim.cli.figures import FigureFormat, chosen_kinds, draw_figures
 from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
+from desim.plotting._presentations import presentation_of
 from desim.result import Result
 
 __all__ = ["Plot"]
@@ -32,24 +33,29 @@ class Plot:
     """Results."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: figures/ in the first result)")] = None
     """Where to write the figures; those of the same name are replaced."""
-    kind: Annotated[str, arg(metavar="KIND,KIND,...")] = ",".join(KINDS)
-    """What to draw: gantt, utilization, queue, waiting."""
+    kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all that there are)")] = None
+    """What to draw. batch: gantt, utilization, queue, waiting; dag: gantt, utilization, jobs, executors; deferrable:
+    windows, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
     """Kind of file."""
 
     def execute(self) -> int:
         """Draw, and say where the figures are."""
-        kinds = list(dict.fromkeys(name.strip() for name in self.kind.split(",") if name.strip()))
-        unknown = [name for name in kinds if name not in KINDS]
-        if unknown or not kinds:
-            raise InvalidConfiguration(f"--kind is {self.kind!r}, want some of {','.join(KINDS)}")
         if not self.directories:
             raise InvalidConfiguration("no result to draw: name at least one directory")
         loaded = [Result.load(directory) for directory in self.directories]
+        problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
+        if len(problems) > 1:
+            raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
+        presentation = presentation_of(problems[0])
+        kinds = chosen_kinds(self.kind, presentation)
+        if not kinds:
+            raise InvalidConfiguration(f"desim has no figures of problem {problems[0]!r}")
         names = _names(loaded, self.directories)
         results = dict(zip(names, loaded, strict=True))
         out = self.directories[0] / "figures" if self.out is None else self.out
-        for path in draw_figures(results, out, kinds=kinds, file_format=self.format):
+        asked = None if self.kind is None else kinds
+        for path in draw_figures(results, out, presentation, kinds=asked, file_format=self.format):
             print_text(str(path))
         return 0
 

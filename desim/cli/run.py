@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
-from tyro.conf import Positional, arg
+from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag, MetricOptions, SystemOptions, WorkloadOptions
-from desim.cli.output import plain, print_json, print_table, print_text, progress, remark
-from desim.cli.scenario import Scenario, load_workload, measure, replay, validation_document
+from desim.cli.options import JsonFlag
+from desim.cli.output import print_json, print_table, print_text, progress, remark
+from desim.cli.scenario import Scenario, measure, replay
+from desim.cli.systems import Instance, command_with_options, problem_of, system_of
 from desim.cli.targets import clear_result
+from desim.exceptions import InvalidConfiguration
+from desim.plotting._presentations import Presentation
 from desim.result import Result
 
-__all__ = ["Run", "print_metrics", "print_repairs"]
+__all__ = ["Run", "print_metrics", "print_repairs", "run_command"]
 
 
 @dataclass(frozen=True)
@@ -29,72 +32,102 @@ class Run:
         desim run batch --cores 256 --jobs 5000 --load 0.9 --agent easy-fcfs --out easy
         desim run batch --trace KTH-SP2-1996-2.swf.gz --agent sjf --out sjf
         desim run batch --trace huge.swf.gz --stream --agent fcfs --out fcfs --force
-        desim run batch --mean-time-to-failure 1e7 --mean-time-to-repair 3600 --json
+        desim run dag --jobs 10 --executors 5 --agent heft
+        desim run deferrable --workload fluctuating --agent tetris
+        desim run multiserver --slots 1000 --agent drf
+        desim run my_problem:make --set size=3 --agent my_agents:Mine
 
-    Ctrl-C ends a run early; what it has recorded until then is complete and stays.
+    `desim run PROBLEM --help` has the options of a problem. Ctrl-C ends a run early; what it has recorded until then is
+    complete and stays.
     """
 
-    problem: Positional[Literal["batch"]]
-    """What to simulate."""
-    agent: Annotated[str, arg(metavar="NAME")] = "easy-fcfs"
-    """Who decides; see `desim list`."""
+    problem: ClassVar[str | None] = None
+    agent: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="(default: a common one)")] = None
+    """Who decides: see `desim list`, or MODULE:NAME of your own."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
     """Where to write the records."""
     force: bool = False
     """Replace a result that is there already."""
-    stream: bool = False
-    """Take the jobs one by one from the file or generator: memory follows the jobs in the system."""
     as_json: JsonFlag = False
     """Print JSON only."""
-    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
-    system: SystemOptions = field(default_factory=SystemOptions)
-    metrics: MetricOptions = field(default_factory=MetricOptions)
 
     def execute(self) -> int:
         """Simulate, check, print; 1 if the run was interrupted or is not valid."""
-        plugins.create_agent(self.problem, self.agent)  # before the workload is read and the directory cleared
-        workload = load_workload(self.problem, self.workload, stream=self.stream)
-        scenario = Scenario(self.problem, self.agent, self.workload, self.system)
+        problem, options = problem_of(self), getattr(self, "options", None)
+        system = system_of(problem)
+        agent = self.agent or system.default_agent
+        if agent is None:
+            raise InvalidConfiguration("who decides is missing: --agent NAME")
+        if system.kind is not None:
+            plugins.create_agent(system.kind, agent)  # before the workload is read
+        instance = system.instance(options)
+        plugins.create_agent(instance.kind, agent)  # before the directory is cleared
         if self.out is not None:
             clear_result(self.out, force=self.force)
+        return self._perform(Scenario(problem, agent, options), instance)
+
+    def _perform(self, scenario: Scenario, instance: Instance) -> int:
         begin = time.perf_counter()
-        with progress(self.agent, workload.num_jobs, "jobs") as listen:
-            result = replay(scenario, workload, out=self.out, listen=listen)
+        steps = instance.steps
+        with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
+            result = replay(scenario, instance, out=self.out, listen=listen)
         seconds = time.perf_counter() - begin
-        repairs = workload.report.as_dict() if workload.report is not None else None
+        repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":
             where = f"complete records up to then are in {self.out}" if self.out else "nothing was to be stored"
-            remark(f"desim: interrupted at {result.info['end_time']:.10g} s of simulated time; {where}")
-        found = measure(result, workload, self.metrics)
+            unit = instance.presentation.time_unit
+            remark(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
+        found = measure(result, scenario, instance)
         if self.as_json:
+            names = {"problem": scenario.problem, "agent": scenario.agent}
             print_json(
                 {
                     "run": result.info,
-                    "workload": {"name": workload.name, "cores": workload.num_cores, "repairs": repairs},
-                    "options": plain(scenario),
+                    "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
+                    "options": names | asdict(scenario.options),
                     "metrics": found.metrics,
-                    "validation": validation_document(found.validation),
+                    "validation": found.validation,
                     "records": self.out,
                     "seconds": seconds,
                 }
             )
         else:
-            self._print(result, workload, repairs, seconds)
-            print_metrics(found.metrics)
-            print_text(str(found.validation), "" if found.validation.ok else "bold red")
+            _print_run(result, scenario, instance, seconds)
+            print_metrics(found.metrics, instance.presentation)
+            print_text(found.words, "bold red" if found.validation["valid"] is False else "")
             if self.out is not None:
                 print_text(f"records: {self.out}")
-        return 0 if found.validation.ok and result.info["status"] == "complete" else 1
+        return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
 
-    def _print(
-        self, result: Result, workload: plugins.Workload, repairs: Mapping[str, Any] | None, seconds: float
-    ) -> None:
-        source = f"{workload.name}, seed {self.workload.seed}" if repairs is None else workload.name
-        info = result.info
-        end = f"{info['status']} at {info['end_time']:,.10g} s, simulated in {seconds:.2f} s"
-        print_text(f"{info['agent']} on {info['num_cores']:,} cores, {source}: {end}")
-        if repairs is not None:
-            print_repairs(repairs)
+
+def run_command(problem: str) -> type[Run]:
+    """Return the command that simulates a problem, with all its options.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``, or ``module:function``.
+
+    Returns
+    -------
+    type
+        A dataclass for the parser.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such problem.
+    """
+    return command_with_options(Run, problem)
+
+
+def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: float) -> None:
+    info, unit = result.info, instance.presentation.time_unit
+    source = f"{instance.name}, seed {scenario.seed}" if instance.report is None else instance.name
+    end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
+    print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
+    if instance.report is not None:
+        print_repairs(instance.report.as_dict())
 
 
 def print_repairs(repairs: Mapping[str, Any]) -> None:
@@ -122,16 +155,17 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
     print_table(["repair", "action", "rows", place], rows, words=(1, 3), title=title)
 
 
-def print_metrics(metrics: Mapping[str, float]) -> None:
+def print_metrics(metrics: Mapping[str, float], presentation: Presentation) -> None:
     """Print all metrics with their meaning.
 
     Parameters
     ----------
     metrics : mapping of str to float
         By name.
+    presentation : Presentation
+        What is known of them.
     """
-    from desim.metrics import BATCH_METRICS
     from desim.plotting._metric_names import format_value
 
-    rows = [[name, format_value(value), BATCH_METRICS.get(name, "")] for name, value in metrics.items()]
+    rows = [[name, format_value(value), presentation.meaning_of(name)] for name, value in metrics.items()]
     print_table(["metric", "value", "meaning"], rows, words=(2,))

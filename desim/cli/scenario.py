@@ -1,49 +1,55 @@
-"""One batch run as plain values: what the commands simulate, check and measure."""
+"""One run as plain values: what the commands simulate, check and measure."""
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from desim import plugins
-from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
+from desim.cli.systems import Instance, shared_instance, system_of
 from desim.core import SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster
-from desim.processes import random_outages
 from desim.result import Result
-from desim.validation import ValidationReport, validate
 
-__all__ = ["Measured", "Scenario", "cluster", "load_workload", "measure", "replay", "validation_document"]
+__all__ = [
+    "Measured",
+    "Scenario",
+    "measure",
+    "metrics_of_run",
+    "replay",
+    "validation_document",
+    "workload_digest",
+]
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """All that determines the records of a run, apart from the code.
+    """All that determines the records of a run, apart from the code, and what its metrics cover.
 
     Attributes
     ----------
     problem, agent : str
         By name.
-    workload : WorkloadOptions
-        Jobs, cores and seed.
-    system : SystemOptions
-        Behaviour of the cluster.
+    options : object
+        Those of the problem: workload, seed, system, metrics.
     """
 
     problem: str
     agent: str
-    workload: WorkloadOptions
-    system: SystemOptions
+    options: Any
 
     @property
     def seed(self) -> int:
         """Seed of the workload and of the simulation."""
-        return self.workload.seed
+        return system_of(self.problem).seed_of(self.options)
+
+    @property
+    def metric_options(self) -> dict[str, Any]:
+        """What the metrics cover."""
+        return system_of(self.problem).metric_options(self.options)
 
 
 @dataclass(frozen=True)
@@ -54,111 +60,20 @@ class Measured:
     ----------
     metrics : dict of str to float
         By name.
-    validation : ValidationReport
-        Of the independent check.
+    validation : dict
+        Outcome of the independent check, see :func:`validation_document`.
+    words : str
+        The outcome of the check for people.
     """
 
     metrics: dict[str, float]
-    validation: ValidationReport
-
-
-def load_workload(problem: str, options: WorkloadOptions, *, stream: bool = False) -> plugins.Workload:
-    """Draw or read the jobs.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``.
-    options : WorkloadOptions
-        Which jobs.
-    stream : bool
-        Take them one by one while they are used.
-
-    Returns
-    -------
-    Workload
-        Its number of cores is known.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an option is out of range, or the cores of the machine are not known.
-    WorkloadError
-        If there is no such file, it cannot be read, or its content is broken.
-    """
-    workload: plugins.Workload = plugins.workload_provider(problem, options.trace).load(
-        options.trace,
-        num_jobs=options.jobs,
-        num_cores=options.cores,
-        seed=options.seed,
-        load=options.load,
-        overestimate=options.overestimate,
-        stream=stream,
-    )
-    if workload.num_cores is None:
-        raise InvalidConfiguration(f"{options.trace} does not state the cores of the machine: give them with --cores")
-    return workload
-
-
-@lru_cache(maxsize=1)
-def shared_workload(problem: str, options: WorkloadOptions) -> plugins.Workload:
-    """Load a workload that several runs in a row use.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``.
-    options : WorkloadOptions
-        Which jobs.
-
-    Returns
-    -------
-    Workload
-        The same object as in the call before, if the arguments are the same.
-    """
-    return load_workload(problem, options)
-
-
-def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
-    """Return the cluster with its jobs.
-
-    Parameters
-    ----------
-    workload : Workload
-        Jobs and cores.
-    options : SystemOptions
-        Behaviour.
-
-    Returns
-    -------
-    BatchCluster
-        To be simulated.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an option is out of range, or only one of the two times of outages is given.
-    """
-    failure, repair = options.mean_time_to_failure, options.mean_time_to_repair
-    if (failure is None) != (repair is None):
-        raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
-    outages = []
-    if failure is not None and repair is not None:
-        outages.append(random_outages(failure, repair, units_per_failure=options.cores_per_failure))
-    assert workload.num_cores is not None
-    return BatchCluster(
-        workload.jobs,
-        workload.num_cores,
-        kill_at_request=options.kill_at_request,
-        too_wide=options.too_wide,
-        on_outage=options.on_outage,
-        processes=outages,
-    )
+    validation: dict[str, Any]
+    words: str
 
 
 def replay(
     scenario: Scenario,
-    workload: plugins.Workload,
+    instance: Instance,
     *,
     out: Path | None = None,
     listen: Callable[[int], None] | None = None,
@@ -169,25 +84,24 @@ def replay(
     ----------
     scenario : Scenario
         What to simulate.
-    workload : Workload
-        Its jobs.
+    instance : Instance
+        Its workload and system.
     out : Path, optional
         Directory to stream the records to.
     listen : callable, optional
-        Called with the number of finished jobs, now and then.
+        Called with the number of steps done, now and then.
 
     Returns
     -------
     Result
         Its status is ``"interrupted"`` after Ctrl-C.
     """
-    problem = cluster(workload, scenario.system)
-    if listen is not None:
-        problem.on("completion", _counter(listen))
-    agent = plugins.create_agent(scenario.problem, scenario.agent)
-    until = math.inf if scenario.system.until is None else scenario.system.until
+    agent = plugins.create_agent(instance.kind, scenario.agent)
+    problem = instance.make(agent)
+    if listen is not None and instance.steps is not None:
+        problem.on(instance.steps.event, _counter(listen))
     try:
-        return simulate(problem, agent, seed=scenario.seed, until=until, out=out)
+        return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result
 
@@ -195,7 +109,7 @@ def replay(
 def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
     done = 0
 
-    def count(time: float, execution: Any) -> None:
+    def count(time: float, subject: Any) -> None:
         nonlocal done
         done += 1
         if done % 100 == 0:
@@ -204,17 +118,17 @@ def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
     return count
 
 
-def measure(result: Result, workload: plugins.Workload, options: MetricOptions) -> Measured:
+def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
     """Check a run against its workload and compute its metrics.
 
     Parameters
     ----------
     result : Result
         The run.
-    workload : Workload
-        What was simulated.
-    options : MetricOptions
-        What the metrics cover.
+    scenario : Scenario
+        What was simulated, and what the metrics cover.
+    instance : Instance
+        Its workload.
 
     Returns
     -------
@@ -224,12 +138,77 @@ def measure(result: Result, workload: plugins.Workload, options: MetricOptions) 
     Raises
     ------
     InvalidConfiguration
-        If the metrics are to cover nothing.
+        If the metrics are to cover nothing, or own metrics are no numbers.
     """
-    return Measured(result.metrics(**asdict(options)), validate(result, workload.jobs))
+    from desim.plotting._presentations import PRESENTATIONS
+    from desim.validation import validate
+
+    metrics = metrics_of_run(result, scenario)
+    if instance.kind not in PRESENTATIONS:
+        words = f"not checked: there are no rules for problem {instance.kind!r}"
+        return Measured(metrics, {"valid": None, "checks": {}, "counts": {}, "violations": []}, words)
+    report = validate(result, instance.workload)
+    return Measured(metrics, validation_document(report), str(report))
 
 
-def validation_document(report: ValidationReport) -> dict[str, Any]:
+def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
+    """Return the metrics of a run: those of desim, and those of a problem of the user's own.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    scenario : Scenario
+        What was simulated, and what the metrics cover.
+
+    Returns
+    -------
+    dict of str to float
+        By name.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the metrics are to cover nothing, or own metrics are no numbers.
+    """
+    from desim.plotting._presentations import PRESENTATIONS
+
+    if system_of(scenario.problem).kind is not None:
+        return result.metrics(**scenario.metric_options)
+    instance = shared_instance(scenario.problem, scenario.options)
+    metrics = result.metrics() if instance.kind in PRESENTATIONS else {}
+    for name, value in (instance.measure(result) if instance.measure is not None else {}).items():
+        try:
+            metrics[str(name)] = float(value)
+        except (TypeError, ValueError):
+            raise InvalidConfiguration(f"{scenario.problem}: metric {name!r} is {value!r}, want a number") from None
+    return metrics
+
+
+def workload_digest(result: Result, instance: Instance) -> str:
+    """Return a digest of the parts of the records in which all agents have to agree.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    instance : Instance
+        What was simulated.
+
+    Returns
+    -------
+    str
+        Hexadecimal; empty where nothing is known of the tables.
+    """
+    from desim.plotting._report_runs import workload_tables
+
+    digest, tables = hashlib.sha256(), workload_tables(result, instance.presentation)
+    for name, table in tables.items():
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16] if tables else ""
+
+
+def validation_document(report: Any) -> dict[str, Any]:
     """Return a validation as plain values.
 
     Parameters

@@ -2,35 +2,31 @@
 
 A run's directory holds its records and ``run.json``: settings, metrics, outcome of the check. It appears under its
 name only when all of that is complete. Its name ends in a hash of the settings: problem, agent, workload (of a file,
-the content), system, seed, and the source code of desim, of the agents and of the workloads. After any change of
-these, a run is simulated anew.
+the content), system, seed, and the source code of desim, of the agents and of the workloads, that of the user's own
+included. After any change of these, a run is simulated anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from desim import plugins
 from desim.cli.output import plain
 from desim.cli.scenario import Scenario
+from desim.cli.systems import system_of
 from desim.exceptions import RecordError
 from desim.records import write_atomically
 
-__all__ = ["RunStore", "code_digest", "file_digest"]
+__all__ = ["RunStore"]
 
 RUN_FILE = "run.json"
-#: Parts of desim that do not touch what a run records.
-UNRELATED = ("cli", "export", "plotting")
 
 
 @dataclass(frozen=True)
@@ -41,15 +37,15 @@ class RunStore:
     ----------
     directory : Path
         Where they are.
-    source : str
-        What stands for the workload in the settings: its name, or the digest of its file.
     code : str
         What stands for the code.
+    own : mapping of str to str
+        What stands for the code or weights of agents and problems that are no part of it, by their names.
     """
 
     directory: Path
-    source: str
     code: str
+    own: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self, scenario: Scenario) -> dict[str, Any]:
         """Return all that determines the records of a run.
@@ -64,9 +60,10 @@ class RunStore:
         dict
             Plain values.
         """
-        settings = asdict(scenario)
-        settings["workload"]["trace"] = self.source
-        return settings | {"code": self.code}
+        own = {name: self.own[name] for name in (scenario.problem, scenario.agent) if self.own.get(name)}
+        names = {"problem": scenario.problem, "agent": scenario.agent}
+        options = plain(system_of(scenario.problem).identity(scenario.options))
+        return {**names, "options": options, "code": self.code, **({"own": own} if own else {})}
 
     def path(self, scenario: Scenario) -> Path:
         """Return the directory of a run.
@@ -159,48 +156,3 @@ class RunStore:
         """
         text = json.dumps({"settings": self.settings(scenario), **plain(document)}, indent=2, allow_nan=False) + "\n"
         write_atomically(directory / RUN_FILE, lambda path: path.write_text(text))
-
-
-def file_digest(path: Path) -> str:
-    """Return a digest of the content of a file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str
-        Hexadecimal.
-
-    Raises
-    ------
-    RecordError
-        If the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """Return a digest of the source code that runs depend on.
-
-    Returns
-    -------
-    str
-        Hexadecimal.
-    """
-    digest = hashlib.sha256()
-    for package in dict.fromkeys(["desim", *plugins.packages()]):
-        spec = importlib.util.find_spec(package)
-        for root in (spec.submodule_search_locations if spec else None) or ():
-            for path in sorted(Path(root).rglob("*.py")):
-                name = path.relative_to(root)
-                if package != "desim" or name.parts[0] not in UNRELATED:
-                    digest.update(f"{package}/{name}".encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from desim.cli.options import MetricOptions
-from desim.cli.scenario import Scenario, measure, replay, shared_workload, validation_document
+from desim.cli.output import remark
+from desim.cli.scenario import Scenario, measure, metrics_of_run, replay, workload_digest
 from desim.cli.store import RunStore
+from desim.cli.systems import shared_instance
 from desim.exceptions import DesimError, RecordError
+from desim.parallel import Failed, Workers, perform_tasks
 from desim.result import Result
 
 __all__ = ["RunSummary", "SweepInterrupted", "sweep"]
@@ -30,6 +33,8 @@ class RunSummary:
         By name.
     validation : dict
         Outcome of the check, with ``valid``, ``counts`` and ``violations``.
+    workload : str
+        A digest of what does not depend on the agent; empty where that is not known.
     directory : Path or None
         Where its records are, if they were stored.
     reused : bool
@@ -39,6 +44,7 @@ class RunSummary:
     scenario: Scenario
     metrics: dict[str, float]
     validation: dict[str, Any]
+    workload: str
     directory: Path | None
     reused: bool = False
 
@@ -49,10 +55,9 @@ class SweepInterrupted(KeyboardInterrupt):
 
 def sweep(
     scenarios: Sequence[Scenario],
-    options: MetricOptions,
     *,
     store: RunStore | None,
-    workers: int,
+    workers: Workers,
     listen: Callable[[int], None] | None = None,
 ) -> list[RunSummary]:
     """Simulate what is not stored yet.
@@ -61,12 +66,10 @@ def sweep(
     ----------
     scenarios : sequence of Scenario
         The runs.
-    options : MetricOptions
-        What the metrics cover.
     store : RunStore, optional
         Where runs are looked up and stored; records are not kept if None.
-    workers : int
-        Processes at a time.
+    workers : Workers
+        Who performs them.
     listen : callable, optional
         Called with the number of runs that are done.
 
@@ -84,12 +87,12 @@ def sweep(
     """
     done: dict[Scenario, RunSummary] = {}
     for scenario in scenarios:
-        if store is not None and (summary := _stored(scenario, options, store)) is not None:
+        if store is not None and (summary := _stored(scenario, store)) is not None:
             done[scenario] = summary
     missing = [scenario for scenario in scenarios if scenario not in done]
     reused = len(done)
     try:
-        for summary in _simulated(missing, options, store, min(workers, len(missing))):
+        for summary in _simulated(missing, store, workers):
             done[summary.scenario] = summary
             if listen is not None:
                 listen(len(done) - reused)
@@ -98,48 +101,47 @@ def sweep(
     return [done[scenario] for scenario in scenarios]
 
 
-def _stored(scenario: Scenario, options: MetricOptions, store: RunStore) -> RunSummary | None:
+def _stored(scenario: Scenario, store: RunStore) -> RunSummary | None:
     """Return a stored run, measured anew if the metrics shall cover something else."""
     found = store.find(scenario)
     if found is None:
         return None
     directory = store.path(scenario)
-    if found["metric_options"] != asdict(options):
-        found["metrics"] = Result.load(directory).metrics(**asdict(options))
-        document = {key: found[key] for key in ("metrics", "validation")} | {"metric_options": asdict(options)}
-        store.describe(directory, scenario, document)
+    if found["metric_options"] != scenario.metric_options:
+        found["metrics"] = metrics_of_run(Result.load(directory), scenario)
+        document = {key: found[key] for key in ("metrics", "validation", "workload")}
+        store.describe(directory, scenario, document | {"metric_options": scenario.metric_options})
     metrics = {name: math.nan if value is None else value for name, value in found["metrics"].items()}
-    return RunSummary(scenario, metrics, found["validation"], directory, reused=True)
+    return RunSummary(scenario, metrics, found["validation"], found["workload"], directory, reused=True)
 
 
-def _simulated(
-    scenarios: Sequence[Scenario], options: MetricOptions, store: RunStore | None, workers: int
-) -> Iterator[RunSummary]:
+def _simulated(scenarios: Sequence[Scenario], store: RunStore | None, workers: Workers) -> Iterator[RunSummary]:
     """Yield the runs as they finish."""
-    if workers <= 1:
-        yield from (perform(scenario, options, store) for scenario in scenarios)
-        return
-    from joblib import Parallel, delayed
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
-    pool = Parallel(n_jobs=workers, backend="loky", return_as="generator_unordered", max_nbytes=None, batch_size=1)
-    try:
-        yield from pool(delayed(perform)(scenario, options, store) for scenario in scenarios)
-    except BrokenProcessPool as error:
-        raise DesimError(
-            "a process that simulated has ended by itself, perhaps for lack of memory: try fewer --workers"
-        ) from error
+    if workers.backend == "local":
+        workers = replace(workers, jobs=max(min(workers.jobs, len(scenarios)), 1))
+    with closing(perform_tasks(partial(perform, store=store), scenarios, workers)) as simulated:
+        for ended in simulated:
+            if isinstance(ended, Failed):
+                _raise(ended)
+            yield ended.outcome
 
 
-def perform(scenario: Scenario, options: MetricOptions, store: RunStore | None) -> RunSummary:
+def _raise(failed: Failed[Scenario]) -> NoReturn:
+    """Raise the error of a run; of what was not expected, such as an error in an agent, show where it happened."""
+    if isinstance(failed.error, DesimError):
+        raise failed.error
+    remark(failed.trace.rstrip())
+    run = f"{failed.task.agent}, seed {failed.task.seed}"
+    raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
+
+
+def perform(scenario: Scenario, store: RunStore | None) -> RunSummary:
     """Simulate, check, measure and store one run; called in a process of its own.
 
     Parameters
     ----------
     scenario : Scenario
         The run.
-    options : MetricOptions
-        What the metrics cover.
     store : RunStore or None
         Where it is stored.
 
@@ -149,16 +151,17 @@ def perform(scenario: Scenario, options: MetricOptions, store: RunStore | None) 
         What the comparison needs of it.
     """
     with _naming(scenario):
-        workload = shared_workload(scenario.problem, scenario.workload)
+        instance = shared_instance(scenario.problem, scenario.options)
         if store is None:
-            found = measure(_complete(replay(scenario, workload)), workload, options)
-            return RunSummary(scenario, found.metrics, validation_document(found.validation), None)
+            result = _complete(replay(scenario, instance))
+            found, workload = measure(result, scenario, instance), workload_digest(result, instance)
+            return RunSummary(scenario, found.metrics, found.validation, workload, None)
         with store.draft(scenario) as draft:
-            found = measure(_complete(replay(scenario, workload, out=draft)), workload, options)
-            validation = validation_document(found.validation)
-            document = {"metric_options": asdict(options), "metrics": found.metrics, "validation": validation}
-            store.describe(draft, scenario, document)
-        return RunSummary(scenario, found.metrics, validation, store.path(scenario))
+            result = _complete(replay(scenario, instance, out=draft))
+            found, workload = measure(result, scenario, instance), workload_digest(result, instance)
+            document = {"metrics": found.metrics, "validation": found.validation, "workload": workload}
+            store.describe(draft, scenario, document | {"metric_options": scenario.metric_options})
+        return RunSummary(scenario, found.metrics, found.validation, workload, store.path(scenario))
 
 
 def _complete(result: Result) -> Result:

@@ -10,7 +10,8 @@ from tyro.conf import Positional, arg
 
 from desim.cli.options import JsonFlag, WorkloadOptions
 from desim.cli.output import print_json, print_text
-from desim.cli.scenario import load_workload, validation_document
+from desim.cli.scenario import validation_document
+from desim.cli.systems.batch import load_workload
 from desim.exceptions import InvalidConfiguration
 from desim.result import Result
 
@@ -57,9 +58,12 @@ class Validate:
             raise InvalidConfiguration(f"{self.directory} has no end: its run is still going on, or broke off")
         jobs = None
         if self.trace is not None:
+            problem = result.info.get("problem")
+            if problem != "batch":
+                raise InvalidConfiguration(f"--trace is for batch, but {self.directory} is a result of {problem}")
             cores = result.info["num_cores"]
             options = WorkloadOptions(self.trace, cores, self.jobs, self.seed, self.load, self.overestimate)
-            jobs = load_workload(result.info["problem"], options).jobs
+            jobs = load_workload(options).jobs
         report = validate(result, jobs, stop_after=self.stop_after)
         if self.as_json:
             print_json({"records": self.directory, **validation_document(report)})

@@ -29,12 +29,14 @@ from desim.plotting.jobs_in_system import jobs_in_system
 from desim.plotting.known_work import known_work
 from desim.plotting.metric_lines import metric_lines
 from desim.plotting.rankings import critical_differences, performance_profiles
-from desim.plotting.report import report
+from desim.plotting.report import Comparison, ReportTable, report
 from desim.plotting.resources import resource_utilization
 from desim.plotting.rewards import average_reward, cumulative_reward, reward_parts, reward_ratio
 from desim.plotting.waiting import waiting_by_size
 
 __all__ = [
+    "Comparison",
+    "ReportTable",
     "allocation_map",
     "average_reward",
     "bipartite_drawing",

@@ -36,8 +36,8 @@ BEND = 14
 SMALLEST, LEAST, LARGEST = 0.06, 2.2, 30.0
 #: How much larger than its disc a second ring is, in outlines.
 RING = 7.0
-#: Width of a character, and height of a name and a number, in points.
-CHARACTER, TWO_LINES = 5.2, 21.0
+#: Width of a character, height of a name and a number, and the smallest diameter around a name, in points.
+CHARACTER, TWO_LINES, LEAST_AROUND = 5.2, 21.0, 10.0
 #: More edges than these are thinner.
 MOST_WIDE = 50
 #: Where on an edge, as parts of its first bend, a number may stand.
@@ -164,7 +164,7 @@ def write_names(axes: Axes, places: Floats, names: Sequence[str], notes: Sequenc
     inside = CHARACTER * max(map(len, names), default=0) + 2.0 <= np.median(diameters)
     for place, name, note, diameter in zip(places, names, notes, diameters.tolist(), strict=True):
         common: dict[str, Any] = {"ha": "center", "textcoords": "offset points", "parse_math": False, "zorder": 4.0}
-        fits = inside and diameter >= CHARACTER * len(name) + 2.0
+        fits = inside and diameter >= max(CHARACTER * len(name) + 2.0, LEAST_AROUND)
         if name:
             up = 0.0 if fits else diameter / 2 + 1.5
             axes.annotate(name, place, xytext=(0.0, up), va="center" if fits else "bottom", fontsize=7.5, **common)

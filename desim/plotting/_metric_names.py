@@ -4,58 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from desim.plotting._presentations import PRESENTATIONS, Better, Presentation
 
 __all__ = ["MARK", "MetricName", "all_names", "compared", "format_value", "metric_name", "selection"]
 
-#: Metrics that are shown first, if there are any of them.
-MAIN = (
-    "waiting_time_mean",
-    "waiting_time_median",
-    "waiting_time_p95",
-    "bounded_slowdown_mean",
-    "bounded_slowdown_p95",
-    "utilization",
-    "queue_length_mean",
-    "makespan",
-)
-#: Beginnings of the names of metrics that miss the jobs that have not finished, or count them too low.
-OF_FINISHED_JOBS = (
-    "waiting_time",
-    "turnaround_time",
-    "slowdown",
-    "bounded_slowdown",
-    "stretch",
-    "fairness",
-    "makespan",
-)
 MARK = "†"
-#: Beginnings of names, with the unit and whether lower or higher values are better; the longest that fits counts.
-KINDS: Mapping[str, tuple[str, Literal["lower", "higher"] | None]] = {
-    "waiting_time": ("s", "lower"),
-    "turnaround_time": ("s", "lower"),
-    "slowdown": ("", "lower"),
-    "bounded_slowdown": ("", "lower"),
-    "stretch": ("", "lower"),
-    "fairness_jain": ("", "higher"),
-    "fairness_max_over_mean": ("", "lower"),
-    "users": ("users", None),
-    "makespan": ("s", "lower"),
-    "offered_load": ("", None),
-    "utilization": ("", "higher"),
-    "busy_core_seconds": ("core-s", None),
-    "available_core_seconds": ("core-s", None),
-    "wasted_core_seconds": ("core-s", "lower"),
-    "interruptions": ("executions", None),
-    "queue_length": ("jobs", "lower"),
-    "queued_load": ("core-s", "lower"),
-    "throughput": ("jobs/h", "higher"),
-    "jobs": ("jobs", None),
-    "jobs_finished": ("jobs", "higher"),
-    "jobs_completed": ("jobs", "higher"),
-    "jobs_lost": ("jobs", "lower"),
+BATCH = PRESENTATIONS["batch"]
+WORDS = {
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "max": "maximum",
+    "jain": "(Jain)",
+    "slr": "SLR",
+    "num": "number of",
 }
-WORDS = {"p95": "95th percentile", "p99": "99th percentile", "max": "maximum", "jain": "(Jain)"}
 
 
 class MetricName(NamedTuple):
@@ -73,7 +37,7 @@ class MetricName(NamedTuple):
 
     text: str
     unit: str
-    better: Literal["lower", "higher"] | None
+    better: Better | None
 
     @property
     def heading(self) -> str:
@@ -81,20 +45,19 @@ class MetricName(NamedTuple):
         return f"{self.text} ({self.unit})" if self.unit else self.text
 
 
-def metric_name(name: str) -> MetricName:
+def metric_name(name: str, presentation: Presentation = BATCH) -> MetricName:
     """Return what is known of a metric; of one that is unknown, its words alone."""
-    kinds = [kind for kind in KINDS if name == kind or name.startswith(f"{kind}_")]
-    unit, better = KINDS[max(kinds, key=len)] if kinds else ("", None)
+    unit, better = presentation.kind_of(name)
     words = [WORDS.get(word, word) for word in name.split("_")]
     if words[-1] in ("mean", "median", "maximum") or words[-1].endswith("percentile"):
         words[-2:] = [f"{words[-2]},", words[-1]] if len(words) > 1 else words
     return MetricName(" ".join(words), unit, better)
 
 
-def selection(metrics: Mapping[str, Mapping[str, float]], most: int) -> list[str]:
+def selection(metrics: Mapping[str, Mapping[str, float]], most: int, presentation: Presentation = BATCH) -> list[str]:
     """Return the most important metrics that all runs together have, at most so many."""
     known = all_names(metrics.values())
-    main = [name for name in MAIN if name in known]
+    main = [name for name in presentation.main if name in known]
     return (main or known)[:most]
 
 
@@ -104,7 +67,10 @@ def all_names(tables: Iterable[Mapping[str, float]]) -> list[str]:
 
 
 def compared(
-    name: str, table: Mapping[str, Mapping[str, float]], unfinished: Collection[str]
+    name: str,
+    table: Mapping[str, Mapping[str, float]],
+    unfinished: Collection[str],
+    presentation: Presentation = BATCH,
 ) -> list[tuple[str, bool]]:
     """Write the values of a metric, and say which are the best.
 
@@ -117,6 +83,8 @@ def compared(
     unfinished : collection of str
         Runs that left jobs behind. Their values of a metric that such jobs change are marked and
         never the best.
+    presentation : Presentation
+        What is known of the problem's metrics.
 
     Returns
     -------
@@ -124,10 +92,10 @@ def compared(
         For each run the value in words, and whether it is the best; none is if all are the same, if
         nothing says what is better, or if fewer than two can be compared.
     """
-    partial = unfinished if name.startswith(OF_FINISHED_JOBS) else ()
+    partial = unfinished if name.startswith(presentation.of_finished_jobs) else ()
     values = {run: float(metrics.get(name, math.nan)) for run, metrics in table.items()}
     fair = [value for run, value in values.items() if run not in partial and not math.isnan(value)]
-    better, best = metric_name(name).better, math.nan
+    better, best = metric_name(name, presentation).better, math.nan
     if better is not None and len(set(fair)) > 1:
         best = min(fair) if better == "lower" else max(fair)
     return [

@@ -14,7 +14,7 @@ LONGEST_NAME = 60
 
 
 def named_results(
-    results: Result | Mapping[str, Result], problem: str, table: str, *, default: str | None = None
+    results: Result | Mapping[str, Result], problem: str, table: str | None, *, default: str | None = None
 ) -> dict[str, Result]:
     """Return results by name, or raise InvalidConfiguration unless all are of a problem and have a table of its.
 
@@ -24,8 +24,8 @@ def named_results(
         One result, which is called after its agent, or several by name.
     problem : str
         Such as ``"batch"``.
-    table : str
-        One that its results have.
+    table : str or None
+        One that its results have, if there is one.
     default : str, optional
         The problem of a result that names none.
 
@@ -49,7 +49,7 @@ def named_results(
         if not isinstance(result, Result):
             raise InvalidConfiguration(f"results[{str(name)!r}] is {result!r}, want a Result")
         found = result.info.get("problem", default)
-        if found != problem or table not in result.table_names:
+        if found != problem or (table is not None and table not in result.table_names):
             raise InvalidConfiguration(f"results[{str(name)!r}] is a result of the problem {found!r}, want {problem!r}")
     return {str(name): result for name, result in results.items()}
 

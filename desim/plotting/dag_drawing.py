@@ -114,6 +114,8 @@ def dag_drawing(
     panel.set_xlim(-0.5, layers - 0.5)
     panel.set_ylim(rows - 0.4, -0.6)
     wide, high = (0.72 * size for size in panel_pixels(panel))
+    if own:
+        high = min(high, 72.0 * height)  # titles and legend take more of a low figure than panel_pixels leaves for them
     noted = job.num_nodes <= MOST_NAMED and high / rows >= LEAST_ROOM_FOR_NOTES
     room = Room(wide / layers, high / rows, noted)
     on_path = _edges_between(job, path)

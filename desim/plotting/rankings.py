@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["critical_differences", "performance_profiles"]
 
+#: Ratios beyond this one would press all others against the axis.
+LARGEST_LINEAR = 5.0
+
 
 def critical_differences(ranking: Ranking) -> Axes:
     """Draw mean ranks on a line, with bars over agents that cannot be told apart.
@@ -44,7 +47,7 @@ def critical_differences(ranking: Ranking) -> Axes:
         is_left = place < half
         level = rows + (place if is_left else len(names) - 1 - place)
         edge = 1.0 if is_left else float(len(names))
-        axes.plot([rank, rank, edge], [0.0, level, level], color="0.4", linewidth=0.9, clip_on=False)
+        axes.plot([rank, rank, edge], [-0.2, level, level], color="0.4", linewidth=0.9, clip_on=False)
         side, shift = ("right", -5) if is_left else ("left", 5)
         text = f"{name}  {rank:.2f}" if is_left else f"{rank:.2f}  {name}"
         look: dict[str, Any] = {
@@ -82,7 +85,7 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
     Returns
     -------
     Axes
-        On a new figure, with steps at the ratios of the profile.
+        On a new figure, with steps at the ratios of the profile; logarithmic if some are above 5.
     """
     figure = new_figure(7.0, 3.6)
     axes = figure.subplots()
@@ -94,5 +97,17 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
         axes.step(ratios, np.append(shares, shares[-1]), where="post", label=name, **look)
     plain(axes)
     axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost over that of the best", ylabel="share of the scenarios")
+    if profile.ratios[-1] > LARGEST_LINEAR:
+        _logarithmic(axes)
     axes.legend(fontsize=8, frameon=False, loc="lower right")
     return axes
+
+
+def _logarithmic(axes: Axes) -> None:
+    """Let equal factors be equally far apart, with plain numbers at the ticks."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())

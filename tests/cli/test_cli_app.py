@@ -49,7 +49,8 @@ def test_every_command_has_help_with_examples(desim: Desim, command: str) -> Non
     [
         ["rum"],
         ["run"],
-        ["run", "dag"],
+        ["run", "dag", "--no-such"],
+        ["compare", "batch"],
         ["run", "batch", "--jobs", "many"],
         ["run", "batch", "--no-such"],
         ["list", "x"],

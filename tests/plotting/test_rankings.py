@@ -47,3 +47,13 @@ def test_one_agent_that_is_always_best() -> None:
     axes = performance_profiles(performance_profile({"only": [2.0, 3.0]}))
     assert axes.get_xlim()[1] > 1.0
     assert axes.lines[0].get_ydata().tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_ratios_far_apart_are_on_a_logarithmic_axis() -> None:
+    assert performance_profiles(performance_profile(COSTS, [1.0, 4.9])).get_xscale() == "linear"
+    axes = performance_profiles(performance_profile({"near": [1.0, 1.0], "far": [2.0, 400.0]}))
+    assert axes.get_xscale() == "log"
+    axes.figure.canvas.draw()
+    low, high = axes.get_xlim()
+    names = [tick.get_text() for tick in axes.get_xticklabels() if low <= tick.get_position()[0] <= high]
+    assert names == ["1", "2", "5", "10", "20", "50", "100", "200"]

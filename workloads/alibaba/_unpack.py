@@ -27,7 +27,7 @@ def chunks(path: Pathish) -> Generator[bytes]:
     Parameters
     ----------
     path : str or path-like
-        The file; gzip and tar are recognised by their content, whatever the name.
+        The file; gzip and tar are recognized by their content, whatever the name.
 
     Yields
     ------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Cell", "figure", "page", "paragraph", "section", "swatch", "table"]
+__all__ = ["Cell", "bullets", "figure", "links", "page", "paragraph", "picture", "section", "swatch", "table"]
 
 #: A vector figure is sharp at any size, and taken unless it has this many times the bytes of the pixels.
 VECTOR_WORTH = 2.0
@@ -92,6 +92,11 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], wo
         The rows.
     words : sequence of int
         Columns, besides the first, that hold words, which stand on the left; numbers stand on the right.
+
+    Returns
+    -------
+    str
+        HTML.
     """
     kinds = ["" if column == 0 or column in words else ' class="number"' for column in range(len(heads))]
     head = "".join(f'<th scope="col"{kind}>{escape(text)}</th>' for kind, text in zip(kinds, heads, strict=True))
@@ -107,7 +112,20 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], wo
 
 
 def figure(drawing: Figure, caption: str, alt: str) -> str:
-    """Return a figure, with the picture inside, a caption, and a text for those who cannot see it."""
+    """Return a figure, with the picture inside, a caption, and a text for those who cannot see it.
+
+    Parameters
+    ----------
+    drawing : matplotlib.figure.Figure
+        What to show; as vectors, or as pixels if these are much smaller.
+    caption, alt : str
+        Plain text.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     from matplotlib import rc_context
 
     vector, pixels = io.BytesIO(), io.BytesIO()
@@ -118,28 +136,136 @@ def figure(drawing: Figure, caption: str, alt: str) -> str:
         kind, data = "svg+xml", vector.getvalue()
     else:
         kind, data = "png", pixels.getvalue()
+    return picture(data, kind, caption, alt)
+
+
+def picture(data: bytes, kind: str, caption: str, alt: str) -> str:
+    """Return a figure from the bytes of a picture.
+
+    Parameters
+    ----------
+    data : bytes
+        The content of its file.
+    kind : str
+        Such as ``"png"`` or ``"svg+xml"``.
+    caption, alt : str
+        Plain text: what stands below it, and what those are told who cannot see it.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     source = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
-    picture = f'<img alt="{escape(alt)}" src="{source}">'
-    return f"<figure>\n{picture}\n<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
+    image = f'<img alt="{escape(alt)}" src="{source}">'
+    return f"<figure>\n{image}\n<figcaption>{escape(caption)}</figcaption>\n</figure>\n"
 
 
 def swatch(color: str) -> str:
-    """Return a small square of a colour."""
+    """Return a small square of a colour.
+
+    Parameters
+    ----------
+    color : str
+        As in CSS.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     return f'<span class="swatch" style="background: {escape(color)}" aria-hidden="true"></span>'
 
 
 def paragraph(text: str, *, warn: bool = False) -> str:
-    """Return a paragraph."""
+    """Return a paragraph.
+
+    Parameters
+    ----------
+    text : str
+        Plain text.
+    warn : bool
+        Whether it needs attention.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     return f"<p{' class=warn' if warn else ''}>{escape(text)}</p>\n"
 
 
-def section(title: str, *parts: str) -> str:
-    """Return a section with a heading."""
-    return f"<section>\n<h2>{escape(title)}</h2>\n{''.join(parts)}</section>\n"
+def section(title: str, *parts: str, anchor: str = "") -> str:
+    """Return a section with a heading.
+
+    Parameters
+    ----------
+    title : str
+        Its heading, plain text.
+    *parts : str
+        HTML.
+    anchor : str
+        A name that links lead to.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    name = f' id="{escape(anchor)}"' if anchor else ""
+    return f"<section{name}>\n<h2>{escape(title)}</h2>\n{''.join(parts)}</section>\n"
+
+
+def links(targets: Sequence[tuple[str, str]]) -> str:
+    """Return a list of links to sections.
+
+    Parameters
+    ----------
+    targets : sequence of (str, str)
+        Anchors, and what they are called.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    items = "".join(f'<li><a href="#{escape(anchor)}">{escape(text)}</a></li>' for anchor, text in targets)
+    return f"<ul>\n{items}</ul>\n"
+
+
+def bullets(texts: Sequence[str]) -> str:
+    """Return a list.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Plain text.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return f"<ul>\n{''.join(f'<li>{escape(text)}</li>' for text in texts)}</ul>\n"
 
 
 def page(title: str, body: str, footer: str) -> str:
-    """Return a whole page."""
+    """Return a whole page.
+
+    Parameters
+    ----------
+    title : str
+        Plain text.
+    body : str
+        HTML.
+    footer : str
+        Plain text.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

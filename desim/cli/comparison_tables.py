@@ -1,0 +1,286 @@
+"""A comparison for people: the tables that stand on the terminal and in the report, and the main results in words."""
+
+from __future__ import annotations
+
+import math
+
+from desim.cli.comparison import LEVEL, Comparison, Criterion, smallest_p_value
+from desim.cli.output import Text, print_table, print_text
+from desim.metrics import Interval, Ranking
+from desim.plotting import ReportTable
+from desim.plotting._metric_names import MARK, compared, metric_name
+
+__all__ = ["heading", "print_comparison", "sentences", "tables"]
+
+SIGNIFICANT = 1.0 - LEVEL
+#: How near to the best: in the table of performance profiles.
+RATIOS = (1.0, 1.05, 1.1, 1.5, 2.0)
+#: Of headings of columns.
+LONGEST_LINE = 18
+
+
+def tables(comparison: Comparison) -> list[ReportTable]:
+    """Return means, differences, tests, ranks and performance profiles, as far as there are any.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to show.
+
+    Returns
+    -------
+    list of ReportTable
+        In this order.
+    """
+    found = [_means(comparison)]
+    if comparison.differences:
+        found.append(_differences(comparison))
+    if any(comparison.tests.values()) and not _too_few(comparison):
+        found.append(_tests(comparison))
+    if comparison.ranking is not None:
+        found.append(_ranks(comparison, comparison.ranking))
+    if comparison.profile is not None:
+        found.append(_profiles(comparison))
+    return found
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the tables.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to print.
+    """
+    for table in tables(comparison):
+        rows = [[Text(cell) if cell.endswith(" *") else cell for cell in row] for row in table.rows]
+        print_table(table.heads, rows, words=table.words, title=table.title)
+        if table.note:
+            print_text(f"{table.note}\n")
+    if comparison.unfinished:
+        print_text(_unfinished_note(comparison))
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Return the main results in words, for a report.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to tell.
+
+    Returns
+    -------
+    list of str
+        Paragraphs; for a single seed, at most warnings.
+    """
+    notes = [_unfinished_note(comparison)] if comparison.unfinished else []
+    notes += comparison.unequal
+    count = len(comparison.seeds)
+    if count < 2:
+        return notes
+    same = "" if comparison.unequal else "; all agents had the same workload with each of them"
+    notes.append(
+        f"The metrics are means over {count} seeds{same}. The tables of runs and jobs, and the figures of single runs, "
+        f"are those of seed {comparison.seeds[0]}."
+    )
+    if comparison.criterion is not None:
+        notes.append(_verdict(comparison, comparison.criterion))
+    return notes
+
+
+def heading(comparison: Comparison, name: str) -> str:
+    """Return what a metric is called, with its unit.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Where it is from.
+    name : str
+        The metric.
+
+    Returns
+    -------
+    str
+        In words.
+    """
+    return metric_name(name, comparison.presentation).heading
+
+
+def _unfinished_note(comparison: Comparison) -> str:
+    *first, last = comparison.presentation.left_behind
+    kinds = f"{', '.join(first)} or {last}" if first else last
+    return (
+        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind ({kinds}), which "
+        f"{comparison.presentation.remarks.blind} tell nothing of: these are not comparable."
+    )
+
+
+def _heads(comparison: Comparison) -> list[str]:
+    return ["agent", *(_in_lines(heading(comparison, name)) for name in comparison.shown)]
+
+
+def _in_lines(text: str) -> str:
+    """Break a long heading."""
+    return text.replace(", ", ",\n") if ", " in text or len(text) <= LONGEST_LINE else text.replace(" (", "\n(")
+
+
+def _means(comparison: Comparison) -> ReportTable:
+    count = len(comparison.seeds)
+    spread = "± half width of the 95 % confidence interval"
+    if comparison.interval == "bootstrap":
+        spread = "and 95 % confidence interval, by the bootstrap"
+    many = f"means over {count} seeds {spread}" if count > 1 else "one run each"
+    marks = {name: _marks(comparison, name) for name in comparison.shown}
+    rows = [
+        [agent, *(f"{_text(comparison, means[name])}{marks[name][agent]}" for name in comparison.shown)]
+        for agent, means in comparison.means.items()
+    ]
+    return ReportTable(f"Metrics: {many}; * best", _heads(comparison), rows)
+
+
+def _marks(comparison: Comparison, name: str) -> dict[str, str]:
+    """Mark the best mean, and means that miss jobs."""
+    cells = compared(name, comparison.table, comparison.unfinished, comparison.presentation)
+    return {
+        agent: " *" if best else f" {MARK}" if text.endswith(MARK) else ""
+        for agent, (text, best) in zip(comparison.means, cells, strict=True)
+    }
+
+
+def _differences(comparison: Comparison) -> ReportTable:
+    note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
+    rows = [
+        [agent, *(_difference(comparison, agent, name) for name in comparison.shown)]
+        for agent in comparison.differences
+    ]
+    title = f"Difference from {comparison.baseline}{note}"
+    return ReportTable(title, _heads(comparison), rows, note=_too_few(comparison))
+
+
+def _difference(comparison: Comparison, agent: str, name: str) -> str:
+    difference = comparison.differences[agent][name]
+    scale = comparison.means[comparison.baseline][name].value or difference.value
+    text = _text(comparison, difference, _decimals(scale), sign="+")
+    is_apart = difference.low > 0 or difference.high < 0
+    return f"({text})" if len(comparison.seeds) > 1 and not is_apart else text
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals show four digits that count."""
+    return max(0, 3 - math.floor(math.log10(abs(value)))) if math.isfinite(value) and value else 0
+
+
+def _text(comparison: Comparison, found: Interval, decimals: int | None = None, sign: str = "") -> str:
+    if not math.isfinite(found.value):
+        return "n/a"
+    digits = _decimals(found.value) if decimals is None else decimals
+    text = f"{found.value:{sign},.{digits}f}"
+    if math.isnan(found.low):
+        return text
+    if comparison.interval == "bootstrap":
+        return f"{text} [{found.low:{sign},.{digits}f}, {found.high:{sign},.{digits}f}]"
+    return f"{text} ± {found.high - found.value:,.{digits}f}"
+
+
+def _tests(comparison: Comparison) -> ReportTable:
+    title = (
+        f"Tests against {comparison.baseline}: p-values of Wilcoxon's signed-rank test, adjusted by Holm's method for "
+        f"the number of agents; * below {SIGNIFICANT:.2f}"
+    )
+    rows = [
+        [agent, *(_p_cell(comparison, name, agent) for name in comparison.shown)] for agent in comparison.differences
+    ]
+    return ReportTable(title, _heads(comparison), rows)
+
+
+def _p_cell(comparison: Comparison, name: str, agent: str) -> str:
+    test = comparison.tests[name].get(agent)
+    return "n/a" if test is None else f"{_p_value(test.adjusted)}{' *' if test.adjusted < SIGNIFICANT else ''}"
+
+
+def _p_value(value: float, equals: str = "") -> str:
+    return "< 0.001" if value < 0.001 else f"{equals}{value:.3f}"
+
+
+def _too_few(comparison: Comparison) -> str:
+    """Say so if no difference could be significant."""
+    count, others = len(comparison.seeds), len(comparison.differences)
+    least = min(others * smallest_p_value(count), 1.0)
+    if least < SIGNIFICANT or count < 2:
+        return ""
+    enough = next(number for number in range(count, 64) if others * smallest_p_value(number) < SIGNIFICANT)
+    return (
+        f"{count} seeds are too few for Wilcoxon's signed-rank test{f' of {others} agents' if others > 1 else ''}: "
+        f"whatever the differences, no adjusted p-value is below {least:.3f}. {enough} seeds can show some."
+    )
+
+
+def _ranks(comparison: Comparison, ranking: Ranking) -> ReportTable:
+    assert comparison.criterion is not None
+    title = f"Ranks by {_by(comparison, comparison.criterion)}: means over {ranking.num_scenarios} seeds"
+    letters = _letters(ranking)
+    rows = [[agent, f"{rank:.2f}", letters[agent]] for agent, rank in ranking.mean_ranks.items()]
+    note = (
+        f"Agents that share a letter cannot be told apart: their mean ranks differ by less than "
+        f"{ranking.critical_difference:.2f} (Nemenyi, 95 %). Friedman's test that all are alike: p "
+        f"{_p_value(ranking.p_value, '= ')}."
+    )
+    left_out = "; ".join(f"{agent} {reason}" for agent, reason in comparison.left_out.items())
+    note = f"{note} Not ranked: {left_out}." if left_out else note
+    return ReportTable(title, ["agent", "mean rank", "group"], rows, words=(2,), note=note)
+
+
+def _letters(ranking: Ranking) -> dict[str, str]:
+    """Give agents that cannot be told apart a letter in common, and those that stand alone one of their own."""
+    grouped = ranking.groups()
+    alone = [(agent,) for agent in ranking.mean_ranks if not any(agent in group for group in grouped)]
+    places = list(ranking.mean_ranks)
+    ordered = sorted([*grouped, *alone], key=lambda group: places.index(group[0]))
+    return {
+        agent: "".join(_letter(number) for number, group in enumerate(ordered) if agent in group) for agent in places
+    }
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else f"({number})"
+
+
+def _profiles(comparison: Comparison) -> ReportTable:
+    assert comparison.profile is not None and comparison.criterion is not None
+    profile = comparison.profile
+    places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
+    rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
+    title = f"Performance profiles by {_by(comparison, comparison.criterion)}: in which share of the seeds an agent is"
+    heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
+    return ReportTable(title, heads, rows)
+
+
+def _by(comparison: Comparison, criterion: Criterion) -> str:
+    return f"{heading(comparison, criterion.metric)}, {criterion.better} is better"
+
+
+def _verdict(comparison: Comparison, criterion: Criterion) -> str:
+    """Say who is the best, and who differs from the baseline."""
+    name = criterion.metric
+    text = f"By {_by(comparison, criterion)}: "
+    fair = {agent: row[name].value for agent, row in comparison.means.items() if agent not in comparison.left_out}
+    if fair:
+        best = (min if criterion.better == "lower" else max)(fair, key=lambda agent: fair[agent])
+        text += f"{best} has the best mean, {_text(comparison, comparison.means[best][name])}. "
+    if _too_few(comparison):
+        return f"{text}{_too_few(comparison)}"
+    tests = {agent: test for agent, test in comparison.tests.get(name, {}).items() if agent not in comparison.left_out}
+    sign = -1.0 if criterion.better == "lower" else 1.0
+    clear = {agent: test for agent, test in tests.items() if test.adjusted < SIGNIFICANT}
+    groups = {
+        "better": [agent for agent, test in clear.items() if sign * test.difference > 0],
+        "worse": [agent for agent, test in clear.items() if sign * test.difference < 0],
+        "not significantly different": [agent for agent in tests if agent not in clear],
+    }
+    parts = [f"{words} {_are(agents)}" for words, agents in groups.items() if agents]
+    return f"{text}Against {comparison.baseline}: {'; '.join(parts)} (Wilcoxon, Holm, 5 %)." if parts else text.strip()
+
+
+def _are(names: list[str]) -> str:
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}"

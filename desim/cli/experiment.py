@@ -1,0 +1,216 @@
+"""``desim experiment``: the experiments of papers, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg, subcommand
+
+from desim import plugins
+from desim.cli.options import JsonFlag
+from desim.cli.output import plain, print_json, print_table, print_text
+from desim.exceptions import InvalidConfiguration
+
+__all__ = [
+    "Experiment",
+    "ListExperiments",
+    "ReportExperiments",
+    "RunExperiment",
+    "StatusOfExperiments",
+    "find_family",
+    "run_directly",
+]
+
+
+def find_family(name: str) -> Any:
+    """Return the experiments of a paper.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``"osdec"``.
+
+    Returns
+    -------
+    ExperimentFamily
+        See `desim.plugins`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is none of that name.
+    """
+    families = plugins.experiment_families()
+    if name not in families:
+        raise InvalidConfiguration(f"no paper {name!r}; there are {', '.join(families)}")
+    return families[name]
+
+
+@dataclass(frozen=True)
+class ListExperiments:
+    """List the experiments.
+
+    Examples::
+
+        desim experiment list
+        desim experiment list osdec --json
+    """
+
+    paper: Positional[Annotated[str, arg(metavar="PAPER", help_behavior_hint="(default: all)")]] = ""
+    """Of which paper."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Print them."""
+        families = plugins.experiment_families() if not self.paper else {self.paper: find_family(self.paper)}
+        if self.as_json:
+            print_json(
+                {
+                    name: {"title": family.title, "paper": family.source, "experiments": family.descriptions()}
+                    for name, family in families.items()
+                }
+            )
+            return 0
+        for name, family in families.items():
+            rows = [[f"{name} {one}", text] for one, text in family.descriptions().items()]
+            print_table(["experiment", "what it is"], rows, words=(1,), title=family.title)
+        return 0
+
+
+@dataclass(frozen=True)
+class RunExperiment:
+    """Run one experiment; all options behind its name are its own.
+
+    Examples::
+
+        desim experiment run lachesis figure7 --quick
+        desim experiment run osdec table1 --seeds 20 --jobs 4
+        desim experiment run osdec table1 --help
+    """
+
+    paper: Positional[Annotated[str, arg(metavar="PAPER")]]
+    """Of which paper."""
+    name: Positional[Annotated[str, arg(metavar="NAME")]]
+    """Which; see `desim experiment list`."""
+    arguments: Positional[tuple[str, ...]] = ()
+    """Options of the experiment."""
+
+    def execute(self) -> int:
+        """Run it."""
+        return int(find_family(self.paper).run(self.name, self.arguments))
+
+
+@dataclass(frozen=True)
+class ReportExperiments:
+    """Write the report of experiments that were run, without running anything.
+
+    Examples::
+
+        desim experiment report osdec
+        desim experiment report osdec --out results/osdec --page docs/reports/osdec.rst
+    """
+
+    paper: Positional[Annotated[str, arg(metavar="PAPER")]]
+    """Of which paper."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER)")] = None
+    """Where the experiments have written; report.html is written there."""
+    page: Annotated[Path | None, arg(metavar="FILE.rst", help_behavior_hint="(default: none)")] = None
+    """Write a page of documentation, too, with its figures in a directory beside it."""
+
+    def execute(self) -> int:
+        """Write it."""
+        family = find_family(self.paper)
+        print_text(f"written: {family.report(self.out)}")
+        if self.page is not None:
+            print_text(f"written: {family.documentation(self.page, self.out)}")
+        return 0
+
+
+@dataclass(frozen=True)
+class StatusOfExperiments:
+    """Tell how far sweeps have come: runs that are stored, have failed, and are still to do.
+
+    Examples::
+
+        desim experiment status lachesis
+        desim experiment status --store results/osdec/runs
+    """
+
+    paper: Positional[Annotated[str, arg(metavar="PAPER", help_behavior_hint="(default: that of --store)")]] = ""
+    """Of which paper, in results/PAPER/runs."""
+    store: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER/runs)")] = None
+    """Where finished runs are."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Print it; 1 if a run has failed."""
+        if not self.paper and self.store is None:
+            raise InvalidConfiguration("of which paper, or which --store?")
+        families = plugins.experiment_families()
+        family = find_family(self.paper) if self.paper else next(iter(families.values()))
+        sweeps = family.sweeps(self.store)
+        if self.as_json:
+            print_json([plain(sweep) for sweep in sweeps])
+        elif not sweeps:
+            print_text("nothing has been run there")
+        else:
+            rows = [
+                [
+                    sweep.title,
+                    f"{sweep.stored:,} of {sweep.wanted:,}",
+                    f"{sweep.failed:,}",
+                    "running" if sweep.running else "complete" if sweep.stored == sweep.wanted else "stopped",
+                    sweep.started,
+                ]
+                for sweep in sweeps
+            ]
+            print_table(["sweep", "runs stored", "failed", "", "started"], rows, words=(3, 4))
+        return int(any(sweep.failed for sweep in sweeps))
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """List, run and report the experiments of papers.
+
+    Examples::
+
+        desim experiment list
+        desim experiment run lachesis figure7 --quick
+        desim experiment status lachesis
+        desim experiment report lachesis
+        desim experiment run lachesis figure7 --help
+    """
+
+    action: (
+        Annotated[ListExperiments, subcommand("list", description="List the experiments.")]
+        | Annotated[RunExperiment, subcommand("run", description="Run one experiment.")]
+        | Annotated[ReportExperiments, subcommand("report", description="Write the report of those that were run.")]
+        | Annotated[StatusOfExperiments, subcommand("status", description="Tell how far sweeps have come.")]
+    )
+
+    def execute(self) -> int:
+        """Do it."""
+        return self.action.execute()
+
+
+def run_directly(arguments: Sequence[str]) -> RunExperiment | None:
+    """Return the command of ``run PAPER NAME ...``, whose options the experiment parses; None for anything else.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What stands behind ``desim experiment``.
+
+    Returns
+    -------
+    RunExperiment or None
+        With the options of the experiment as they are.
+    """
+    if len(arguments) < 3 or arguments[0] != "run" or any(word.startswith("-") for word in arguments[1:3]):
+        return None
+    return RunExperiment(arguments[1], arguments[2], tuple(arguments[3:]))

@@ -1,0 +1,83 @@
+"""``desim reproduce``: all tables and figures of a paper, and one report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from desim import plugins
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Reproduce"]
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Run all tables and figures of a paper, and write one report that holds them beside the paper's figures.
+
+    Examples::
+
+        desim reproduce lachesis --quick
+        desim reproduce osdec --jobs 8 --out results/osdec
+        desim reproduce all --quick --only table1,figure7
+        desim reproduce dbf --backend dask --address tcp://scheduler:8786
+
+    Finished runs are stored at once: the same command again goes on where it was interrupted. The report is
+    DIR/report.html, one file that needs no other; beside it every experiment has a directory with its tables and
+    figures.
+    """
+
+    paper: Positional[Annotated[str, arg(metavar="PAPER|all")]]
+    """Which; see `desim experiment list`."""
+    quick: bool = False
+    """A trial of minutes in smaller sizes, whose figures cannot be compared with the paper's."""
+    only: Annotated[str, arg(metavar="NAME,NAME,...", help_behavior_hint="(default: all)")] = ""
+    """Some of its experiments."""
+    seeds: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as each experiment has it)")] = None
+    """How many seeds."""
+    jobs: Annotated[int, arg(metavar="N")] = 2
+    """Processes at a time."""
+    backend: Literal["local", "ray", "dask"] = "local"
+    """Where runs are performed: in processes here, or on a cluster."""
+    address: Annotated[str | None, arg(metavar="ADDRESS", help_behavior_hint="(default: a local one)")] = None
+    """Of the cluster."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: results/PAPER)")] = None
+    """Where to write results and the report."""
+    store: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: DIR/runs)")] = None
+    """Where finished runs are."""
+
+    def execute(self) -> int:
+        """Run them; 1 if a run failed or a check found a violation."""
+        families = plugins.experiment_families()
+        if self.paper != "all" and self.paper not in families:
+            raise InvalidConfiguration(f"no paper {self.paper!r}; there are {', '.join(families)}, and all")
+        wanted = list(families) if self.paper == "all" else [self.paper]
+        only = [name.strip() for name in self.only.split(",") if name.strip()]
+        unknown = [name for name in only if not any(name in families[paper].modules for paper in wanted)]
+        if unknown:
+            known = "; ".join(f"{paper} has {', '.join(families[paper].modules)}" for paper in wanted)
+            raise InvalidConfiguration(f"no experiment {', '.join(unknown)}: {known}")
+        statuses = []
+        for paper in wanted:
+            here = [name for name in only if name in families[paper].modules]
+            if only and not here:
+                continue
+            out = self.out / paper if self.out is not None and self.paper == "all" else self.out
+            statuses.append(families[paper].reproduce(self._arguments(), out=out, store=self.store, only=here))
+        return next((status for status in statuses if status), 0)
+
+    def _arguments(self) -> list[str]:
+        """Return what every experiment is called with."""
+        arguments = ["--jobs", str(self.jobs)]
+        if self.quick:
+            arguments.append("--quick")
+        if self.seeds is not None:
+            arguments += ["--seeds", str(self.seeds)]
+        if self.backend != "local":
+            arguments += ["--backend", self.backend]
+        if self.address is not None:
+            arguments += ["--address", self.address]
+        return arguments

@@ -1,0 +1,176 @@
+"""``batch`` on the command line: jobs of a log or of a model, cores, failures."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from desim import plugins
+from desim.cli.digests import file_digest
+from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
+from desim.cli.systems.base import Instance, Steps, failures
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+from desim.plotting._presentations import presentation_of
+from desim.problems.batch import BatchCluster
+
+__all__ = ["SYSTEM", "BatchOptions", "BatchSystem", "cluster", "load_workload", "shared_workload"]
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """Jobs, machine, metrics."""
+
+    workload: WorkloadOptions = field(default_factory=WorkloadOptions)
+    system: SystemOptions = field(default_factory=SystemOptions)
+    metrics: MetricOptions = field(default_factory=MetricOptions)
+    stream: bool = False
+    """Take the jobs one by one from the file or generator: memory follows the jobs in the system."""
+
+
+class BatchSystem:
+    """The jobs come from a log (--trace FILE), or are drawn from the Lublin-Feitelson model for each seed."""
+
+    name = kind = "batch"
+    description = "A queue of rigid parallel jobs in front of identical cores."
+    default_agent = "easy-fcfs"
+    options = BatchOptions
+
+    def instance(self, options: BatchOptions) -> Instance:
+        """Return what is simulated."""
+        workload = load_workload(options.workload, stream=options.stream)
+        cluster(workload, options.system)  # so that unusable options are found here
+        report = workload.report
+        known = replace(options.workload, cores=workload.num_cores)
+        if report is None:
+            known = replace(known, jobs=workload.num_jobs)
+        jobs = "its jobs" if workload.num_jobs is None else f"{workload.num_jobs:,} jobs"
+        place = f"{workload.num_cores:,} cores"
+        return Instance(
+            name=workload.name,
+            size=f"{jobs} on {place}",
+            place=place,
+            options=replace(options, workload=known),
+            presentation=presentation_of(self.name),
+            make=partial(_made, workload, options.system),
+            workload=workload.jobs,
+            is_drawn=report is None or options.system.mean_time_to_failure is not None,
+            steps=Steps("completion", "jobs", workload.num_jobs),
+            until=math.inf if options.system.until is None else options.system.until,
+            facts={"cores": workload.num_cores},
+            report=report,
+        )
+
+    def seed_of(self, options: BatchOptions) -> int:
+        """Return the seed of workload and simulation."""
+        return options.workload.seed
+
+    def with_seed(self, options: BatchOptions, seed: int) -> BatchOptions:
+        """Return the same options with another seed."""
+        return replace(options, workload=replace(options.workload, seed=seed))
+
+    def metric_options(self, options: BatchOptions) -> dict[str, Any]:
+        """Return what the metrics cover."""
+        return asdict(options.metrics)
+
+    def identity(self, options: BatchOptions) -> dict[str, Any]:
+        """Return what tells runs apart."""
+        trace = options.workload.trace
+        is_drawn = trace in plugins.describe_workloads(self.name)
+        source = trace if is_drawn else file_digest(Path(trace))
+        return {"workload": asdict(options.workload) | {"trace": source}, "system": asdict(options.system)}
+
+
+SYSTEM = BatchSystem()
+
+
+def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.Workload:
+    """Draw or read the jobs.
+
+    Parameters
+    ----------
+    options : WorkloadOptions
+        Which jobs.
+    stream : bool
+        Take them one by one while they are used.
+
+    Returns
+    -------
+    Workload
+        Its number of cores is known.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range, or the cores of the machine are not known.
+    WorkloadError
+        If there is no such file, it cannot be read, or its content is broken.
+    """
+    workload: plugins.Workload = plugins.workload_provider("batch", options.trace).load(
+        options.trace,
+        num_jobs=options.jobs,
+        num_cores=options.cores,
+        seed=options.seed,
+        load=options.load,
+        overestimate=options.overestimate,
+        stream=stream,
+    )
+    if workload.num_cores is None:
+        raise InvalidConfiguration(f"{options.trace} does not state the cores of the machine: give them with --cores")
+    return workload
+
+
+@lru_cache(maxsize=1)
+def shared_workload(options: WorkloadOptions) -> plugins.Workload:
+    """Load a workload that several runs in a row use.
+
+    Parameters
+    ----------
+    options : WorkloadOptions
+        Which jobs.
+
+    Returns
+    -------
+    Workload
+        The same object as in the call before, if the options are the same.
+    """
+    return load_workload(options)
+
+
+def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
+    """Return the cluster with its jobs.
+
+    Parameters
+    ----------
+    workload : Workload
+        Jobs and cores.
+    options : SystemOptions
+        Behaviour.
+
+    Returns
+    -------
+    BatchCluster
+        To be simulated.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range, or only one of the two times of outages is given.
+    """
+    assert workload.num_cores is not None
+    outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
+    return BatchCluster(
+        workload.jobs,
+        workload.num_cores,
+        kill_at_request=options.kill_at_request,
+        too_wide=options.too_wide,
+        on_outage=options.on_outage,
+        processes=outages,
+    )
+
+
+def _made(workload: plugins.Workload, options: SystemOptions, agent: Agent) -> BatchCluster:
+    return cluster(workload, options)

@@ -1,0 +1,150 @@
+"""``dag`` on the command line: queries like those of TPC-H, or recorded workflows, on executors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from tyro.conf import arg
+
+from desim import plugins
+from desim.cli.digests import file_digest
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, failures
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+from desim.plotting._presentations import presentation_of
+from desim.problems.dag import DagCluster, Executors, Job
+
+__all__ = ["SYSTEM", "DagOptions", "DagSystem"]
+
+GENERATED = "tpch"
+#: Of files, whose sizes are in bytes: 1 Gbit/s.
+BYTES_PER_SECOND = 1.25e8
+
+
+@dataclass(frozen=True)
+class DagOptions:
+    """Jobs and executors."""
+
+    trace: Annotated[str, arg(metavar="FILE,...|tpch", aliases=["--workload"])] = GENERATED
+    """Workflow files (WfFormat .json, DAX .dax or .xml), or tpch: queries like those of TPC-H, drawn from a seed."""
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20, of files each once)")] = None
+    """How many jobs, drawn from the queries or files."""
+    executors: Annotated[int, arg(metavar="N")] = 10
+    """Executors, whose speeds are drawn from 2.1 to 3.6 GHz as in LACHESIS."""
+    mean_interval: Annotated[float, arg(metavar="S")] = 0.0
+    """Mean time between submissions in seconds, a Poisson process; 0 for all at time 0."""
+    ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5, of files as they state)")] = None
+    """Communication-to-computation ratio, for which sizes of data are drawn."""
+    transfer_speed: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: 1, of files 1.25e8)")] = None
+    """Units of data per second between two executors; those of files are bytes."""
+    seed: Seed = 0
+    """Seed of everything random: executors, jobs, sizes of data, submissions, outages."""
+    plan_ahead: Literal["auto", "yes", "no"] = "auto"
+    """Whether nodes may be assigned before their parents have finished; auto: for agents that refuse to do without."""
+    transfers: Literal["when_finished", "when_assigned"] = "when_finished"
+    """When data set out to another executor."""
+    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none fail)")] = None
+    """Executors fail at random, each after this time on average, in seconds."""
+    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
+    """They are repaired after this time on average, in seconds."""
+    until: Until = None
+    """End the run at this time, in seconds."""
+
+
+class DagSystem(SeededSystem):
+    """Each seed draws executors, jobs, sizes of data and submissions.
+
+    HEFT, CPOP, PEFT and TDCA plan whole jobs: with --plan-ahead auto they may assign nodes before their parents have
+    finished, and agents that can do without may not. To compare all on equal terms, say yes.
+    """
+
+    name = kind = "dag"
+    description = "Jobs that are graphs of tasks on executors of different speeds, with data transfers."
+    default_agent = "rank_up-deft"
+    options = DagOptions
+
+    def instance(self, options: DagOptions) -> Instance:
+        """Return what is simulated."""
+        known, templates = options, None
+        if options.trace != GENERATED:
+            templates = _read(options.trace)
+            known = replace(options, transfer_speed=_or(options.transfer_speed, BYTES_PER_SECOND))
+        else:
+            known = replace(options, jobs=_or(options.jobs, 20), ccr=_or(options.ccr, 0.5))
+            known = replace(known, transfer_speed=_or(options.transfer_speed, 1.0))
+        jobs, executors = plugins.episode_workload(self.name)(
+            np.random.default_rng(known.seed),
+            num_jobs=known.jobs,
+            num_executors=known.executors,
+            mean_interval=known.mean_interval,
+            ccr=known.ccr,
+            transfer_speed=known.transfer_speed,
+            templates=templates,
+        )
+        _cluster(jobs, executors, known, plan_ahead=False)  # so that unusable options are found here
+        place = f"{known.executors:,} executors"
+        return Instance(
+            name=", ".join(Path(part.strip()).name for part in options.trace.split(",")),
+            size=f"{len(jobs):,} jobs on {place}",
+            place=place,
+            options=known,
+            presentation=presentation_of(self.name),
+            make=partial(_made, jobs, executors, known),
+            workload=jobs,
+            steps=Steps("job_completion", "jobs", len(jobs)),
+            until=math.inf if options.until is None else options.until,
+            facts={"jobs": len(jobs), "nodes": sum(job.num_nodes for job in jobs), "executors": known.executors},
+        )
+
+    def identity(self, options: DagOptions) -> dict[str, Any]:
+        """Return what tells runs apart."""
+        files = [] if options.trace == GENERATED else options.trace.split(",")
+        source = ",".join(file_digest(Path(file.strip())) for file in files) or options.trace
+        return asdict(options) | {"trace": source}
+
+
+SYSTEM = DagSystem()
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value
+
+
+def _read(trace: str) -> list[Job]:
+    provider = plugins.workload_provider("dag", trace)
+    return [provider.read(part.strip()) for part in trace.split(",")]
+
+
+def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, plan_ahead: bool) -> DagCluster:
+    return DagCluster(
+        jobs,
+        executors,
+        plan_ahead=plan_ahead,
+        transfers=options.transfers,
+        processes=failures(options.mean_time_to_failure, options.mean_time_to_repair),
+    )
+
+
+def _made(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
+    make = partial(_cluster, jobs, executors, options)
+    if options.plan_ahead != "auto":
+        return make(plan_ahead=options.plan_ahead == "yes")
+    return make(plan_ahead=_refuses(agent, make(plan_ahead=False)))
+
+
+def _refuses(agent: Agent, cluster: DagCluster) -> bool:
+    """Tell whether an agent refuses a cluster; it is told again when the run begins."""
+    reset = getattr(agent, "reset", None)
+    if reset is None:
+        return False
+    try:
+        reset(cluster.describe(), np.random.default_rng(0))
+    except InvalidConfiguration:
+        return True
+    return False

@@ -1,0 +1,100 @@
+"""``deferrable`` on the command line: drawn jobs with windows, under a drawn capacity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from tyro.conf import UseAppendAction, arg
+
+from desim import plugins
+from desim.cli.settings import settings_of
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until
+from desim.core import Agent
+from desim.plotting._presentations import presentation_of
+from desim.problems.deferrable import DeferrableCluster
+
+__all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
+
+
+@dataclass(frozen=True)
+class DeferrableOptions:
+    """Jobs, capacity and objective."""
+
+    workload: Annotated[str, arg(metavar="NAME", aliases=["--trace"])] = "default"
+    """Which jobs and capacity are drawn; `desim list` has the names."""
+    slots: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the workload)")] = None
+    """Length of the run."""
+    arrival_rate: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as the workload)")] = None
+    """Mean number of jobs a slot."""
+    capacity: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as the workload)")] = None
+    """Mean capacity in cores."""
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    """Another parameter of the workload, such as slack=4 or capacity_swing=0.3; may be given several times."""
+    seed: Seed = 0
+    """Seed of everything random: jobs and capacity."""
+    delay_weight: Annotated[float, arg(metavar="X")] = 2.0
+    """What each slot of delay costs, in core-slots."""
+    violation_weight: Annotated[float, arg(metavar="X")] = 10.0
+    """What each core and slot above the capacity costs, in core-slots."""
+    overcommit: Annotated[bool, arg(help_behavior_hint="(default: they may)")] = True
+    """Do not let agents start more than fits."""
+    eviction: Literal["never", "lost", "restarted"] = "never"
+    """What becomes of jobs when the capacity has fallen below what is used."""
+    real_time: bool = False
+    """Show each job at its earliest start only, to be started then or never."""
+    until: Until = None
+    """End the run at this slot."""
+
+
+class DeferrableSystem(SeededSystem):
+    """Each seed draws jobs and capacity."""
+
+    name = kind = "deferrable"
+    description = "Jobs that may start within a window, in a capacity that on-demand jobs leave."
+    default_agent = "earliest-deadline"
+    options = DeferrableOptions
+
+    def instance(self, options: DeferrableOptions) -> Instance:
+        """Return what is simulated."""
+        changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
+        changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
+        make = plugins.episode_workload(self.name)
+        scenario = make(np.random.default_rng(options.seed), settings=options.workload, **changes)
+        _made(scenario, options, None)  # so that unusable options are found here
+        place = f"{scenario.num_slots:,} slots"
+        return Instance(
+            name=options.workload,
+            size=place,
+            place=place,
+            options=options,
+            presentation=presentation_of(self.name),
+            make=partial(_made, scenario, options),
+            workload=scenario.jobs,
+            steps=Steps("slot", "slots", scenario.num_slots),
+            until=math.inf if options.until is None else options.until,
+            facts={"slots": scenario.num_slots, "jobs": len(scenario.jobs)},
+        )
+
+    def identity(self, options: DeferrableOptions) -> dict[str, Any]:
+        """Return what tells runs apart."""
+        return asdict(options) | {"set": settings_of(options.set)}
+
+
+SYSTEM = DeferrableSystem()
+
+
+def _made(scenario: Any, options: DeferrableOptions, agent: Agent | None) -> DeferrableCluster:
+    return DeferrableCluster(
+        scenario.jobs,
+        scenario.capacity,
+        num_slots=scenario.num_slots,
+        delay_weight=options.delay_weight,
+        violation_weight=options.violation_weight,
+        overcommit=options.overcommit,
+        eviction=options.eviction,
+        real_time=options.real_time,
+    )

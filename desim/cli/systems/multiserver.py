@@ -1,0 +1,97 @@
+"""``multiserver`` on the command line: a drawn graph of ports and nodes, and drawn arrivals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Annotated, Any
+
+import numpy as np
+from tyro.conf import arg
+
+from desim import plugins
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until
+from desim.core import Agent
+from desim.plotting._presentations import presentation_of
+from desim.problems.multiserver import MultiServerCluster, RewardModel
+
+__all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
+
+
+@dataclass(frozen=True)
+class MultiServerOptions:
+    """Ports, nodes, arrivals."""
+
+    slots: Annotated[int, arg(metavar="N")] = 500
+    """Length of the run."""
+    ports: Annotated[int, arg(metavar="N")] = 10
+    """Types of jobs."""
+    nodes: Annotated[int, arg(metavar="N")] = 128
+    """Machines."""
+    density: Annotated[float, arg(metavar="X")] = 2.5
+    """Mean number of ports that a node serves."""
+    contention: Annotated[float, arg(metavar="X")] = 10.0
+    """Multiplies all requests."""
+    probability: Annotated[float, arg(metavar="P")] = 0.7
+    """That a job arrives, for each slot and port."""
+    seed: Seed = 0
+    """Seed of everything random: requests, machines, graph, utilities, arrivals."""
+    record_allocations: Annotated[int, arg(metavar="N")] = 1
+    """Record the allocations of every so many slots; 0 for none, which saves most of the room on disk."""
+    until: Until = None
+    """End the run at this slot."""
+    warm_up_slots: Annotated[int, arg(metavar="N")] = 0
+    """Leave the first slots out of the metrics."""
+
+
+class MultiServerSystem(SeededSystem):
+    """Each seed draws a system of ports and nodes, and the arrivals."""
+
+    name = kind = "multiserver"
+    description = "Multi-server jobs of several types on nodes that are shared out anew in every slot."
+    default_agent = "oga-reactive"
+    options = MultiServerOptions
+
+    def instance(self, options: MultiServerOptions) -> Instance:
+        """Return what is simulated."""
+        rewards, arrivals = plugins.episode_workload(self.name)(
+            np.random.default_rng(options.seed),
+            num_slots=options.slots,
+            num_ports=options.ports,
+            num_nodes=options.nodes,
+            density=options.density,
+            contention=options.contention,
+            probability=options.probability,
+        )
+        _made(rewards, arrivals, options, None)  # so that unusable options are found here
+        place = f"{options.nodes:,} nodes"
+        return Instance(
+            name="generated",
+            size=f"{options.slots:,} slots, {options.ports:,} types of jobs on {place}",
+            place=place,
+            options=options,
+            presentation=presentation_of(self.name),
+            make=partial(_made, rewards, arrivals, options),
+            workload=arrivals,
+            steps=Steps("slot", "slots", options.slots),
+            until=math.inf if options.until is None else options.until,
+            facts={"slots": options.slots, "ports": options.ports, "nodes": options.nodes},
+        )
+
+    def metric_options(self, options: MultiServerOptions) -> dict[str, Any]:
+        """Return what the metrics cover."""
+        return {"warm_up_slots": options.warm_up_slots}
+
+    def identity(self, options: MultiServerOptions) -> dict[str, Any]:
+        """Return what tells runs apart."""
+        settings = asdict(options)
+        del settings["warm_up_slots"]
+        return settings
+
+
+SYSTEM = MultiServerSystem()
+
+
+def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agent: Agent | None) -> MultiServerCluster:
+    return MultiServerCluster(rewards, arrivals, record_allocations=options.record_allocations)
