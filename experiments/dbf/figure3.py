@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from desim.cli.output import print_table, print_text
 from experiments.compare import short
+from experiments.curves import Curves
 from experiments.dbf import pictures
 from experiments.dbf.curves import CURVE_METRICS, Curve, TrainingSetting, perform_training
 from experiments.dbf.options import Options
@@ -19,11 +20,11 @@ from experiments.dbf.report import METRIC_WORDS
 from experiments.dbf.simulating import Choice
 from experiments.dbf.weights import SPLIT_WINDOW, find_weights
 from experiments.options import run_as_program
-from experiments.results import print_heading, write_results
+from experiments.results import print_heading
 from experiments.run import Run
 from experiments.runner import perform_all
 
-__all__ = ["Curves", "Figure3", "figure3"]
+__all__ = ["Figure3", "figure3"]
 
 PARTS = ("training", "validation")
 TRIALS = {
@@ -47,27 +48,7 @@ class Figure3(Options):
     size: int = 20
 
 
-@dataclass(frozen=True)
-class Curves:
-    """All curves.
-
-    Attributes
-    ----------
-    title : str
-        What it is.
-    options : Figure3
-        How it was asked for.
-    curves : tuple of Curve
-        Empty if nothing is trained.
-    """
-
-    title: str
-    options: Figure3
-    curves: tuple[Curve, ...]
-    num_invalid: int = 0
-
-
-def figure3(options: Figure3) -> Curves:
+def figure3(options: Figure3) -> Curves[Curve]:
     """Run the experiment; print, write and draw its results.
 
     Parameters
@@ -89,8 +70,7 @@ def figure3(options: Figure3) -> Curves:
         _print(study, part)
     for line in CLAIMS["figure3"]:
         print_text(line)
-    document = {"title": study.title, "options": asdict(options), "curves": [asdict(curve) for curve in study.curves]}
-    write_results(options.directory, document, list(_rows(study.curves)))
+    study.write(_rows(study.curves))
     pictures.draw_curves(study.curves, options.directory / "figure3.png")
     return study
 
@@ -105,12 +85,12 @@ def _trained(options: Figure3) -> Iterator[Curve]:
 
 def _trials(options: Figure3) -> Iterator[Curve]:
     runs = {name: Run(TrainingSetting(options.size, 0, TRIAL_STEPS), choice, 0) for name, choice in TRIALS.items()}
-    found = perform_all(perform_training, list(runs.values()), options.runs, jobs=options.jobs, title="trainings")
+    found = perform_all(perform_training, list(runs.values()), options.runs, workers=options.workers, title="trainings")
     for name, run in runs.items():
         yield Curve.of(name, found[run]["card"])
 
 
-def _print(study: Curves, part: str) -> None:
+def _print(study: Curves[Curve], part: str) -> None:
     """Print where each training began, where it was best and where it ended."""
     table = []
     for curve in study.curves:

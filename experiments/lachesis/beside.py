@@ -68,5 +68,5 @@ def _largest(study: Study, panel: Panel, metric: str) -> Estimate:
         values = {row: study.values(panel, column, row, metric) for row in [LACHESIS, *rivals]}
         best = max(rivals, key=lambda row: sign * float(np.mean(values[row])))
         lead = lead_percent(values[LACHESIS], values[best])
-        leads.append(lead._replace(mean=sign * lead.mean))
+        leads.append(lead._replace(mean=sign * lead.mean + 0.0))  # no negative 0
     return max(leads, key=lambda lead: lead.mean)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from agents.learning.checkpoint import load_weights
 from agents.learning.pretrained import PRETRAINED, pretrained_names
 from desim.cli.output import print_table, print_text
 from experiments.compare import short
-from experiments.curves import Course
+from experiments.curves import Course, Curves
 from experiments.lachesis import pictures
 from experiments.lachesis.options import Options
 from experiments.lachesis.paper import FIGURE_6
 from experiments.options import run_as_program
-from experiments.results import print_heading, write_results
+from experiments.results import print_heading
 
-__all__ = ["Curve", "Curves", "Figure6", "figure6"]
+__all__ = ["Curve", "Figure6", "figure6"]
 
 MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
 """What a training is about, by its objective."""
@@ -73,33 +73,8 @@ class Curve(Course):
         found = [(entry.get("figures") or {}).get("value_loss") for entry in self.history]
         return np.array(found, dtype=np.float64)
 
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Wall time of learning and of the episodes for it."""
-        return np.array([entry["seconds"] for entry in self.history], dtype=np.float64)
 
-
-@dataclass(frozen=True)
-class Curves:
-    """All curves.
-
-    Attributes
-    ----------
-    title : str
-        What it is.
-    options : Figure6
-        How it was asked for.
-    curves : tuple of Curve
-        By name.
-    """
-
-    title: str
-    options: Figure6
-    curves: tuple[Curve, ...]
-    num_invalid: int = 0
-
-
-def figure6(options: Figure6) -> Curves:
+def figure6(options: Figure6) -> Curves[Curve]:
     """Print, write and draw the learning curves.
 
     Parameters
@@ -119,8 +94,7 @@ def figure6(options: Figure6) -> Curves:
         print_text(f"{curve.name}: {curve.command}")
     for line in FIGURE_6:
         print_text(line)
-    document = {"title": study.title, "options": asdict(options), "curves": [asdict(curve) for curve in study.curves]}
-    write_results(options.directory, document, list(_rows(study.curves)))
+    study.write(_rows(study.curves))
     pictures.draw_curves(study.curves, options.directory / "figure6.png")
     return study
 

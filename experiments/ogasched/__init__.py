@@ -7,3 +7,17 @@ The paper prints no code and no data. What it says of its set-up is kept (table 
 are those of `workloads.multiserver`. Absolute rewards are therefore not comparable beyond their order of magnitude; how
 far OGASched is ahead of its rivals is what these experiments compare.
 """
+
+from experiments.families import Family
+
+__all__ = ["FAMILY"]
+
+FAMILY = Family(
+    name="ogasched",
+    title="OGASched: multi-server jobs by online gradient ascent",
+    source='H. Zhao, S. Deng, Z. Xiang, X. Yan, J. Yin, S. Dustdar and A. Y. Zomaya, "Scheduling multi-server jobs '
+    'with sublinear regrets via online learning", arXiv:2305.06572.',
+    package="experiments.ogasched",
+    modules=("figure2", "table3", "figure7", "figure6", "rivals", "figure4", "figure3", "figure5", "regret"),
+)
+"""Its experiments, in the order in which they are run."""

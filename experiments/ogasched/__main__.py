@@ -1,21 +1,10 @@
-"""All experiments one after another: ``python -m experiments.ogasched --quick``."""
+"""All experiments one after another, and their report: ``python -m experiments.ogasched --quick``."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
-from experiments.options import run_modules
-
-__all__ = ["MODULES", "main"]
-
-MODULES = ("figure2", "table3", "figure7", "figure6", "rivals", "figure4", "figure3", "figure5", "regret")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run all experiments, as :func:`experiments.options.run_modules` says."""
-    return run_modules("experiments.ogasched", MODULES, argv)
-
+from desim.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(["reproduce", "ogasched", *sys.argv[1:]]))

@@ -5,3 +5,17 @@ That is what they predict, what their attention goes to, and what it costs to ke
 Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud
 Computing".
 """
+
+from experiments.families import Family
+
+__all__ = ["FAMILY"]
+
+FAMILY = Family(
+    name="osdec",
+    title="OSDEC: deferrable jobs under a fluctuating capacity",
+    source='H. Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable '
+    'workloads in cloud computing".',
+    package="experiments.osdec",
+    modules=("table1", "table2", "table4", "figure4", "forecasts", "attention", "safety"),
+)
+"""Its experiments, in the order in which they are run."""

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.cli.output import print_table, print_text
-from experiments.curves import Course
+from experiments.curves import Course, Curves
 from experiments.options import run_as_program
 from experiments.osdec import learned_pictures
 from experiments.osdec.agents import WORKLOADS, cards_of
 from experiments.osdec.options import Options
-from experiments.results import print_heading, write_results
+from experiments.results import print_heading
 
-__all__ = ["Curve", "Curves", "Figure4", "figure4"]
+__all__ = ["Curve", "Figure4", "by_workload", "figure4"]
 
 
 @dataclass(frozen=True)
@@ -58,41 +58,27 @@ class Curve(Course):
         """The total reward on the validation episodes, in core-slots."""
         return np.array([entry["validation"]["total_reward"] for entry in self.history], dtype=np.float64)
 
-    @property
-    def seconds(self) -> NDArray[np.float64]:
-        """Wall time of learning and of the episodes for it."""
-        return np.array([entry["seconds"] for entry in self.history], dtype=np.float64)
 
+def by_workload(curves: Sequence[Curve]) -> dict[str, dict[str, list[Curve]]]:
+    """Return the curves of each row, for each workload.
 
-@dataclass(frozen=True)
-class Curves:
-    """All curves.
-
-    Attributes
+    Parameters
     ----------
-    title : str
-        What it is.
-    options : Figure4
-        How it was asked for.
-    curves : tuple of Curve
-        By workload, row and seed.
+    curves : sequence of Curve
+        In any order.
+
+    Returns
+    -------
+    dict of str to dict of str to list of Curve
+        By workload, then by row.
     """
-
-    title: str
-    options: Figure4
-    curves: tuple[Curve, ...]
-    num_invalid: int = 0
-
-    @property
-    def by_workload(self) -> dict[str, dict[str, list[Curve]]]:
-        """The curves of each row, for each workload."""
-        found: dict[str, dict[str, list[Curve]]] = {}
-        for curve in self.curves:
-            found.setdefault(curve.workload, {}).setdefault(curve.row, []).append(curve)
-        return found
+    found: dict[str, dict[str, list[Curve]]] = {}
+    for curve in curves:
+        found.setdefault(curve.workload, {}).setdefault(curve.row, []).append(curve)
+    return found
 
 
-def figure4(options: Figure4) -> Curves:
+def figure4(options: Figure4) -> Curves[Curve]:
     """Print, write and draw the learning curves.
 
     Parameters
@@ -111,14 +97,13 @@ def figure4(options: Figure4) -> Curves:
         print_text("There are no weights.")
         return study
     heads = ["", "", "warm start", "decisions", "wall time, s", "first", "best", "after decisions", "last"]
-    for workload, rows in study.by_workload.items():
+    for workload, rows in by_workload(study.curves).items():
         table = [_line(curve) for curves in rows.values() for curve in curves]
         print_table(heads, table, words=(1,), title=f"Weights for {WORKLOADS[workload]}")
     for curve in study.curves:
         print_text(f"{curve.name}: {curve.command}")
-    document = {"title": study.title, "options": asdict(options), "curves": [asdict(curve) for curve in study.curves]}
-    write_results(options.directory, document, list(_rows(study.curves)))
-    learned_pictures.draw_curves(study, options.directory / "figure4.png")
+    study.write(_rows(study.curves))
+    learned_pictures.draw_curves(by_workload(study.curves), options.directory / "figure4.png")
     return study
 
 

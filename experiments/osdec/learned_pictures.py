@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from experiments.osdec.study import Panel, Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from experiments.osdec.figure4 import Curve, Curves
+    from experiments.osdec.figure4 import Curve
 
 __all__ = ["draw_attention", "draw_curves", "draw_forecasts", "draw_safety"]
 
@@ -28,13 +28,13 @@ __all__ = ["draw_attention", "draw_curves", "draw_forecasts", "draw_safety"]
 FARTHEST = 3.0
 
 
-def draw_curves(study: Curves, path: Path) -> Path:
+def draw_curves(groups: Mapping[str, Mapping[str, Sequence[Curve]]], path: Path) -> Path:
     """Draw learning curves, one line a row: the mean of its trainings, and a band from the lowest to the highest.
 
     Parameters
     ----------
-    study : Curves
-        At least one.
+    groups : mapping of str to mapping of str to sequence of Curve
+        By workload, then by row; at least one.
     path : Path
         The file.
 
@@ -43,10 +43,9 @@ def draw_curves(study: Curves, path: Path) -> Path:
     Path
         The file.
     """
-    groups = study.by_workload
     across = min(len(groups), 2)
     figure, grid = new_figure(-(-len(groups) // across), across, width=5.2, height=3.6)
-    names = list(dict.fromkeys(curve.row for curve in study.curves))
+    names = list(dict.fromkeys(row for rows in groups.values() for row in rows))
     styles = styles_of(names)
     for ax, (workload, rows) in zip(grid.flat, groups.items(), strict=False):
         for row, curves in rows.items():

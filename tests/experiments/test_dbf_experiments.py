@@ -22,13 +22,12 @@ from agents.learning.policy import to_tensors
 from desim import simulate
 from desim.envs.batch import BatchEnv
 from desim.exceptions import InvalidConfiguration, RecordError
-from experiments.dbf import __main__ as everything
-from experiments.dbf import workloads
+from experiments.dbf import FAMILY, workloads
 from experiments.dbf.agents import BASELINES, BOUND, CONTROLS, LEARNED, REFERENCE, inspector_rows, window_rows
 from experiments.dbf.checks import beaten, fairness_checks, halving_checks, tail_checks
 from experiments.dbf.controls import Controls, controls, panels_of
 from experiments.dbf.curves import Curve
-from experiments.dbf.figure3 import Curves, Figure3, figure3
+from experiments.dbf.figure3 import Figure3, figure3
 from experiments.dbf.figure4 import Figure4, figure4
 from experiments.dbf.figure5 import Figure5, figure5
 from experiments.dbf.figure6 import Figure6, figure6
@@ -390,7 +389,7 @@ def test_learning_curves_come_from_the_cards(weights: Path, tmp_path: Path) -> N
 
 def test_a_trial_of_the_learning_curves_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("experiments.dbf.figure3.TRIAL_STEPS", 1_100)
-    study: Curves = figure3(Figure3(out=tmp_path, **SIZE))
+    study = figure3(Figure3(out=tmp_path, **SIZE))
     assert [(curve.network, curve.reward) for curve in study.curves] == [("mlp", "paper"), ("scorer", "waiting")]
     assert all(curve.decisions[-1] >= 1_000 and len(curve.history) >= 2 for curve in study.curves)
     again = figure3(Figure3(out=tmp_path, **SIZE))
@@ -398,7 +397,7 @@ def test_a_trial_of_the_learning_curves_trains(tmp_path: Path, monkeypatch: pyte
 
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in everything.MODULES:
+    for name in FAMILY.modules:
         module = import_module(f"experiments.dbf.{name}")
         assert issubclass(getattr(module, name.capitalize()), Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--workload", "generated", "--out", str(tmp_path / "out")]

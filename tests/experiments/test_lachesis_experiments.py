@@ -17,7 +17,7 @@ from agents.dag import create
 from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster
-from experiments.lachesis import __main__ as everything
+from experiments.lachesis import FAMILY
 from experiments.lachesis.agents import (
     AGENTS,
     IDLE_ROWS,
@@ -179,7 +179,7 @@ def test_every_agent_has_a_colour_and_the_reference_is_one_of_them() -> None:
 
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in everything.MODULES:
+    for name in FAMILY.modules:
         module = import_module(f"experiments.lachesis.{name}")
         assert issubclass(getattr(module, name.capitalize()), module.Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--numbers", "2", "--out", str(tmp_path / "out")]

@@ -19,8 +19,9 @@ from scipy import stats
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.statistics import Estimate
 from desim.problems.multiserver import MultiServerObservation
+from experiments import ogasched as package
 from experiments.compare import lead_percent, short, with_interval
-from experiments.ogasched import __main__ as everything
+from experiments.ogasched import FAMILY
 from experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, VARIANTS, choose, ogasched
 from experiments.ogasched.figure2 import Figure2, figure2
 from experiments.ogasched.figure3 import Figure3, figure3
@@ -41,8 +42,7 @@ from experiments.options import run_as_program
 from experiments.run import Run
 from workloads.multiserver import bernoulli_arrivals, generate
 
-ROOT = Path(__file__).resolve().parents[2]
-PAPERS = ROOT / "../shared/papers"
+PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"
 SMALL = Setting(num_ports=4, num_nodes=12, num_slots=30)
 SIZE: dict[str, Any] = {"quick": True, "seeds": 2, "jobs": 1, "divide_slots": 1_000, "divide_nodes": 16}
 EXPERIMENTS: dict[str, Callable[[Path], Study]] = {
@@ -238,22 +238,22 @@ def test_all_cells_of_table_iii_stand_beside_the_papers(studies: Callable[[str],
 def test_experiments_share_their_runs(studies: Callable[[str], Study]) -> None:
     studies("figure3")
     store = studies("figure6").options.runs
-    before = {path.name: path.stat().st_mtime_ns for path in store.directory.iterdir()}
+    before = {path.name: path.stat().st_mtime_ns for path in store.directory.glob("*.json")}
     for name, experiment in EXPERIMENTS.items():
         studies(name)
         if name == "figure6":
             experiment(store.directory.parent / name)
-    after = {path.name: path.stat().st_mtime_ns for path in store.directory.iterdir()}
+    after = {path.name: path.stat().st_mtime_ns for path in store.directory.glob("*.json")}
     assert {name: after[name] for name in before} == before
     same = {key: cell.metrics["average_reward"] for key, cell in studies("figure6").cells.items()}
     assert {key: studies("figure3").cells[key].metrics["average_reward"] for key in same} == same
 
 
 def test_every_module_is_among_all_experiments() -> None:
-    paths = (ROOT / "experiments/ogasched").glob("*.py")
+    paths = Path(package.__file__).parent.glob("*.py")
     programs = {path.stem for path in paths if "run_as_program(" in path.read_text()}
-    assert programs - {"__main__", "options"} == set(everything.MODULES)
-    for name in everything.MODULES:
+    assert programs - {"__main__", "options"} == set(FAMILY.modules)
+    for name in FAMILY.modules:
         module = import_module(f"experiments.ogasched.{name}")
         assert issubclass(getattr(module, name.capitalize()), Options)
         assert callable(getattr(module, name))

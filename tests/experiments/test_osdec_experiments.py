@@ -22,7 +22,7 @@ from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster
 from experiments.options import run_as_program
-from experiments.osdec import __main__ as everything
+from experiments.osdec import FAMILY
 from experiments.osdec.agents import (
     AGENTS,
     MORE_ROWS,
@@ -45,7 +45,7 @@ from experiments.osdec.checks import (
     nearness_checks,
     online_checks,
 )
-from experiments.osdec.figure4 import Figure4, figure4
+from experiments.osdec.figure4 import Figure4, by_workload, figure4
 from experiments.osdec.forecasting import MEASURES, MODULE, metric_of, note, perform_forecasts, sources_of
 from experiments.osdec.forecasts import Forecasts, forecast_checks, forecasts
 from experiments.osdec.learned import learned_agent, learned_policy, perform_learned
@@ -359,7 +359,7 @@ def test_every_agent_has_a_colour(weights: Path) -> None:
 
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in everything.MODULES:
+    for name in FAMILY.modules:
         module = import_module(f"experiments.osdec.{name}")
         assert issubclass(getattr(module, name.capitalize()), module.Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--heuristics-only", "--out", str(tmp_path / "out")]
@@ -378,8 +378,11 @@ def test_learning_curves_are_those_of_the_cards(
     weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = figure4(Figure4(out=tmp_path / "out", weights=weights, quick=True))
-    assert [curve.name for curve in study.by_workload["default"][OSDEC]] == ["default-osdec", "default-osdec-seed1"]
-    assert study.by_workload["default"][OSDEC][1].values.tolist() == [100.0, 131.0, 120.0]
+    assert [curve.name for curve in by_workload(study.curves)["default"][OSDEC]] == [
+        "default-osdec",
+        "default-osdec-seed1",
+    ]
+    assert by_workload(study.curves)["default"][OSDEC][1].values.tolist() == [100.0, 131.0, 120.0]
     printed = capsys.readouterr().out
     (line,) = [line for line in printed.splitlines() if "default-osdec-seed1  " in line]
     assert line.split()[-7:] == ["7", "1,000", "4", "100.0", "131.0", "500", "120.0"]

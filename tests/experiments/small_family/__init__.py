@@ -1,0 +1,13 @@
+"""Three experiments that take no time: one that shows something, and two that fail in different ways."""
+
+from __future__ import annotations
+
+from experiments.families import Family
+
+FAMILY = Family(
+    name="small",
+    title="Small: three experiments",
+    source="Nobody, <never>.",
+    package="small_family",
+    modules=("first", "second", "third", "fourth"),
+)

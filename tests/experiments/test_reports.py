@@ -1,0 +1,288 @@
+"""What experiments leave, and the reports that are made of it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from docutils.core import publish_doctree
+from hypothesis import given
+from hypothesis import strategies as st
+from small_family import FAMILY
+from small_family.first import First, first
+
+from desim import plugins
+from desim.cli import main
+from desim.cli.output import print_table, print_text
+from desim.cli.transcript import keep, transcript
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.metrics.statistics import Estimate, mean_interval
+from experiments.account import ACCOUNT_FILE, Account, description_of
+from experiments.beside import Beside
+from experiments.options import run_as_program
+from experiments.pages import _escaped
+
+NAN = float("nan")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a family of which one experiment was run, and two have failed."""
+    out = tmp_path_factory.mktemp("small")
+    assert FAMILY.reproduce(["--seeds", "4"], out=out) == 1
+    return out
+
+
+# -- what is kept ---------------------------------------------------------------------------------
+
+
+def test_transcript_holds_what_is_printed_once_and_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    with transcript() as kept:
+        print_text("one")
+        print_table(["a", "b"], [["x", "1"]], title="two", words=(1,))
+        with keep("more", number=3):
+            print_text("part of it")
+        with transcript() as inner:
+            print_text("inner")
+    print_text("not kept")
+    assert [block["kind"] for block in kept] == ["text", "table", "more"]
+    assert kept[1] == {"kind": "table", "title": "two", "heads": ["a", "b"], "rows": [["x", "1"]], "words": [0, 1]}
+    assert [block["text"] for block in inner] == ["inner"]
+    assert "part of it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("paper", "ours", "better", "verdict"),
+    [
+        (5.0, Estimate(10.0, 2.0, 3, 0.95), "less", "worse"),
+        (5.0, Estimate(10.0, 2.0, 3, 0.95), "more", "better"),
+        (15.0, Estimate(10.0, 2.0, 3, 0.95), "less", "better"),
+        (15.0, Estimate(10.0, 2.0, 3, 0.95), "more", "worse"),
+        (15.0, Estimate(10.0, 2.0, 3, 0.95), "", "other"),
+        (12.0, Estimate(10.0, 2.0, 3, 0.95), "more", "as in the paper"),
+        (10.0, Estimate(10.0, NAN, 1, 0.95), "more", "as in the paper"),
+        (10.1, Estimate(10.0, NAN, 1, 0.95), "more", "worse"),
+        (10.1, Estimate(NAN, NAN, 0, 0.95), "more", "–"),
+    ],
+)
+def test_verdict_asks_whether_the_paper_is_within_the_interval(
+    paper: float, ours: Estimate, better: str, verdict: str
+) -> None:
+    assert Beside("x", paper, ours, better).verdict == verdict
+
+
+@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1e6))
+def test_more_of_what_should_be_less_is_the_opposite(paper: float, mean: float, half: float) -> None:
+    ours = Estimate(mean, half, 5, 0.95)
+    opposite = {"worse": "better", "better": "worse"}
+    verdict = Beside("x", paper, ours, "more").verdict
+    assert Beside("x", paper, ours, "less").verdict == opposite.get(verdict, verdict)
+
+
+# -- accounts -------------------------------------------------------------------------------------
+
+
+def test_account_tells_how_the_experiment_was_run(results: Path) -> None:
+    account = Account.read(results / "first")
+    assert account.name == "first"
+    assert account.title == "Shows a table, a picture, two checks and three numbers of a paper."
+    assert account.options["size"] == 3
+    assert account.options["seeds"] == 4
+    assert "out" not in account.options
+    assert [block["kind"] for block in account.blocks] == ["text", "table", "beside", "checks", "picture"]
+    assert account.code["desim"] and account.code["digest"] and account.machine["numpy"] == np.__version__
+    assert account.seconds > 0 and not account.error
+    failed = Account.read(results / "second")
+    assert failed.error == "a run has failed"
+    assert [block["text"] for block in failed.blocks] == ["half"]
+
+
+def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=f"{tmp_path} has no {ACCOUNT_FILE}"):
+        Account.read(tmp_path)
+    for text in ("", "{", "[]", '{"module": 1}'):
+        (tmp_path / ACCOUNT_FILE).write_text(text)
+        with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
+            Account.read(tmp_path)
+
+
+def test_account_that_cannot_be_written_does_not_hide_the_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "out" / ACCOUNT_FILE).mkdir(parents=True)
+    assert run_as_program(First, first, ["--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert "Begins." in printed.out
+    assert ACCOUNT_FILE in printed.err
+
+
+def test_description_is_the_first_line_without_an_import() -> None:
+    assert description_of("experiments.osdec.table1") == "Table 1: utilization, delay and total reward of every agent."
+    assert description_of("no_such_module") == ""
+
+
+# -- a whole family -------------------------------------------------------------------------------
+
+
+def test_experiments_that_fail_do_not_keep_the_others_from_being_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert FAMILY.reproduce([], out=tmp_path) == 1
+    printed = capsys.readouterr()
+    assert "end" in printed.out.splitlines()  # of the fourth
+    assert "error: a run has failed" in printed.err
+    assert "ZeroDivisionError: in the program" in printed.err
+    assert {path.parent.name for path in tmp_path.glob(f"*/{ACCOUNT_FILE}")} == {"first", "second", "fourth"}
+
+
+def test_ctrl_c_ends_all_and_leaves_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        FAMILY.reproduce(["--seeds", "3"], out=tmp_path, only=["first", "fourth"])
+    assert (tmp_path / "report.html").exists()
+    assert not (tmp_path / "fourth" / ACCOUNT_FILE).exists()
+
+
+def test_unusable_arguments_end_it_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        FAMILY.reproduce(["--seeds", "many"], out=tmp_path)
+    with pytest.raises(InvalidConfiguration, match="small has no experiment 'fifth'; there are first"):
+        FAMILY.reproduce([], out=tmp_path, only=["fifth"])
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(InvalidConfiguration, match="has left anything"):
+        FAMILY.report(tmp_path)
+
+
+class Page(HTMLParser):
+    """Takes a page apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.ids: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.targets += [str(found[name]) for name in ("src", "href") if name in found]
+        self.ids += [str(found["id"])] if "id" in found else []
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def test_page_holds_everything_and_needs_no_other_file(results: Path) -> None:
+    page = Page((results / "report.html").read_text())
+    words = "\n".join(page.words)
+    for text in ("Waiting & more", "FCFS <1>", "SJF | *2*", "waiting time, s", "Nobody, <never>.", "A line."):
+        assert text in words
+    for target in page.targets:
+        assert target.startswith("data:image/png;base64,") or target.removeprefix("#") in page.ids
+    assert sum(target.startswith("data:") for target in page.targets) == 1
+    assert "1 of 2 checks" in words
+    assert "Of 4 numbers that the paper states, ours are: 1 worse, 1 better, 1 as in the paper, 1 –." in words
+    assert "second has failed: a run has failed" in words
+    assert "first: makespan, s: the paper 5.000, ours 10.00 ± 2.5" in words
+    assert "first: pigs fly" in words
+    assert "sky is blue" in words
+    assert "Not run: third." in words
+    assert "cannot be compared" not in words
+
+
+def test_trial_is_not_compared_with_the_paper(tmp_path: Path) -> None:
+    assert FAMILY.reproduce(["--quick"], out=tmp_path, only=["first"]) == 0
+    words = "\n".join(Page((tmp_path / "report.html").read_text()).words)
+    assert "cannot be compared" in words
+    assert "worse than" not in words
+    assert {row["verdict"] for row in Account.read(tmp_path / "first").blocks[2]["rows"]} == {"trial"}
+
+
+def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(results: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(results, copy)
+    before = (copy / "report.html").read_bytes()
+    assert FAMILY.report(copy).read_bytes() == before
+    (copy / "first" / "line.png").unlink()
+    assert "first/line.png is not there any more" in FAMILY.report(copy).read_text()
+
+
+def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Path, tmp_path: Path) -> None:
+    path = FAMILY.documentation(tmp_path / "small.rst", results)
+    assert (tmp_path / "small" / "first-line.png").read_bytes() == (results / "first" / "line.png").read_bytes()
+    tree = publish_doctree(path.read_text(), settings_overrides={"report_level": 1, "halt_level": 1})
+    text = tree.astext()
+    for part in ("FCFS <1>", "SJF | *2*", "Waiting & more", "first: pigs fly", "Nobody, <never>."):
+        assert part in text
+    assert [image["uri"] for image in tree.findall(lambda node: node.tagname == "image")] == ["small/first-line.png"]
+
+
+@given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))
+def test_any_text_stays_itself_in_the_documentation(text: str) -> None:
+    plain = " ".join(text.split())
+    tree = publish_doctree(f"Title\n=====\n\nx\n\n{_escaped(plain)}\n", settings_overrides={"report_level": 5})
+    assert " ".join(tree.astext().split()) == " ".join(f"Title x {plain}".split())
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+def test_all_papers_are_listed_with_their_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    families = plugins.experiment_families()
+    assert list(families) == ["dbf", "lachesis", "ogasched", "osdec"]
+    assert main(["experiment", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    for name, family in families.items():
+        assert list(listed[name]["experiments"]) == list(family.modules)
+        assert all(re.fullmatch(r"[A-Z].*\.", text) for text in listed[name]["experiments"].values())
+    assert main(["experiment", "list", "osdec"]) == 0
+    printed = capsys.readouterr().out
+    assert "osdec table1" in printed
+    assert "lachesis" not in printed
+
+
+def test_experiment_is_run_with_its_own_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "lachesis"
+    places = ["--out", str(out / "figure6"), "--store", str(out / "runs")]
+    assert main(["experiment", "run", "lachesis", "figure6", "--quick", *places]) == 0
+    assert main(["experiment", "report", "lachesis", "--out", str(out), "--page", str(tmp_path / "page.rst")]) == 0
+    assert "LACHESIS" in (out / "report.html").read_text()
+    assert (tmp_path / "page" / "figure6-figure6.png").exists()
+    capsys.readouterr()
+    assert main(["experiment", "run", "lachesis", "figure7", "--help"]) == 0
+    assert "--numbers" in capsys.readouterr().out
+
+
+def test_reproduce_runs_some_of_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(["reproduce", "lachesis", *wanted]) == 0
+    assert f"report: {tmp_path / 'report.html'}" in capsys.readouterr().out
+    assert main(["reproduce", "all", *wanted[:-1], str(tmp_path / "all"), "--only", "attention,figure6"]) == 0
+    found = {path.parent.relative_to(tmp_path / "all").as_posix() for path in tmp_path.glob("all/*/*/account.json")}
+    assert found == {"dbf/figure6", "lachesis/figure6", "ogasched/figure6", "osdec/attention"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reproduce", "nothing"], "no paper 'nothing'; there are dbf, lachesis, ogasched, osdec, and all"),
+        (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
+        (["experiment", "run", "osdec", "table9"], "osdec has no experiment 'table9'; there are table1"),
+        (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
+        (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has left anything in nowhere"),
+        (["experiment", "status"], "of which paper"),
+    ],
+)
+def test_unknown_names_are_refused_with_those_that_there_are(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_interval_of_the_example() -> None:
+    assert mean_interval([9.0, 10.0, 11.0]).half_width == pytest.approx(2.484, abs=1e-3)
