@@ -1,0 +1,55 @@
+"""
+Ranks and performance profiles
+==============================
+
+Eight schedulers on forty random graphs: who is better than whom, who is only lucky, and by how much it matters. It
+runs in a few seconds.
+"""
+
+# %%
+# The runs
+# --------
+# All schedulers meet the same graphs, of 60 nodes in layers, with edges that take as long as nodes, on the same eight
+# executors. Makespans of different graphs cannot be averaged in good conscience; ranks and ratios can.
+
+from agents.dag import create
+from desim import plotting, simulate
+from desim.metrics import paired_tests, performance_profile, rank_agents
+from desim.problems.dag import DagCluster
+from workloads import executors, random_dags
+
+machines = executors.heterogeneous(8, seed=0)
+planning = ("heft", "peft", "cpop", "tdca")
+names = (*planning, "dls", "rank_up-eft", "rank_up-deft", "random-eft")
+makespans = {name: [] for name in names}
+for seed in range(40):
+    job = random_dags.generate(60, ccr=1.0, seed=seed)
+    for name in names:
+        cluster = DagCluster([job], machines, plan_ahead=name in planning)
+        makespans[name].append(simulate(cluster, create(name), seed=seed).metrics()["makespan"])
+
+# %%
+# Critical differences
+# --------------------
+# On each graph the shortest makespan has rank 1. Mean ranks stand on the line, and a bar joins agents whose mean
+# ranks are too close to be told apart, by Friedman's test with Nemenyi's critical difference.
+
+ranking = rank_agents(makespans, better="lower")
+print(f"Friedman's test that all are alike: p = {ranking.p_value:.1g}")
+rank_axes = plotting.critical_differences(ranking)
+
+# %%
+# The bars are cautious, for they hold for all pairs at once. If it is clear beforehand which agent is in question,
+# test the others against it: Wilcoxon's signed ranks, with p-values that are adjusted for the number of tests.
+
+for test in paired_tests(makespans, baseline="heft"):
+    print(f"{test.agents[0]:12} {test.difference:+6.2f} s, p = {test.adjusted:.2g}")
+
+# %%
+# Performance profiles
+# --------------------
+# Ranks do not say by how much. A profile does: in which share of the graphs is the makespan at most so many times the
+# shortest one that any scheduler has found? At 1 it is the share of graphs on which a scheduler is the best; how far
+# to the right it reaches 1 tells how bad it may get.
+
+profile_axes = plotting.performance_profiles(performance_profile(makespans))
