@@ -4,15 +4,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := desim agents workloads experiments benchmarks tests docs
 
-.PHONY: demo test slow lint docs bench format clean help
+.PHONY: demo test slow lint docs bench format dist check-dist clean help
 
 help:
 	@echo "make demo    run policies on a generated workload; writes demo/report.html"
 	@echo "make test    the whole test suite"
 	@echo "make slow    the long statistical tests"
-	@echo "make lint    ruff, mypy --strict, numpydoc"
+	@echo "make lint    ruff, mypy --strict, numpydoc, codespell"
 	@echo "make docs    build docs/_build/html"
 	@echo "make bench   relative measurements"
+	@echo "make dist    wheel and sdist in dist/; make check-dist installs the wheel elsewhere and runs the tests of the sdist"
 
 $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -39,6 +40,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/numpydoc lint $$(git ls-files 'desim/*.py' 'agents/*.py' 'workloads/*.py')
+	$(BIN)/codespell $(SOURCES) README.md CHANGELOG.md
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix $(SOURCES)
@@ -50,5 +52,22 @@ docs: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
+dist: $(STAMP)
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	rm -rf dist build
+	$(BIN)/python -m build --outdir dist .
+
+# What users install: the wheel in an environment of its own, and the tests of the sdist, away from the sources.
+check-dist: dist
+	mkdir -p build/check
+	tar -xzf dist/desim-*.tar.gz -C build/check --strip-components=1
+	$(PYTHON) -m venv build/check/.venv
+	PIP_CONSTRAINT=constraints.txt build/check/.venv/bin/python -m pip install --quiet --disable-pip-version-check \
+		"$$(ls $(CURDIR)/dist/desim-*.whl)[test,docs]"
+	PIP_CONSTRAINT=constraints.txt build/check/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
+	rm -rf $(addprefix build/check/,desim agents workloads experiments)
+	cd build/check && OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
+
 clean:
-	rm -rf $(VENV) demo docs/_build docs/auto_examples build *.egg-info
+	rm -rf $(VENV) demo docs/_build docs/auto_examples build dist *.egg-info

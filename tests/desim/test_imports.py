@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from small_agents import python
 
-ROOT = Path(__file__).resolve().parents[2]
+import desim
+
+ROOT = Path(desim.__file__).resolve().parents[1]
 PACKAGES = ("desim", "agents", "workloads", "experiments")
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
