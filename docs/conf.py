@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import links, mathml, tables
+from _extensions import comments, links, mathml, tables
 from numpydoc.xref import DEFAULT_LINKS
 
 import desim
@@ -28,7 +28,12 @@ extensions = [
 ]
 exclude_patterns = ["_build", "examples"]
 default_role = "py:obj"
-nitpicky = False
+nitpicky = True
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|gymnasium|matplotlib|networkx|numpy|polars|simpy|torch)\..*"),  # no links outside
+    ("py:.*", r"(experiments|desim\.cli)\..*"),  # have guides and pages of background in place of a reference
+    ("py:obj", r"[a-z]\w*"),  # a parameter, between single backquotes in a docstring
+]
 toc_object_entries = False
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
@@ -86,4 +91,5 @@ def setup(app):
     mathml.setup(app)
     tables.setup(app)
     links.setup(app)
+    comments.setup(app)
     app.connect("autodoc-skip-member", skip_fields)

@@ -127,12 +127,12 @@ class GraphNetwork:
         Parameters
         ----------
         shares : array of float, shape (c, 32)
-            Of their nodes and jobs in the first layer; changed.
+            Of their nodes and jobs in the first layer.
         candidates : array of float, shape (c, K)
             What is expected of them.
         """
         if self.inputs.candidates:
-            shares += candidates[:, self.inputs.candidates] @ self._by_candidate
+            shares = shares + candidates[:, self.inputs.candidates] @ self._by_candidate
         found: Floats = self._score.after_first(shares)[:, 0]
         return found
 

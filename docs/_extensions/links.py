@@ -1,10 +1,14 @@
 """Links for names that docstrings write in full, or short, where the reference documents them elsewhere.
 
 A function that is defined in ``desim.metrics.batch`` is documented as part of ``desim.metrics``, where users import it
-from. A name with a dot or a capital letter links to the object whose last part is the same, if there is only one.
+from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part is the same,
+if there is only one; of several, to the one that the name stands for.
 """
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from docutils import nodes
 from sphinx.addnodes import pending_xref
@@ -47,14 +51,28 @@ def _resolve(
 ) -> nodes.reference | None:
     target = node.get("reftarget", "").lstrip("~.").removesuffix("()")
     last = target.rpartition(".")[2]
-    if node.get("refdomain") != "py" or not last or (last == target and last.islower()):
+    is_plain_word = last == target and last.islower() and node.get("reftype") == "obj"  # a parameter, as a rule
+    if node.get("refdomain") != "py" or not last or is_plain_word:
         return None
     objects = env.get_domain("py").data["objects"]
     found = {(entry.docname, entry.node_id): name for name, entry in objects.items() if name.rpartition(".")[2] == last}
+    if len(found) > 1:
+        thing = _imported(target)
+        same = {place: name for place, name in found.items() if thing is not None and _imported(name) is thing}
+        found = same or {place: name for place, name in found.items() if "." in target and name.endswith(f".{target}")}
     if len(found) != 1:
         return None
     ((docname, anchor), name) = next(iter(found.items()))
     return make_refnode(app.builder, node["refdoc"], docname, anchor, content, name)
+
+
+def _imported(name: str) -> Any:
+    """Return what a name in a module stands for, None if nothing does."""
+    module, _, attribute = name.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), attribute, None)
+    except (ImportError, ValueError):
+        return None
 
 
 def setup(app: Sphinx) -> None:

@@ -70,7 +70,7 @@ def exact_columns(problem: Problem) -> Floats:
 
 
 def best_of_all_active_sets(problem: Problem) -> Floats:
-    """Return the best feasible minimiser of all faces: entries at 0, at their bound or free; sum free or full."""
+    """Return the best feasible minimizer of all faces: entries at 0, at their bound or free; sum free or full."""
     points, upper, capacity, weights = problem
     slack = 1e-12 * (1 + np.abs(points).max())
     best, cost = np.zeros_like(points), np.square(points / np.sqrt(weights)).sum(axis=0)

@@ -57,7 +57,7 @@ def test_every_description_is_of_something_and_says_something() -> None:
             continue
         known = weights if name.startswith("split-window") else (pretrained_names("inspector") or [""])[0]
         given = name.replace("PRIORITY", "sjf").replace("RULE", "shortest").replace("NAME", known)
-        assert create(given.replace("HEAD", "9").replace("TAIL", "1"))
+        assert create(given.replace("HEAD", "9").replace("TAIL", "1").replace("BASE", "easy"))
 
 
 @pytest.mark.parametrize("kind", [SimpleBackfilling, EASYBackfilling, ConservativeBackfilling])

@@ -148,7 +148,7 @@ def networks(draw: st.DrawFn) -> tuple[list[list[int]], list[float], list[float]
 def test_every_flow_is_at_its_limit_or_has_a_bottleneck(
     network: tuple[list[list[int]], list[float], list[float]],
 ) -> None:
-    # This characterises the max-min fair rates, and no others: Bertsekas and Gallager, section 6.5.2.
+    # This characterizes the max-min fair rates, and no others: Bertsekas and Gallager, section 6.5.2.
     routes, limits, bandwidths = network
     rates = fair_rates(routes, limits, bandwidths)
     users = {link: [rate for rate, route in zip(rates, routes, strict=True) if link in route] for link in range(99)}

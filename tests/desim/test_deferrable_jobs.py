@@ -17,6 +17,7 @@ from desim import simulate
 from desim.exceptions import WorkloadError
 from desim.problems.deferrable import DeferrableCluster, Job, real_time
 from desim.problems.deferrable.job import check_job
+from desim.validation import validate
 
 GOOD = Job(7, 1, 3, 5, 2, 4)
 NAN, INF = math.nan, math.inf
@@ -156,3 +157,11 @@ class TestJobs:
         error = caught(WorkloadError, "^job 7: it requests -4 cores", lambda: simulate(cluster, FirstFit()))
         assert error.result.info["status"] == "failed"
         assert any("time 1" in note for note in error.__notes__)
+
+
+def test_jobs_may_be_submitted_at_any_fraction_of_a_slot() -> None:
+    times = np.sort(np.random.default_rng(0).uniform(0, 50, 2_000)).tolist()  # the clock misses some of them by an ulp
+    jobs = [Job(number, time, int(np.ceil(time)), int(np.ceil(time)) + 3, 1, 1) for number, time in enumerate(times)]
+    result = simulate(DeferrableCluster(jobs, [8]), FirstFit())
+    assert result.jobs["submission_time"].to_list() == times
+    assert validate(result, jobs).ok

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import signal
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACES = ROOT.parent / "shared" / "data" / "swf"
+DATA = ROOT.parent / "shared" / "data"
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.rst") if not {"_build", "auto_examples"} & set(path.parts))
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_NDIFF
 
@@ -98,12 +99,17 @@ def run(path: Path) -> Iterator[tuple[Block, str]]:
 @pytest.fixture
 def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Go to an empty directory that holds the real traces, where there are any; let Ctrl-C do what it does."""
-    for trace in TRACES.glob("*.swf"):
-        (tmp_path / trace.name).symlink_to(trace)
+    for trace in (*DATA.glob("swf/*.swf"), *map(DATA.joinpath, ("alibaba", "azure", "tpch", "workflows"))):
+        if trace.exists():
+            (tmp_path / trace.name).symlink_to(trace)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # an interactive session imports what lies in its directory
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield tmp_path
     signal.signal(signal.SIGINT, before)
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Made = TypeVar("Made")
 
 FIXED_FEATURES = ("run_time", "incoming_time", "outgoing_time", "rank_up", "rank_down", "children")
-"""The columns of :attr:`JobFeatures.table`."""
+"""The columns of ``JobFeatures.table``."""
 
 
 class JobFeatures:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Iterable, Iterator
 from itertools import count
-from math import inf
+from math import inf, isclose
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ __all__ = ["Job", "check_job", "real_time"]
 
 #: Identifiers pass through arrays of floats, which hold whole numbers exactly up to here.
 LARGEST_ID = 2**53
+#: How far, relatively, the clock may be from a time that it was set to: it adds times up.
+ROUNDING = 1e-12
 
 
 class Job(NamedTuple):
@@ -134,7 +136,7 @@ def check_submission(job: Job, time: float, next_slot: int, known: Container[int
     WorkloadError
         If it is another time, the slot of its latest start has begun, or its identifier is in use.
     """
-    if job.submission_time != time:
+    if not isclose(job.submission_time, time, rel_tol=ROUNDING):
         raise WorkloadError(f"job {job.job_id}: submitted at {time}, not at {job.submission_time!r}")
     if job.latest_start < next_slot:
         raise WorkloadError(f"job {job.job_id}: submitted at {time}, when the slot of its latest start has begun")
