@@ -1,4 +1,4 @@
-"""The command line: ``desim run|compare|validate|plot|convert|list|demo``."""
+"""The command line: ``desim COMMAND``."""
 
 from desim.cli.app import main
 

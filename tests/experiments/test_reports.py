@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -261,9 +262,18 @@ def test_reproduce_runs_some_of_a_paper(tmp_path: Path, capsys: pytest.CaptureFi
     wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["reproduce", "lachesis", *wanted]) == 0
     assert f"report: {tmp_path / 'report.html'}" in capsys.readouterr().out
-    assert main(["reproduce", "all", *wanted[:-1], str(tmp_path / "all"), "--only", "attention,figure6"]) == 0
-    found = {path.parent.relative_to(tmp_path / "all").as_posix() for path in tmp_path.glob("all/*/*/account.json")}
-    assert found == {"dbf/figure6", "lachesis/figure6", "ogasched/figure6", "osdec/attention"}
+
+
+def test_reproduce_runs_all_papers_each_in_its_own_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = replace(FAMILY, name="other", modules=("first",))
+    monkeypatch.setattr(plugins, "experiment_families", lambda: {"other": other, "small": FAMILY})
+    assert main(["reproduce", "all", "--only", "fourth", "--out", str(tmp_path / "some")]) == 0
+    assert main(["reproduce", "all", "--out", str(tmp_path)]) == 1
+    found = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob(ACCOUNT_FILE)}
+    assert found == {"some/small/fourth", "other/first", "small/first", "small/second", "small/fourth"}
+    assert capsys.readouterr().out.count(f"report: {tmp_path / 'other' / 'report.html'}") == 1
 
 
 @pytest.mark.parametrize(
