@@ -77,6 +77,7 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
 html_math_renderer = "mathml"
+smartquotes_action = "qe"  # two hyphens are those of an option
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 

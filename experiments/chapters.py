@@ -204,8 +204,7 @@ def _ours(row: Mapping[str, Any]) -> str:
 
 def _told(account: Account) -> Iterator[Element]:
     """Yield what an experiment has printed and drawn, in its order."""
-    how = ", ".join(f"{name} {value}" for name, value in account.options.items())
-    yield Paragraph(f"{how[0].upper()}{how[1:]}.")
+    yield Paragraph(f"Settings: {_settings_of(account)}.")
     if account.error:
         yield Paragraph(f"It has failed: {account.error}", warn=True)
     for block in account.blocks:
@@ -230,7 +229,7 @@ def _settings(accounts: Sequence[Account]) -> Iterator[Element]:
     rows = [
         [
             account.name,
-            ", ".join(f"{name} {value}" for name, value in account.options.items()),
+            _settings_of(account),
             " ".join(filter(None, (account.code.get(name, "") for name in ("desim", "commit", "digest")))),
             _duration(account.seconds),
         ]
@@ -241,6 +240,16 @@ def _settings(accounts: Sequence[Account]) -> Iterator[Element]:
     machines = dict.fromkeys(tuple(sorted(account.machine.items())) for account in accounts)
     for machine in machines:
         yield Paragraph(", ".join(f"{name} {value}" for name, value in machine))
+
+
+def _settings_of(account: Account) -> str:
+    """Return the settings in words: what is left as it is by being off or empty is left out."""
+    words = []
+    for name, value in account.options.items():
+        if value is not None and value is not False:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
+    return ", ".join(words)
 
 
 def _duration(seconds: float) -> str:

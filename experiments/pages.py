@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["write_page", "write_restructured_text"]
 
 WORSE = ("worse", "does not hold")
+#: No line ends here.
+BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 
 
 def write_page(family: Family, accounts: Sequence[Account], directory: Path, path: Path) -> Path:
@@ -120,7 +122,7 @@ def _table_text(table: Table) -> str:
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow([_escaped(head.replace("\n", " ")) for head in table.heads])
-    writer.writerows([[_escaped(cell) for cell in row] for row in table.rows])
+    writer.writerows([[_escaped(cell).replace(" ± ", BOUND) for cell in row] for row in table.rows])
     body = "".join(f"   {line}\n" for line in written.getvalue().splitlines())
     title = f" {_escaped(table.title)}" if table.title else ""
     return f".. csv-table::{title}\n   :header-rows: 1\n\n{body}"
