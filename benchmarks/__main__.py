@@ -13,6 +13,7 @@ BENCHMARKS = (
     "multiserver",
     "dag",
     "dag_decisions",
+    "rollout",
     "deferrable",
     "learning",
 )

@@ -1,6 +1,6 @@
 """desim: discrete-event simulation for cluster scheduling, on SimPy."""
 
-from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, simulate
+from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, reschedule, simulate
 from desim.exceptions import (
     DesimError,
     InfeasibleAction,
@@ -26,6 +26,7 @@ __all__ = [
     "SimulationInterrupted",
     "WorkloadError",
     "at",
+    "reschedule",
     "simulate",
 ]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from heapq import heapify
 
 import simpy
 from simpy.events import NORMAL, EventPriority
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Phase", "at", "schedule_at"]
+__all__ = ["Phase", "at", "reschedule", "schedule_at"]
 
 
 class Phase:
@@ -91,3 +93,20 @@ def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.CO
     event._ok = True
     event._value = value
     env.schedule(event, phase, delay)
+
+
+def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
+    """Change when what is scheduled happens, or whether it does: for :meth:`Problem.forget_future`.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Whose schedule it is.
+    time_of : callable
+        Called with each scheduled event and its time in seconds; returns its new time, not before now, or None for what
+        will not happen. Events of one time and phase keep the order in which they were scheduled.
+    """
+    queue = env._queue
+    entries = [(time_of(event, time), phase, number, event) for time, phase, number, event in queue]
+    queue[:] = [(time, *rest) for time, *rest in entries if time is not None]  # type: ignore[misc]
+    heapify(queue)

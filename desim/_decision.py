@@ -16,7 +16,18 @@ __all__ = ["Agent", "Decision"]
 
 
 class Agent(Protocol):
-    """What answers decisions; ``agents.base`` describes the whole protocol."""
+    """What answers decisions.
+
+    ``act`` is all that an agent needs. :func:`simulate` also calls two methods of agents that have them, before the
+    first decision and in this order:
+
+    * ``attach(fork)``, for agents that look ahead. While a decision is due, ``fork()`` returns a simulation in the
+      state that is observed, with that decision due, for the agent to drive as it likes: it goes on as far as the agent
+      can know, without what is yet to arrive or to fail, see :meth:`Problem.forget_future`. It takes a workload that
+      can be read again and a problem that has this method. The agent never gets hold of the simulation itself.
+    * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
+      agent's own random stream, see ``agents.base``.
+    """
 
     def act(self, observation: Any) -> Any:
         """Return the action for one observation."""
@@ -44,7 +55,7 @@ class Decision(simpy.Event):
         self.callbacks = []
         self.observation = observation
         self._pending = simulation._pending
-        self._actions = simulation.actions
+        self._actions, self._answered_at = simulation.actions, simulation._answered_at
 
     def request(self) -> Decision:
         """Make the decision due as soon as everything else at this instant has happened."""
@@ -70,6 +81,7 @@ class Decision(simpy.Event):
         pending.popleft()
         if self._actions is not None:
             self._actions.append(copy(action))  # an agent may use its array or list again
+            self._answered_at.append(self.env.now)  # type: ignore[union-attr]  # both are logged, or neither is
         # Nothing else happens at this instant, so there is no need to go by way of the event queue.
         self._value = action
         callbacks = self.callbacks

@@ -17,16 +17,18 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import simpy
 from simpy.core import EmptySchedule
 
-from desim._clock import Phase, at
+from desim._clock import Phase, at, reschedule
 from desim._decision import Agent, Decision
+from desim._forks import fork
 from desim._interruption import SimulationInterrupted, deferred_interrupts
-from desim.exceptions import DesimError, InvalidConfiguration
+from desim.exceptions import InvalidConfiguration
 from desim.records import Records
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from desim.problems.base import Problem
     from desim.result import Result
 
-__all__ = ["Agent", "Decision", "Phase", "Simulation", "SimulationInterrupted", "at", "simulate"]
+__all__ = ["Agent", "Decision", "Phase", "Simulation", "SimulationInterrupted", "at", "reschedule", "simulate"]
 
 
 class Simulation:
@@ -61,7 +63,7 @@ class Simulation:
     problem : Problem
         The bound copy of the problem.
     actions : list or None
-        The actions answered so far.
+        The actions answered so far; None if they are not logged.
     truncated : bool
         Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
     """
@@ -82,6 +84,8 @@ class Simulation:
         self.until = until
         self.truncated = False
         self.actions: list[Any] | None = [] if log_actions else None
+        self._answered_at: list[float] | None = [] if log_actions else None
+        self._forgotten: tuple[int, ...] = ()  # after how many actions the future was forgotten
         self._configuration = problem
         self._pending: deque[Decision] = deque()
         self.problem = copy.copy(problem)
@@ -152,37 +156,36 @@ class Simulation:
         """Where the clock stands, in seconds, and at most ``until``."""
         return min(self.env.now, self.until)
 
-    def fork(self) -> Simulation:
+    def fork(self, *, problem: Problem | None = None, foresight: bool = True) -> Simulation:
         """Return an independent simulation in the same state, made by replaying the actions.
 
         The copy has no listeners and keeps its records in memory. An agent that has state of
         its own is not part of the simulation: copy it as well.
 
+        Parameters
+        ----------
+        problem : Problem, optional
+            Go on with this system instead: one with the same past and another future, such as an
+            outage or a further job. Whether the past is the same shows in when decisions are due.
+        foresight : bool
+            Whether the copy has the future of this simulation. Without, it goes on as its agent
+            would expect now, see :meth:`Problem.forget_future`, and has no ``until``.
+
         Returns
         -------
         Simulation
-            Continues exactly as this one does if it is given the same answers.
+            Continues exactly as this one does if it is given the same answers, for as long as
+            the future is the same.
 
         Raises
         ------
         InvalidConfiguration
-            If actions were not logged, or the workload is an iterator that is already used up.
+            If actions were not logged, the workload is an iterator, the problem cannot tell what
+            its agents know, or another future is asked for where no decision is due.
+        DesimError
+            If the replay differs: a decision is not due when it was, or an answer not possible.
         """
-        if self.actions is None:
-            raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
-        self._configuration.check_replayable()
-        configuration = copy.copy(self._configuration)
-        configuration.listeners = {event: [] for event in configuration.events}
-        configuration.listening = False
-        other = Simulation(configuration, seed=self.seed, until=self.until)
-        for action in self.actions:
-            decision = other.advance()
-            if decision is None:
-                raise DesimError("the replay ended early: the workload or a process is not reproducible")
-            decision.answer(action)
-        if self._pending:
-            other.advance()
-        return other
+        return fork(self, problem=problem, foresight=foresight)
 
     def finish(self, *, status: str | None = None, agent: str = "") -> Result:
         """Close the records and return the result; what is still in the system is recorded as such.
@@ -238,7 +241,8 @@ def simulate(
     problem : Problem
         The system and its workload.
     agent : Agent
-        Answers every decision. Its ``reset(info, rng)``, if it has one, is called first.
+        Answers every decision. Its ``attach(fork)`` and its ``reset(info, rng)``, if it has
+        them, are called first, see :class:`Agent`.
     seed : int
         Root of all random streams; the workload's streams do not depend on the agent.
     until : float
@@ -268,9 +272,14 @@ def simulate(
     >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()
     [0.0, 9.0]
     """
-    simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=False)
+    attach = getattr(agent, "attach", None)
+    if attach is not None:
+        problem.check_replayable()
+    simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attach is not None)
     name = getattr(agent, "name", type(agent).__name__)
     try:
+        if attach is not None:
+            attach(partial(simulation.fork, foresight=False))
         reset = getattr(agent, "reset", None)
         if reset is not None:
             reset(simulation.problem.describe(), simulation.stream("agent"))

@@ -53,6 +53,8 @@ class DecisionTimes:
         self.agent = agent
         self.name: str = getattr(agent, "name", type(agent).__name__)
         self._nanoseconds = array("q")
+        if hasattr(agent, "attach"):  # only then, for simulate() asks who has it
+            self.attach = agent.attach
 
     def __repr__(self) -> str:
         """Say whose decisions are measured, and how many there were."""

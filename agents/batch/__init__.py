@@ -15,6 +15,7 @@ from agents.batch.orders import PRIORITIES, as_priority
 from agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
 from agents.batch.profile import AvailabilityProfile, Slot
 from agents.batch.registry import create, descriptions
+from agents.batch.rollout import RolloutAgent
 
 if TYPE_CHECKING:
     from agents.batch.inspector import Inspector
@@ -38,6 +39,7 @@ __all__ = [
     "EASYBackfilling",
     "Inspector",
     "Priority",
+    "RolloutAgent",
     "SimpleBackfilling",
     "Slot",
     "SmallestFirst",

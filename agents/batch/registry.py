@@ -23,12 +23,13 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     ),
 }
 
-SPLIT_WINDOW, INSPECTOR = "split-window", "inspector"
+SPLIT_WINDOW, INSPECTOR, ROLLOUT = "split-window", "inspector", "rollout"
 _PATTERNS = {
     "window-RULE-HEAD-TAIL": "A job that fits in a window: the shortest, smallest, first, one at random, and others.",
     "split-window:NAME": "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
     "split-window:NAME@HEAD-TAIL": "The same on another window.",
     "inspector:NAME": "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
+    "rollout:BASE": "Tries starts in simulation, another agent doing the rest; rollout-waiting_time:BASE for the wait.",
 }
 
 
@@ -53,12 +54,9 @@ def create(name: str) -> Agent:
     """
     if name in PRIORITIES:
         return as_priority(name)
-    if name.startswith("window-"):
-        return _window_rule(name)
-    if name.startswith(f"{SPLIT_WINDOW}:"):
-        return _split_window(name.partition(":")[2])
-    if name.startswith(f"{INSPECTOR}:"):
-        return _inspector(name.partition(":")[2])
+    for prefix, make_named in _NAMED.items():
+        if name.startswith(prefix):
+            return make_named(name)
     for prefix in sorted(_BACKFILLING, key=len, reverse=True):
         make = _BACKFILLING[prefix][1]
         if name == prefix:
@@ -79,10 +77,11 @@ def _window_rule(name: str) -> Agent:
     return WindowRule("-".join(rule), int(head), int(tail))  # type: ignore[arg-type]  # it checks
 
 
-def _split_window(source: str) -> Agent:
+def _split_window(name: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
     from agents.batch.split_window import SplitWindowAgent
 
+    source = name.partition(":")[2]
     stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
     head, _, tail = window.partition("-")
     if window and not (head.isdecimal() and tail.isdecimal()):
@@ -93,11 +92,30 @@ def _split_window(source: str) -> Agent:
     return SplitWindowAgent.pretrained(stem, **sizes)
 
 
-def _inspector(stem: str) -> Agent:
+def _inspector(name: str) -> Agent:
     """Return the inspector of trained weights: a pretrained name or a path."""
     from agents.batch.inspector import Inspector
 
+    stem = name.partition(":")[2]
     return Inspector.load(stem) if "/" in stem else Inspector.pretrained(stem)
+
+
+def _rollout(name: str) -> Agent:
+    """Return the rollout agent of a name such as ``rollout:easy`` or ``rollout-waiting_time:easy``."""
+    from agents.batch.rollout import RolloutAgent
+
+    kind, _, base = name.partition(":")
+    objective = kind.removeprefix(ROLLOUT).removeprefix("-") or "bounded_slowdown"
+    return RolloutAgent(create(base), objective=objective)  # type: ignore[arg-type]  # it checks
+
+
+_NAMED: dict[str, Callable[[str], Agent]] = {
+    "window-": _window_rule,
+    f"{SPLIT_WINDOW}:": _split_window,
+    f"{INSPECTOR}:": _inspector,
+    f"{ROLLOUT}:": _rollout,
+    f"{ROLLOUT}-": _rollout,
+}
 
 
 def descriptions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, R
 from agents.dag.patient import PatientScheduler
 from agents.dag.peft import PEFT
 from agents.dag.registry import create, descriptions
+from agents.dag.rollout import RolloutAgent
 from agents.dag.tdca import TDCA
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "PatientScheduler",
     "RandomOrder",
     "RankUp",
+    "RolloutAgent",
     "ScheduledCopy",
     "create",
     "descriptions",

@@ -53,6 +53,7 @@ class DLS:
     def _forget(self) -> None:
         self._time = -1.0
         self._read = 0
+        self._chosen = -1
         self._frontier = _Frontier(0)
         self._jobs: dict[int, tuple[JobState, int, Floats]] = {}
         self._num_jobs = 0
@@ -72,6 +73,7 @@ class DLS:
             entry = observation.executable.get(ticket)
             self._frontier.remove(ticket)
             if entry is not None:  # otherwise somebody else has assigned it
+                self._chosen = ticket
                 state, node = entry
                 return Assign(state.job.job_id, node, executor)
 
@@ -82,7 +84,7 @@ class DLS:
             self._frontier = _Frontier(observation.executors.num_executors)
             tickets = list(observation.executable)
         else:
-            tickets = list(range(self._read, observation.num_revealed))
+            tickets = [self._chosen, *range(self._read, observation.num_revealed)]  # a stage may have tasks left
         self._read = observation.num_revealed
         for ticket in tickets:
             entry = observation.executable.get(ticket)

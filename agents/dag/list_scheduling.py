@@ -13,7 +13,7 @@ from numpy.random import Generator
 from agents.dag.allocation import DEFT, Allocation, InsertionEFT
 from agents.dag.orders import Order, RankUp
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, DagObservation, JobState
+from desim.problems.dag import Assign, DagObservation, Job, JobState
 
 __all__ = ["HEFT", "ListScheduler"]
 
@@ -55,7 +55,7 @@ class ListScheduler:
     def _forget(self) -> None:
         self._read = 0
         self._heap: list[tuple[float, int, int, int]] = []
-        self._keys: dict[int, tuple[ReferenceType[JobState], int, list[float]]] = {}
+        self._keys: dict[int, tuple[ReferenceType[Job], int, list[float]]] = {}
         self._num_jobs = 0
         self._time = np.nan
         self._fresh: set[int] = set()  # jobs whose keys are those of this time, where keys change; only looked up
@@ -107,10 +107,10 @@ class ListScheduler:
         """Return the number of a job and the keys of its nodes."""
         job_id = state.job.job_id
         known = self._keys.get(job_id)
-        if known is None or known[0]() is not state:  # an id may be used again
+        if known is None or known[0]() is not state.job:  # an id may be used again
             if len(self._keys) > 2 * len(observation.jobs) + 4:
                 self._keys = {job: self._keys[job] for job in observation.jobs if job in self._keys}
-            known = ref(state), self._num_jobs, self.order.keys(observation, state).tolist()
+            known = ref(state.job), self._num_jobs, self.order.keys(observation, state).tolist()
             self._keys[job_id] = known
             self._num_jobs += 1
         elif self.order.changes and job_id not in self._fresh:

@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration
 
 __all__ = ["create", "descriptions"]
 
-_GRAPH = "graph"
+_GRAPH, _ROLLOUT = "graph", "rollout"
 
 _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "fifo": ("the job that arrived first comes next", FIFO),
@@ -65,7 +65,8 @@ def create(name: str) -> Agent:
     Returns
     -------
     Agent
-        With its default parameters, or with trained weights: ``"graph:NAME"``, a pretrained name or a path.
+        With its default parameters, or with trained weights: ``"graph:NAME"``, a pretrained name or a path; or one
+        that looks ahead with another one: ``"rollout:BASE"`` or ``"rollout-completion_time:BASE"``.
 
     Raises
     ------
@@ -76,6 +77,8 @@ def create(name: str) -> Agent:
         return _AGENTS[name][1]()
     if name.startswith(f"{_GRAPH}:"):
         return _graph(name.partition(":")[2])
+    if name.startswith((f"{_ROLLOUT}:", f"{_ROLLOUT}-")):
+        return _rollout(name)
     pair = name.removesuffix("-idle").removesuffix("-patient")
     for order, (_, make_order) in _ORDERS.items():
         for allocation, (_, make_allocation) in _ALLOCATIONS.items():
@@ -87,7 +90,7 @@ def create(name: str) -> Agent:
     raise InvalidConfiguration(
         f"no dag agent {name!r}; there are {', '.join(_AGENTS)}, and ORDER-ALLOCATION with an order of "
         f"{', '.join(_ORDERS)} and an allocation of {', '.join(_ALLOCATIONS)}, with or without "
-        f"-idle or -patient, and {_GRAPH}:NAME"
+        f"-idle or -patient, {_GRAPH}:NAME, and {_ROLLOUT}:BASE"
     )
 
 
@@ -96,6 +99,15 @@ def _graph(source: str) -> Agent:
     from agents.dag.graph_agent import GraphAgent
 
     return GraphAgent.load(source) if "/" in source else GraphAgent.pretrained(source)
+
+
+def _rollout(name: str) -> Agent:
+    """Return the rollout agent of a name such as ``rollout:fifo-deft`` or ``rollout-completion_time:fifo-deft``."""
+    from agents.dag.rollout import RolloutAgent
+
+    kind, _, base = name.partition(":")
+    objective = kind.removeprefix(_ROLLOUT).removeprefix("-") or "makespan"
+    return RolloutAgent(create(base), objective=objective)  # type: ignore[arg-type]  # it checks
 
 
 def descriptions() -> dict[str, str]:
@@ -113,4 +125,8 @@ def descriptions() -> dict[str, str]:
     lines["ORDER-ALLOCATION-patient"] = (
         "The same, and nodes are held back while a busy executor would finish them sooner."
     )
-    return lines | {f"{_GRAPH}:NAME": "LACHESIS or Decima with DEFT: trained weights, by name or path."}
+    lines[f"{_GRAPH}:NAME"] = "LACHESIS or Decima with DEFT: trained weights, by name or path."
+    lines[f"{_ROLLOUT}:BASE"] = (
+        "Tries assignments in simulation, another agent doing the rest; rollout-completion_time:BASE."
+    )
+    return lines

@@ -105,3 +105,19 @@ class Problem:
 
     def check_replayable(self) -> None:
         """Raise :class:`InvalidConfiguration` if the workload can be read only once."""
+
+    def forget_future(self) -> None:
+        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+
+        A problem that allows such forks stops its arrivals and all other processes here, lets what is under way take
+        as long as agents expect, and drops what is scheduled otherwise, see :func:`~desim.reschedule`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If this problem does not say what its agents know.
+        """
+        raise InvalidConfiguration(
+            f"problem {self.name!r} has no forks without foresight: it does not say what its agents know "
+            "(Problem.forget_future)"
+        )

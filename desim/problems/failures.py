@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.base import Problem
@@ -29,7 +30,16 @@ class UnitCluster(Problem):
         Extra SimPy processes.
     """
 
+    jobs: Iterable[Any]
     _failures: Failures
+
+    def _forget_sources(self) -> None:
+        """Forget where jobs, outages and whatever else processes do come from, and who listens."""
+        self.jobs = ()
+        self.processes = ()
+        self.foreground = []
+        self.listeners = {event: [] for event in self.events}
+        self.listening = False
 
     @property
     def num_units(self) -> int:

@@ -149,6 +149,12 @@ class SharedChannels:
         self._told = True  # it looks by itself when it comes to life
         self._process = env.process(self._live())
 
+    @property
+    def next_event(self) -> simpy.Event:
+        """What their process waits for."""
+        event: simpy.Event = self._process.target
+        return event
+
     def start(
         self,
         route: Sequence[int],

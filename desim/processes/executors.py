@@ -95,6 +95,12 @@ class ExecutorProcess:
         self._pause = pause = simpy.Event(self._env)
         return pause
 
+    @property
+    def next_event(self) -> simpy.Event:
+        """What it waits for."""
+        event: simpy.Event = self._process.target
+        return event
+
     def look_again(self) -> None:
         """Tell an executor that does not run anything that what is to run next, or when, may have changed."""
         if self._pause is not None:

@@ -64,8 +64,9 @@ def check_executors(tables: Mapping[str, pl.DataFrame], info: Mapping[str, Any],
 def _channel_faults(
     column: str, values: Floats, described: Any, pairs: tuple[Whole, Whole], num_executors: int
 ) -> list[str]:
-    """Compare what channels are with the description: a number for all, a table, or None for infinity."""
-    expected = np.array(np.inf if described is None else described, dtype=np.float64)
+    """Compare what channels are with the description: a number for all, or a table; None stands for infinity."""
+    expected = np.array(described, dtype=np.float64)  # None becomes NaN, alone and within a table
+    expected[np.isnan(expected)] = np.inf
     if expected.ndim and expected.shape != (num_executors, num_executors):
         return [f"{column} is described with shape {expected.shape} for {num_executors} executors"]
     table = np.broadcast_to(expected, (num_executors, num_executors))[pairs]

@@ -62,7 +62,9 @@ def _overloads(run: DagRun, name: str, bandwidth: float, rows: Whole) -> list[st
     before = np.append(0.0, total)[np.flatnonzero(free)]  # a stretch has the same places in both orders
     carried = total - before[stretch[order]]
     room = bandwidth * (arrival - since)[order]
-    wrong = np.flatnonzero(carried > room + RELATIVE * total)
+    changes = np.arange(len(order)) - np.flatnonzero(free)[stretch[order]] + 1  # of the rates; the clock rounds each
+    rounding = bandwidth * 4.0 * changes * np.spacing(arrival[order])
+    wrong = np.flatnonzero(carried > room + RELATIVE * total + rounding)
     return [
         f"link {name} has carried {carried[place]} from {since[order[place]]} s to {arrival[order[place]]} s, at most "
         f"{room[place]} is possible; {run.transfer_text(int(rows[order[place]]))}"

@@ -234,7 +234,9 @@ def sums_from(first: Whole, end: Whole, num_slots: int, weights: Floats | None =
     array, shape (num_slots,) or (num_slots, k)
         The sums.
     """
-    first, end = np.maximum(first, 0), np.maximum(end, 0)
+    lasts = first != end  # else it would only leave its rounding
+    first, end = np.maximum(first[lasts], 0), np.maximum(end[lasts], 0)
+    weights = None if weights is None else weights[lasts]
     sums: NDArray[Any] = np.cumsum(sums_at(first, num_slots, weights) - sums_at(end, num_slots, weights), axis=0)
     return sums
 

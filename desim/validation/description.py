@@ -38,8 +38,13 @@ def kind_faults(info: Mapping[str, Any], kinds: Mapping[str, tuple[type, ...]]) 
     return [
         f"{key} is {info.get(key)!r}, want {' or '.join(kind.__name__ for kind in allowed)}"
         for key, allowed in kinds.items()
-        if key not in info or type(info[key]) not in allowed
+        if key not in info or not _is_one_of(info[key], allowed)
     ]
+
+
+def _is_one_of(value: object, kinds: tuple[type, ...]) -> bool:
+    """Tell whether a value is of one of some types; a number of numpy's is a float, if it is derived from it."""
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
 def planned_end(info: Mapping[str, Any]) -> float:

@@ -38,6 +38,7 @@ def test_names_and_descriptions() -> None:
         "ORDER-ALLOCATION-idle",
         "ORDER-ALLOCATION-patient",
         "graph:NAME",
+        "rollout:BASE",
     ]
     assert all(text.endswith(".") and len(text) < 120 for text in descriptions().values())
 

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, single, slow_context  # noqa: E402
 
-from agents.deferrable._score_network import scores_of  # noqa: E402
+from agents.deferrable._score_network import _Recurrent, scores_of  # noqa: E402
 from agents.deferrable.list_plan import PlannedWaits  # noqa: E402
 from agents.deferrable.score_agent import ScoreConfig  # noqa: E402
 from agents.deferrable.score_policy import LEAST_DEVIATION, AttentionPolicy  # noqa: E402
@@ -319,3 +319,12 @@ def test_weights_are_those_of_the_generator(network: Any) -> None:
     first, again, other = (config.policy(np.random.default_rng(seed)).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(tensor, again[name]) for name, tensor in first.items())
     assert any(not torch.equal(tensor, other[name]) for name, tensor in first.items())
+
+
+def test_gates_that_are_all_but_closed() -> None:
+    """An exponential that is too large for a float is no error: warnings are, in tests."""
+    unit = torch.nn.GRU(3, 5)
+    history = 1e4 * np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
+    with torch.no_grad():
+        wanted = unit(torch.from_numpy(history))[1][0]
+    assert_near(torch.from_numpy(_Recurrent(unit)(history)), wanted)

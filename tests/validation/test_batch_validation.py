@@ -195,3 +195,14 @@ def test_a_report_is_frozen():
     assert report.ok
     with pytest.raises(AttributeError):
         report.counts = {"values": 1}
+
+
+@pytest.mark.parametrize("num_cores", [3, 70])
+def test_runs_of_jobs_whose_numbers_are_numpys_are_valid(num_cores):
+    plain = [Job(1, 0.0, 2, 4.0, 3.0), Job(2, 1.0, 1, 2.0, 5.0), Job(3, 1.0, num_cores, 2.0, 2.0)]
+    whole, real = np.int64, np.float64
+    jobs = [Job(whole(job[0]), real(job[1]), whole(job[2]), *map(real, job[3:5])) for job in plain]
+    result = simulate(BatchCluster(jobs, num_cores), FirstComeFirstServed())
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+    assert result.jobs.equals(simulate(BatchCluster(plain, num_cores), FirstComeFirstServed()).jobs)

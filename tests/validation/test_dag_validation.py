@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import Assign, DagCluster, Executors, Job, SharedLinks
 from desim.problems.dag.execution import Execution
 from desim.problems.dag.job_state import JobState
 from desim.problems.dag.plan import Plan
@@ -371,3 +371,41 @@ def test_ranges_are_listed(ranges):
 def test_runs_of_an_unknown_granularity_have_no_rules():
     with pytest.raises(InvalidConfiguration, match="no rules for runs of granularity 'core'"):
         validate(random_run(5).described(granularity="core"))
+
+
+@pytest.mark.parametrize("column", ["transfer_speed", "latency"])
+def test_channels_that_take_no_time_are_described_within_a_table(column):
+    """None stands for infinity in a description, where a table has it as well as a number for all."""
+    speeds = [[1.0, math.inf, 2.0], [3.0, 1.0, math.inf], [math.inf, 1.0, 1.0]]
+    jobs = [Job(1, [1.0, 2.0, 1.0], [(0, 1, 5.0), (1, 2, 4.0)])]
+    result = simulate(DagCluster(jobs, Executors([1.0, 1.0, 2.0], speeds, 0.5)), Careless())
+    assert result.info["transfer_speed"][0] == [None, None, 2.0]
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+    table = [[None, None, 2.0], [3.0, None, None], [1.0, 1.0, None]]
+    wrong = Result({name: result.scan(name) for name in result.table_names}, result.info | {column: table})
+    assert set(validate(wrong, jobs).counts) == {"executors"}
+
+
+def test_a_link_may_round_when_little_is_sent_late():
+    """At 2**40 s the clock has steps of a quarter of a millisecond; what takes less than one must take one."""
+    jobs = [Job(1, [1.0, 1.0], [(0, 1, 1e-4)], submission_time=2.0**40)]
+    links = SharedLinks.bus(2, 1.0)
+    cluster = DagCluster(jobs, Executors([1.0, 1.0]), transfers="when_assigned", links=links)
+    result = simulate(cluster, Scripted([Assign(1, 0, 0), Assign(1, 1, 1)]))
+    transfers = result.table("transfers")
+    assert transfers["source"].to_list() == [0]
+    assert validate(result, jobs).ok
+    faster = transfers.with_columns(arrival_time=pl.col("starting_time"), size=pl.lit(1.0))
+    tables = {name: result.scan(name) for name in result.table_names} | {"transfers": faster.lazy()}
+    assert "links" in validate(Result(tables, result.info)).counts
+
+
+class Scripted:
+    """Gives its answers one after another."""
+
+    def __init__(self, answers):
+        self.answers = iter(answers)
+
+    def act(self, observation):
+        return next(self.answers)

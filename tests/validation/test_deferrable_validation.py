@@ -533,3 +533,12 @@ def test_a_simulator_that_forgets_evictions_is_noticed(monkeypatch):
 
     monkeypatch.setattr(DeferrableCluster, "_evict", forgetful)
     assert mistaken(eviction="restarted") == {"evictions"}
+
+
+def test_the_work_of_a_job_that_all_but_never_ends_does_not_hide_that_of_others():
+    jobs = [Job(1, 0, 0, 0, 2**52, 1e6), Job(2, 0, 2, 3, 3, 10.0)]  # the first is known and can be started at once
+    run = Run(simulate(DeferrableCluster(jobs, [20.0], num_slots=5, overcommit=False), AtRandom(0)), jobs)
+    assert run.result.table("slots")["future_work"].to_list()[:2] == [30.0, 30.0]
+    report = validate(run.result, jobs)
+    assert report.ok, str(report)
+    assert set(validate(run.edited("slots", 0, future_work=31.0), jobs).counts) == {"slot_work"}

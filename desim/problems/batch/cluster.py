@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import simpy
 
-from desim.core import Decision, Phase, at
+from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problems.base import Process
 from desim.problems.batch.cores import lowest_cores
@@ -340,6 +340,28 @@ class BatchCluster(UnitCluster):
                     job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
                 )
         return self._running_rows
+
+    def forget_future(self) -> None:
+        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+
+        Queued and running jobs run for as long as they request, and a job that has been running for longer, which
+        takes ``kill_at_request=False``, ends now. Nothing else arrives, not even what has arrived at this instant and
+        is not in the queue yet; cores that are down stay down; processes end. The wake-ups that agents have asked for
+        remain.
+        """
+        self._forget_sources()
+        self._inbox.clear()
+        for job_id, job in self._queued.items():
+            self._queued[job_id] = job._replace(run_time=job.requested_time)
+        now, wake_up = self.env.now, self._wake_up
+
+        def time_of(event: simpy.Event, time: float) -> float | None:
+            """Return when what is scheduled for a time will happen, if it will."""
+            if isinstance(event, Execution) and event.callbacks:
+                return event.expect(now)
+            return time if wake_up in event.callbacks else None
+
+        reschedule(self.env, time_of)
 
     @property
     def num_units(self) -> int:

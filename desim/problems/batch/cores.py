@@ -86,6 +86,7 @@ def lowest_cores(cores: int, count: int) -> int:
         The chosen core set.
     """
     rest, chosen = cores, 0
+    count = int(count)  # numpy's whole numbers have 64 bits
     for _ in range(4):  # few ranges hold the lowest cores, as a rule
         lowest = rest & -rest
         run = ((1 << count) - 1) * lowest

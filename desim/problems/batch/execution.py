@@ -51,3 +51,22 @@ class Execution(simpy.Event):
     def expected_end(self) -> float:
         """End by the requested time, in seconds."""
         return self.starting_time + self.job.requested_time
+
+    def expect(self, now: float) -> float:
+        """Let the job take as long as it requests, or until now if it has taken longer, and return its end in seconds.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        float
+            When it ends, not before now.
+        """
+        end = max(self.expected_end, now)
+        overdue = end > self.expected_end
+        self.duration = end - self.starting_time if overdue else self.job.requested_time
+        self.job = self.job._replace(run_time=self.duration)
+        return end

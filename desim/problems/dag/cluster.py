@@ -122,7 +122,7 @@ class DagCluster(DagDynamics):
         }
 
     def schemas(self) -> dict[str, Schema]:
-        """Return the tables, see :func:`desim.problems.dag.tables.schemas`."""
+        """Return the tables of jobs, nodes, edges, copies, transfers, executors, channels and outages."""
         return schemas()
 
     def check_replayable(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import simpy
 
-from desim.core import Decision
+from desim.core import Decision, reschedule
 from desim.exceptions import InfeasibleAction, WorkloadError
 from desim.problems.dag.actions import Assign
 from desim.problems.dag.execution import Execution
@@ -225,6 +225,23 @@ class DagDynamics(UnitCluster):
         if self.listening:
             self.emit("job_completion", job)
         self._stop_if_done()
+
+    def forget_future(self) -> None:
+        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+
+        Nothing else arrives, executors that are down stay down, processes end. Nodes take as long as agents see that
+        they do, and single tasks as long as is expected of them, those that run at least until now.
+        """
+        self._forget_sources()
+        ends = self._execution.expected_ends()
+        kept = {process.next_event: None for process in self._execution.processes}
+        kept |= dict.fromkeys(self._receiving.next_events())
+
+        def time_of(event: simpy.Event, time: float) -> float | None:
+            """Return when what is scheduled for a time will happen, if it will."""
+            return ends.get(event, time) if event in kept else None
+
+        reschedule(self.env, time_of)
 
     def close(self, time: float) -> None:
         """Record what is in the system when the run ends."""

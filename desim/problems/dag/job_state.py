@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,10 @@ class JobState:
     def __repr__(self) -> str:
         """Say which job it is and how much of it is left."""
         return f"<job {self.job.job_id}: {self.num_unfinished} of {self.job.num_nodes} nodes unfinished>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JobState:
+        """Return itself: a copy of an agent that has a job in mind is no copy of the cluster."""
+        return self
 
     def arrivals(self, node: int) -> Floats:
         """Return when the data of each parent of a node arrive at each executor, from the copy that is first there.

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 from desim.problems.dag.copies import Copy, Delivery
 
 if TYPE_CHECKING:
+    import simpy
+
     from desim.problems.dag.job_state import JobState
 
 __all__ = ["DirectTransfers", "Receiving"]
@@ -35,6 +37,9 @@ class Receiving(Protocol):
 
     def failed(self, executor: int) -> None:
         """Learn that an executor is down, and with it what it was sending and receiving."""
+
+    def next_events(self) -> tuple[simpy.Event, ...]:
+        """Return what it waits for."""
 
 
 class DirectTransfers:
@@ -110,3 +115,7 @@ class DirectTransfers:
 
     def failed(self, executor: int) -> None:
         """Do nothing: the copies on the executor are gone, and with them what they were sending."""
+
+    def next_events(self) -> tuple[simpy.Event, ...]:
+        """Return nothing: the executors wait for their inputs."""
+        return ()

@@ -9,6 +9,8 @@ from desim.problems.dag.copies import Copy, Delivery
 from desim.processes.channels import Flow, SharedChannels
 
 if TYPE_CHECKING:
+    import simpy
+
     from desim.problems.dag.dynamics import DagDynamics
     from desim.problems.dag.links import SharedLinks
 
@@ -91,6 +93,10 @@ class SharedTransfers:
             if source == executor:
                 self._break_off(copy, parent)
                 self._seek(copy, parent, dict(copy.state.job.parent_lists[copy.node])[parent])
+
+    def next_events(self) -> tuple[simpy.Event, ...]:
+        """Return what the links wait for."""
+        return (self._channels.next_event,)
 
     def _seek(self, copy: Copy, parent: int, size: float) -> None:
         """Get an input from where it can be had, unless that has been done."""

@@ -17,6 +17,8 @@ from desim.problems.dag.task_state import TaskState
 from desim.problems.dag.tasks import TaskCopy
 
 if TYPE_CHECKING:
+    import simpy
+
     from desim.problems.dag.task_cluster import TaskCluster
     from desim.problems.dag.task_times import Wave
 
@@ -102,6 +104,10 @@ class TaskTransfers:
     def failed(self, executor: int) -> None:
         """Do nothing: see TaskFailures."""
 
+    def next_events(self) -> tuple[simpy.Event, ...]:
+        """Return nothing: the executors wait for their inputs."""
+        return ()
+
 
 class TaskExecution(Execution):
     """The part of a cluster that runs tasks on executors.
@@ -116,7 +122,7 @@ class TaskExecution(Execution):
         super().__init__(cluster)
         self._speeds: list[float] = cluster.executors.speeds.tolist()
         self._moving_delay = cluster.moving_delay
-        self._draws = TaskDraws(cluster.simulation.stream("durations"))
+        self._draws: TaskDraws | None = TaskDraws(cluster.simulation.stream("durations"))
         self._last: list[tuple[int, int] | None] = [None] * len(self._speeds)  # job and node, by executor
         self._num_executors: Counter[int] = Counter()  # whose last task was one of a job
 
@@ -154,11 +160,22 @@ class TaskExecution(Execution):
         self._last[executor] = number, node
         state._visited.add(executor)
         times = state.job.task_times
-        if times is None:
+        if times is None or self._draws is None:
             return task.finish
         seconds = times[node].draw(self._draws.of(task), wave, self._num_executors[number])
         duration: float = seconds * times[node].reference_speed / self._speeds[executor]
         return task.start + duration
+
+    def expected_ends(self) -> dict[simpy.Event, float]:
+        """Draw no more, let what runs take as long as expected; return the new ends, in seconds, not before now."""
+        self._draws = None
+        ends = {}
+        for executor, table in self._timetables.items():
+            if table.running is not None:
+                task = _task(table.running)
+                task.true_finish = max(task.finish, self._cluster.env.now)
+                ends[self.processes[executor].next_event] = task.true_finish
+        return ends
 
     def forget(self, executor: int) -> None:
         """Forget what an executor ran last."""

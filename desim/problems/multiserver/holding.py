@@ -67,7 +67,7 @@ class HoldingCluster(MultiServerCluster):
     record_allocations : int
         Record what jobs get if they start in every so many slots; 0 for none.
     processes : iterable of callables
-        Extra SimPy processes, which are called with the bound cluster and may :meth:`submit` jobs.
+        Extra SimPy processes, which are called with the bound cluster and may ``submit`` jobs.
 
     Raises
     ------

@@ -1,0 +1,123 @@
+"""Agents that answer whatever is allowed, sensible or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from agents.multiserver.gang import GangRepair
+from desim.problems.batch import Start, WaitUntil
+from desim.problems.dag import Assign, AssignTasks
+
+__all__ = ["ANYTHING"]
+
+
+class _Anything:
+    """What all of them have in common."""
+
+    name = "anything"
+
+    def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
+        self.info = info
+        self.rng = rng
+
+
+class _Batch(_Anything):
+    """Start jobs on any free cores, one or several, wait, or wait until; nonsense where that only ends the cycle."""
+
+    def act(self, observation: Any) -> Any:
+        rng, queue = self.rng, observation.queue
+        fitting = [int(job_id) for job_id in queue.job_id[queue.requested_cores <= observation.free_cores]]
+        if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.2:
+            return [-(10**6), "no job", Start(int(queue.job_id[0]), 0) if len(queue) else None][rng.integers(3)]
+        if not fitting or (len(observation.running) and rng.random() < 0.25):
+            wait = WaitUntil(observation.time + float(rng.exponential(5.0)) + 1e-3 * max(observation.time, 1e-3))
+            return wait if len(queue) and rng.random() < 0.3 else None
+        job_id = fitting[rng.integers(len(fitting))]
+        count = int(queue.requested_cores[list(queue.job_id).index(job_id)])
+        answer = Start(job_id, self.cores(observation.free_core_set, count)) if rng.random() < 0.5 else job_id
+        return [answer] if rng.random() < 0.3 else answer
+
+    def cores(self, free: int, count: int) -> int:
+        """Choose some of the free cores, as a bit set."""
+        there = [core for core in range(free.bit_length()) if free >> core & 1]
+        return sum(1 << there[place] for place in self.rng.permutation(len(there))[:count].tolist())
+
+
+class _Dag(_Anything):
+    """Assign any executable node to any executor, some with duplicates, some twice; tasks in any number."""
+
+    def act(self, observation: Any) -> Any:
+        rng = self.rng
+        up = np.flatnonzero(observation.available_times < math.inf)
+        busy = any(len(table.waiting) for table in observation.timetables.values())
+        if not len(up) or (busy and rng.random() < 0.2):
+            return None
+        choices = list(observation.executable.values())
+        state, node = choices[rng.integers(len(choices))]
+        executor = int(rng.choice(up))
+        if self.info["granularity"] == "task":
+            return AssignTasks(state.job.job_id, node, executor, int(rng.integers(1, state.unassigned_tasks[node] + 1)))
+        known = [other for other in range(state.job.num_nodes) if self.may_run_again(state, other)]
+        before = (
+            rng.permutation(known)[: rng.integers(0, 3)].tolist()
+            if all(state.copies[parent] for parent, _ in state.job.parent_lists[node])
+            else []
+        )
+        answer = Assign(state.job.job_id, node, executor, tuple(map(int, before)))
+        if known and rng.random() < 0.2:
+            return [answer, Assign(state.job.job_id, int(rng.choice(known)), int(rng.choice(up)))]
+        return answer
+
+    @staticmethod
+    def may_run_again(state: Any, node: int) -> bool:
+        """Tell whether a node may be duplicated: it and its parents have copies."""
+        return bool(state.copies[node]) and all(state.copies[parent] for parent, _ in state.job.parent_lists[node])
+
+
+class _Deferrable(_Anything):
+    """Start any jobs in any order, beyond the capacity too if that is allowed."""
+
+    def act(self, observation: Any) -> Any:
+        rng, count = self.rng, len(observation.current)
+        if rng.random() < 0.1:
+            return None
+        chosen = rng.permutation(count)[rng.random(count) < 0.7].tolist()
+        if self.info["overcommit"] and rng.random() < 0.3:
+            return chosen
+        used, fitting = observation.used.copy(), []
+        for position in chosen:
+            request = observation.current.requests[position]
+            if not ((used + request > observation.limit) & (request > 0)).any():
+                used = used + request
+                fitting.append(position)
+        return fitting
+
+
+class _MultiServer(_Anything):
+    """Give any share of what a node has to any of its ports, with or without jobs."""
+
+    def act(self, observation: Any) -> Any:
+        rng, graph = self.rng, observation.graph
+        if rng.random() < 0.1:
+            return None
+        wanted = rng.random(graph.shape) * (rng.random(graph.shape) < 0.7) * graph.requests[graph.channel_port]
+        total = graph.node_sums(wanted)
+        share = np.divide(observation.capacity, total, out=np.ones_like(total), where=total > observation.capacity)
+        return wanted * share[graph.channel_node]
+
+
+def _multiserver(*, gang: bool) -> Any:
+    return GangRepair(_MultiServer()) if gang else _MultiServer()
+
+
+ANYTHING: dict[str, Callable[..., Any]] = {
+    "batch": lambda gang: _Batch(),
+    "dag": lambda gang: _Dag(),
+    "deferrable": lambda gang: _Deferrable(),
+    "multiserver": _multiserver,
+}
+"""By problem."""

@@ -1,0 +1,158 @@
+"""Which metrics of a run have to be numbers, said once more: NaN is for samples that are empty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from desim.metrics import BATCH_METRICS, DAG_METRICS, DEFERRABLE_METRICS, MULTISERVER_METRICS
+from desim.result import Result
+
+__all__ = ["wrong_metrics"]
+
+_NAMES = {
+    "batch": BATCH_METRICS,
+    "dag": DAG_METRICS,
+    "deferrable": DEFERRABLE_METRICS,
+    "multiserver": MULTISERVER_METRICS,
+}
+
+
+def wrong_metrics(result: Result) -> list[str]:
+    """Return what is wrong with the metrics of a run: names, numbers that are none, and NaN where there is a sample."""
+    problem = result.info["problem"]
+    values = result.metrics()
+    found = [] if list(values) == _expected_names(result) else [f"the metrics are {list(values)}"]
+    empty = _EMPTY[problem](result, values)
+    for name, value in values.items():
+        reason = next((why for begin, why in empty.items() if name.startswith(begin)), False)
+        if math.isinf(value) or math.isnan(value) != bool(reason):
+            found.append(f"{name} is {value!r}, and it has {'no' if reason else 'a'} sample")
+    if values.get("gap_to_lower_bound", 0.0) < -1e-9:
+        found.append(f"the makespan {values['makespan']!r} is below its lower bound {values['lower_bound']!r}")
+    return found
+
+
+def _expected_names(result: Result) -> list[str]:
+    names = []
+    for name, text in _NAMES[result.info["problem"]].items():
+        if "(with holding)" in text and not result.info["holding"]:
+            continue
+        kinds = result.info["resources"] if "<resource>" in name else [""]
+        names += [name.replace("<resource>", kind) for kind in kinds]
+    return names
+
+
+def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
+    """Return by beginnings of names whether the samples are empty."""
+    jobs = result.jobs
+    finished = jobs.filter(pl.col("status").is_in(["completed", "killed"]))
+    times = jobs.filter(pl.col("status") != "rejected")["submission_time"]
+    length = result.info["end_time"] - (jobs["submission_time"].min() if len(jobs) else 0.0)
+    return {
+        "waiting_time": not values["jobs_started"],
+        "turnaround_time": not len(finished),
+        "slowdown": not len(finished.filter(pl.col("execution_time") > 0)),
+        "bounded_slowdown": not len(finished),
+        "fairness": not values["users"],
+        "makespan": not len(finished),
+        "offered_load": not len(times) or times.min() == times.max(),
+        "utilization": not values["available_core_seconds"],
+        "queue_length": not length,
+        "queued_load_mean": not length,
+        "throughput": not length,
+    }
+
+
+def _dag(result: Result, values: dict[str, float]) -> dict[str, Any]:
+    jobs, nodes = result.jobs, result.table("nodes")
+    measured = len(nodes) > 0 and result.info["granularity"] == "task" and _measured(nodes)
+    undone = values["num_completed"] < len(jobs) or not len(jobs)
+    took = 0.0 if undone else values["makespan"]
+    nothing = measured or not len(jobs)
+    return {
+        "makespan": undone,
+        "serial_time": measured,
+        "speedup": undone or measured or not took,
+        "critical_path": nothing,
+        "slr": undone or nothing or not values["critical_path"] > 0,
+        "job_slr_mean": measured or not _takes_time(jobs, nodes),
+        "lower_bound": nothing,
+        "gap_to_lower_bound": undone or nothing or not values["lower_bound"] > 0,
+        "turnaround_time": not values["num_completed"],
+        "waiting_time_mean": not len(jobs["starting_time"].drop_nulls()),
+        "utilization": not _time_up(result) > 0,
+        "useful_utilization": not _time_up(result) > 0,
+        "local_share": not result.table("transfers")["size"].sum(),
+        "transfer_time_mean": not values["num_transfers"],
+    }
+
+
+def _measured(nodes: pl.DataFrame) -> bool:
+    return bool(nodes["measured"].any())
+
+
+def _takes_time(jobs: pl.DataFrame, nodes: pl.DataFrame) -> bool:
+    """Tell whether some node of a job that has completed takes any time wherever it runs."""
+    done = set(jobs.filter(status="completed")["job_id"])
+    rows = nodes.filter(pl.col("job_id").is_in(done)).select("work", "run_times").rows()
+    return any(work > 0 if times is None else min(times) > 0 for work, times in rows)
+
+
+def _time_up(result: Result) -> float:
+    """Return the seconds that executors were up, from the first submission on."""
+    jobs, end = result.jobs, result.info["end_time"]
+    begin = jobs["submission_time"].min() if len(jobs) else end
+    total = result.info["num_executors"] * (end - begin)
+    for time, _, event in result.table("outages").rows():
+        total += (-1.0 if event == "down" else 1.0) * (end - min(max(time, begin), end))
+    return float(total)
+
+
+def _deferrable(result: Result, values: dict[str, float]) -> dict[str, Any]:
+    slots = result.table("slots")
+    none = not len(slots)
+    shares = {f"capacity_share_{name}": not slots[f"capacity_{name}"].sum() for name in result.info["resources"]}
+    return {
+        "average_reward": none,
+        "violation_slots": none,
+        **shares,
+        "acceptance": not values["num_jobs"],
+        "expiry_rate": not values["num_jobs"],
+        "delay": not values["num_started"],
+        "current_work_mean": none,
+        "future_work_mean": none,
+        "known_work_mean": none,
+    }
+
+
+def _multiserver(result: Result, values: dict[str, float]) -> dict[str, Any]:
+    slots, info, jobs = result.table("slots"), result.info, result.jobs
+    holding = info["holding"]
+    none = not (info["end_time"] if holding else len(slots))
+    shares: dict[str, Any] = {}
+    for name, amount in zip(info["resources"], info["total_capacity"], strict=True):
+        shares |= {f"{kind}_{name}": not len(slots) or not amount for kind in ("utilization", "reserved")}
+    return {
+        **{f"average_{name}": none for name in ("reward", "gain", "overhead")},
+        **shares,
+        "utilization_mean": not len(slots) or not any(info["total_capacity"]),
+        "reward_per_job": not len(jobs.filter(pl.col("status") != "waiting")),
+        "waiting_time": not values["num_served"],
+        "turnaround_time": not values["num_completed"],
+        "execution_time": not values["num_completed"],
+        "mean_speed": not values["num_served"],
+        "throughput": none,
+        "queue_length_mean": none,
+    }
+
+
+_EMPTY: dict[str, Callable[[Result, dict[str, float]], dict[str, Any]]] = {
+    "batch": _batch,
+    "dag": _dag,
+    "deferrable": _deferrable,
+    "multiserver": _multiserver,
+}

@@ -1,0 +1,117 @@
+"""Whatever is drawn, of all problems and all agents: the run is valid, and its records tell the same later on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from everything import PROBLEMS, first_of_each_agent, scenario
+from everything_names import agent_names, kind_of, patterns_of
+from everything_runs import RULES, Summary, check, run_all
+
+from desim.problems.batch import cluster as batch
+from desim.problems.dag.job_state import JobState
+from desim.problems.deferrable import cluster as deferrable
+from desim.problems.multiserver.holding import HoldingCluster
+
+
+def one_of_each_kind(problem: str) -> list[int]:
+    """Return a scenario for each agent, and for one after another of those that are much alike."""
+    kinds: dict[str, list[int]] = {}
+    for (of, name), number in first_of_each_agent().items():
+        if of == problem:
+            kinds.setdefault(kind_of(name), []).append(number)
+    return [numbers[place % len(numbers)] for place, numbers in enumerate(kinds.values())]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_a_scenario_of_each_agent_is_valid(problem: str) -> None:
+    summary = Summary()
+    for number in one_of_each_kind(problem):
+        summary.run(number)
+    assert not summary.failures, "\n\n".join(summary.failures)
+    kinds = {kind_of(name) for name in summary.counts["agents"][problem]}
+    assert kinds == {kind_of(name) for name in agent_names(problem)}
+    assert all({kind_of(name) for name in names} <= kinds for names in patterns_of(problem).values())
+
+
+@pytest.mark.slow
+def test_ten_thousand_scenarios_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(line, flush=True)
+
+    say("")
+    summary = run_all(range(10_000), processes=2, say=say)
+    say(str(summary))
+    assert summary.number == 10_000
+    assert not summary.failures
+    for problem in PROBLEMS:
+        assert set(summary.counts["agents"][problem]) == set(agent_names(problem))
+        assert set(summary.counts["rules"][problem]) == RULES[problem]
+
+
+def plain(value: Any) -> Iterator[Any]:
+    """Yield what is not plain within a value."""
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            yield from plain(name)
+            yield from plain(entry)
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from plain(entry)
+    elif type(value) not in (str, int, float, bool, type(None)):
+        yield value
+
+
+def test_a_scenario_is_plain_values_that_follow_from_its_number() -> None:
+    for number in range(200):
+        one = scenario(number)
+        assert not list(plain(one))
+        assert one == scenario(number)
+        assert f"everything.py {number}" in str(one)
+    assert len({str(scenario(number).drawn) for number in range(200)}) == 200
+
+
+def is_caught(problem: str, count: int) -> bool:
+    """Tell whether some of the first scenarios of a problem shows that something is wrong."""
+    numbers = [number for (of, _), number in first_of_each_agent().items() if of == problem]
+    for number in sorted(numbers)[:count]:
+        try:
+            check(scenario(number))
+        except AssertionError:
+            return True
+    return False
+
+
+def test_a_core_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowest = batch.lowest_cores
+    monkeypatch.setattr(batch, "lowest_cores", lambda free, count: lowest(free, min(count + 1, free.bit_count())))
+    assert is_caught("batch", 10)
+
+
+def test_data_that_take_no_time_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def arrival(self: JobState, copy: Any, size: float, executor: int, assigned: float) -> float:
+        return self.sending_time(copy, executor, assigned)
+
+    monkeypatch.setattr(JobState, "arrival_from", arrival)
+    assert is_caught("dag", 10)
+
+
+def test_jobs_that_are_not_evicted_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deferrable, "newest_to_evict", lambda running, limit: np.empty(0, dtype=np.int64))
+    assert is_caught("deferrable", 20)
+
+
+def test_nodes_that_give_more_than_they_have_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = HoldingCluster._start
+
+    def keeps_all(self: HoldingCluster, service: Any, slot: int) -> None:
+        free = self._free.copy()
+        start(self, service, slot)
+        self._free[:] = free
+
+    monkeypatch.setattr(HoldingCluster, "_start", keeps_all)
+    assert is_caught("multiserver", 20)
