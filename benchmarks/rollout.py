@@ -51,10 +51,12 @@ def rows_of(runs: Runs, base: str, metrics: Sequence[str]) -> list[Row]:
     """Return a row for each metric."""
     rows: list[Row] = []
     for metric in metrics:
-        plain, ahead = ([run[which].metrics()[metric] for run in runs] for which in (0, 1))
+        plain = [run[0].metrics()[metric] for run in runs]
+        ahead = [run[1].metrics()[metric] for run in runs]
         difference = paired_difference(ahead, plain)
         better = sum(new < old for new, old in zip(ahead, plain, strict=True))
-        forks, seconds = (sum(run[which] for run in runs) / len(runs) for which in (2, 3))
+        forks = sum(run[2] for run in runs) / len(runs)
+        seconds = sum(run[3] for run in runs) / len(runs)
         means = (f"{sum(values) / len(values):,.1f}" for values in (plain, ahead))
         half = (difference.high - difference.low) / 2
         rows.append(

@@ -147,7 +147,7 @@ def is_learned(name: str) -> bool:
 
 
 def kind_of(name: str) -> str:
-    """Return a name for agents that are much alike: in all but their weights and sizes, or but for where nodes run."""
+    """Return a name for agents that are alike in all but weights, sizes, which cores they take, or where nodes run."""
     if is_learned(name):
         prefix, _, rest = name.partition(":")
         stem, _, window = rest.partition("@")
@@ -155,12 +155,16 @@ def kind_of(name: str) -> str:
         parts = ("network", "rule", "plans", "kind", "mode", "keeps_accepted")
         known = {key: config[key] for key in parts if key in config}
         return f"{prefix}{'@' if window else ''} {known} {config.get('reserve_after') is not None}"
+    if looks_ahead(name):
+        return name
+    if name.startswith("window-"):
+        return "-".join(name.split("-")[:2])
     for suffix in ("-idle", "-patient"):
-        if name.endswith(suffix) and not looks_ahead(name):
+        if name.endswith(suffix):
             pair = name.removesuffix(suffix)
             found = [allocation for allocation in _allocations() if pair.endswith(f"-{allocation}")]
             return pair.removesuffix(f"-{max(found, key=len, default='')}") + suffix
-    return name
+    return name.replace("-specific", "")
 
 
 @cache

@@ -27,7 +27,7 @@ def one_of_each_kind(problem: str) -> list[int]:
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
-def test_a_scenario_of_each_agent_is_valid(problem: str) -> None:
+def test_a_scenario_of_each_kind_of_agent_is_valid(problem: str) -> None:
     summary = Summary()
     for number in one_of_each_kind(problem):
         summary.run(number)
