@@ -242,7 +242,11 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     }
     on_one = (seconds["free"] + graph.run_times.sum(axis=0)).min().item()
     resolution, is_exact = choose_resolution(list(seconds.values()), options.resolution, on_one)
-    instance = Instance(edges=edges, **{name: in_ticks(values, resolution) for name, values in seconds.items()})
+    latest = np.maximum(seconds["free"], seconds["releases"].max())
+    long_time = (latest + graph.run_times.sum(axis=0)).min().item()
+    instance = Instance(
+        edges=edges, **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()}
+    )
     solution = solve(
         instance,
         duplication=options.duplication,

@@ -175,6 +175,22 @@ def test_options_that_make_no_sense(options: dict[str, float], message: str) -> 
         Optimum(**options)  # type: ignore[arg-type]
 
 
+def test_executors_that_are_out_of_the_question() -> None:
+    """A time of 1e19 ticks is more than a whole number of 64 bits can hold, and nobody needs to know it."""
+    times = [[1e-7, 1e9, 3e-7], [3e-7, 2e9, 1e-7]]
+    job = Job(1, [1.0, 1.0], [(0, 1, 1e-7)], run_times=times)
+    speeds = [[1.0, 1e-20, 4.0], [1e-20, 1.0, 1e-20], [1.0, 1e-20, 1.0]]
+    schedule = optimal_schedule([job], Executors([1.0] * 3, speeds))
+    assert [copy.executor for copy in schedule.copies] == [0, 2]
+    assert schedule.makespan == pytest.approx(1e-7 + 1e-7 / 4 + 1e-7)
+    assert schedule.status == "optimal"
+
+
+def test_a_resolution_that_is_too_fine() -> None:
+    with pytest.raises(InvalidConfiguration, match=r"the resolution is 1e-15 s, and a schedule may take 2\.0 s"):
+        optimal_schedule([Job(1, [2.0])], Executors([1.0]), resolution=1e-15)
+
+
 def test_what_cannot_be_solved() -> None:
     with pytest.raises(InvalidConfiguration, match="there are no jobs"):
         optimal_schedule([], Executors([1.0]))

@@ -52,7 +52,7 @@ def check(estimate: Estimate, theory: float, precision: float) -> None:
         (1, 0.8, 200_000, 5_000, 0.12),
         (4, 0.5, 150_000, 5_000, 0.12),
         (4, 0.8, 200_000, 5_000, 0.12),
-        (32, 0.5, 600_000, 20_000, 1.0),  # three customers in ten thousand wait
+        pytest.param(32, 0.5, 600_000, 20_000, 1.0, marks=pytest.mark.slow),  # three customers in ten thousand wait
         (32, 0.8, 200_000, 5_000, 0.25),
     ],
 )

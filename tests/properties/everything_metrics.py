@@ -29,7 +29,7 @@ def wrong_metrics(result: Result) -> list[str]:
     empty = _EMPTY[problem](result, values)
     for name, value in values.items():
         reason = next((why for begin, why in empty.items() if name.startswith(begin)), False)
-        if math.isinf(value) or math.isnan(value) != bool(reason):
+        if math.isinf(value) or (reason is not None and math.isnan(value) != bool(reason)):
             found.append(f"{name} is {value!r}, and it has {'no' if reason else 'a'} sample")
     if values.get("gap_to_lower_bound", 0.0) < -1e-9:
         found.append(f"the makespan {values['makespan']!r} is below its lower bound {values['lower_bound']!r}")
@@ -84,8 +84,8 @@ def _dag(result: Result, values: dict[str, float]) -> dict[str, Any]:
         "gap_to_lower_bound": undone or nothing or not values["lower_bound"] > 0,
         "turnaround_time": not values["num_completed"],
         "waiting_time_mean": not len(jobs["starting_time"].drop_nulls()),
-        "utilization": not _time_up(result) > 0,
-        "useful_utilization": not _time_up(result) > 0,
+        "utilization": _never_up(result),
+        "useful_utilization": _never_up(result),
         "local_share": not result.table("transfers")["size"].sum(),
         "transfer_time_mean": not values["num_transfers"],
     }
@@ -102,14 +102,14 @@ def _takes_time(jobs: pl.DataFrame, nodes: pl.DataFrame) -> bool:
     return any(work > 0 if times is None else min(times) > 0 for work, times in rows)
 
 
-def _time_up(result: Result) -> float:
-    """Return the seconds that executors were up, from the first submission on."""
+def _never_up(result: Result) -> bool | None:
+    """Tell whether executors were never up from the first submission on; None if that is a matter of rounding."""
     jobs, end = result.jobs, result.info["end_time"]
     begin = jobs["submission_time"].min() if len(jobs) else end
-    total = result.info["num_executors"] * (end - begin)
+    total = up = result.info["num_executors"] * (end - begin)
     for time, _, event in result.table("outages").rows():
-        total += (-1.0 if event == "down" else 1.0) * (end - min(max(time, begin), end))
-    return float(total)
+        up += (-1.0 if event == "down" else 1.0) * (end - min(max(time, begin), end))
+    return None if 0 < abs(up) < 1e-9 * total else not up > 0
 
 
 def _deferrable(result: Result, values: dict[str, float]) -> dict[str, Any]:
