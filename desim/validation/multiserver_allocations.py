@@ -15,6 +15,9 @@ __all__ = ["check_allocations"]
 Mask = NDArray[np.bool_]
 Whole = NDArray[np.int64]
 
+NEGLIGIBLE = 1e-9
+"""Amounts up to this are rounding, and serve no component."""
+
 
 def check_allocations(run: MultiServerRun, findings: Findings) -> None:
     """Check the table of allocations.
@@ -114,7 +117,7 @@ def _check_missing(run: MultiServerRun, findings: Findings) -> None:
 def _check_gangs(run: MultiServerRun, findings: Findings) -> None:
     """Check that jobs have as many components served as they need, and indivisible ones on one node each."""
     given, gang, count = run.allocations, run.info["gang"], len(run.port)
-    rows = np.flatnonzero((given.job >= 0) & (given.component >= 0))
+    rows = np.flatnonzero((given.job >= 0) & (given.component >= 0) & (given.amount > NEGLIGIBLE))
     most = int(given.component.max(initial=0)) + 1
     components = np.bincount(np.unique(combined((given.job[rows], count), (given.component[rows], most))) // most)
     components = np.append(components, np.zeros(count - len(components), dtype=np.int64))

@@ -17,6 +17,7 @@ from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
     Earnings,
+    Gang,
     HoldingCluster,
     MultiServerCluster,
     RewardModel,
@@ -298,3 +299,29 @@ def test_a_simulator_that_serves_the_last_in_the_queue_is_noticed(monkeypatch):
     problem, arrivals = scenario(True)
     monkeypatch.setattr(HoldingCluster, "_serve", turned)
     assert set(validate(simulate(problem, create("drf")), arrivals).counts) == {"queue"}
+
+
+@pytest.mark.parametrize(("amount", "rules"), [(1e-12, set()), (1e-3, {"gangs"})])
+def test_what_rounding_leaves_serves_no_component(amount, rules):
+    """A projection may end at such an amount instead of at 0, and the cluster takes it for nothing."""
+    rewards = RewardModel(BipartiteGraph([[1.0]], [[4.0]]), "linear")
+    cluster = MultiServerCluster(rewards, [[1]], gang=Gang([[[1.0], [1.0]]], 2))
+    result = simulate(cluster, Fixed([[1e-12], [0.0]]))
+    jobs = result.jobs.with_columns(gain=amount, reward=amount)
+    slots = result.table("slots").with_columns(
+        pl.lit(amount).alias(name) for name in ("gain", "reward", "allocated_resource0", "reserved_resource0")
+    )
+    given = result.table("allocations").with_columns(amount=amount)
+    tables = {name: result.scan(name) for name in result.table_names}
+    edited = tables | {"jobs": jobs.lazy(), "slots": slots.lazy(), "allocations": given.lazy()}
+    assert set(validate(Result(edited, result.info), [[1]]).counts) == rules
+
+
+class Fixed:
+    """Gives the same to all slots."""
+
+    def __init__(self, allocation):
+        self.allocation = allocation
+
+    def act(self, observation):
+        return self.allocation
