@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import desim
 from desim.core import Simulation
 from desim.problems.batch import Job
 
@@ -81,7 +80,7 @@ def python(code: str, *arguments: str, **environment: str) -> subprocess.Complet
     """Run code in a fresh interpreter of the repository."""
     return subprocess.run(
         [sys.executable, "-c", code, *arguments],
-        cwd=Path(desim.__file__).resolve().parents[1],
+        cwd=Path(__file__).resolve().parents[2],
         env={"PATH": "/usr/bin:/bin", "POLARS_MAX_THREADS": "1", **environment},
         capture_output=True,
         text=True,
