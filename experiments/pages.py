@@ -89,7 +89,7 @@ def write_restructured_text(family: Family, accounts: Sequence[Account], directo
     Path
         The page.
     """
-    heading = f"{family.title}: all results"
+    heading = f"{family.title}: results"
     parts = [f"{heading}\n{'=' * len(heading)}\n"]
     for chapter in chapters_of(family, accounts):
         parts.append(_chapter_text(chapter, directory, path))
