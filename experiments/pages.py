@@ -114,7 +114,7 @@ def _chapter_text(chapter: Chapter, directory: Path, path: Path) -> str:
                 data = (directory / file).read_bytes()
                 write_atomically(target, lambda draft, data=data: draft.write_bytes(data))  # type: ignore[misc]
                 name = f"{path.stem}/{target.name}"
-                lines.append(f".. figure:: {name}\n   :alt: {_escaped(caption)}\n\n   {_escaped(caption)}\n")
+                lines.append(f".. figure:: {name}\n   :alt: {caption}\n\n   {_escaped(caption)}\n")
     return "\n".join(lines)
 
 
@@ -129,6 +129,6 @@ def _table_text(table: Table) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return plain text so that nothing in it is markup; a line may not begin as a list or a title does."""
+    """Return plain text so that nothing in it is markup: no list, rule or title begins with a separator."""
     escaped = re.sub(r"([\\*`|_<>])", r"\\\1", text)
-    return re.sub(r"^(\s*)([-+.:#(]|\d+[.)])", r"\1\\\2", escaped)
+    return escaped if re.match(r"$|\w+([ ,]|$)|[-+]?\d+\.\d", escaped) else f"\\ {escaped}"
