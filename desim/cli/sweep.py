@@ -15,7 +15,7 @@ from desim.cli.scenario import Scenario, measure, metrics_of_run, replay, worklo
 from desim.cli.store import RunStore
 from desim.cli.systems import shared_instance
 from desim.exceptions import DesimError, RecordError
-from desim.parallel import Failed, Workers, perform_tasks
+from desim.parallel import Failed, WorkerDied, Workers, perform_tasks
 from desim.result import Result
 
 __all__ = ["RunSummary", "SweepInterrupted", "sweep"]
@@ -128,9 +128,10 @@ def _simulated(scenarios: Sequence[Scenario], store: RunStore | None, workers: W
 
 def _raise(failed: Failed[Scenario]) -> NoReturn:
     """Raise the error of a run; of what was not expected, such as an error in an agent, show where it happened."""
-    if isinstance(failed.error, DesimError):
-        raise failed.error
-    remark(failed.trace.rstrip())
+    if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerDied):
+        raise failed.error  # which names the run
+    if not isinstance(failed.error, WorkerDied):
+        remark(failed.trace.rstrip())
     run = f"{failed.task.agent}, seed {failed.task.seed}"
     raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,8 @@ from desim.cli.own_sources import source_files
 from desim.exceptions import InvalidConfiguration
 
 AGENTS = """
+import os
+
 import numpy as np
 from mine_helpers import first_that
 
@@ -54,6 +57,10 @@ def nothing():
 class Broken:
     def act(self, observation):
         raise ZeroDivisionError("oh no")
+
+class Deadly:
+    def act(self, observation):
+        os.kill(os.getpid(), 9)
 """
 HELPERS = """
 def first_that(queue, fits, keys):
@@ -189,7 +196,7 @@ def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
     ("name", "message"),
     [
         ("mine_agents:Nope", "no 'Nope' in mine_agents"),
-        ("mine_agents:Nope", "there is Broken, Counting, Shortest, WithArguments, counting, factory"),
+        ("mine_agents:Nope", "there is Broken, Counting, Deadly, Shortest, WithArguments, counting, factory"),
         ("mine_agents:Shortest.nope", "no 'nope' in Shortest; there is act, name"),
         ("mine_agents:WithArguments", "missing a required argument: 'patience'; it takes (patience)"),
         ("mine_agents:number", "is 3, which can neither act nor be called"),
@@ -227,6 +234,14 @@ def test_an_agent_that_fails_shows_where(desim: Desim) -> None:
     assert outcome.status == 1
     assert "mine_agents.py" in outcome.err
     assert outcome.err.endswith("desim: error: mine_agents:Broken, seed 0: ZeroDivisionError: oh no\n")
+
+
+@pytest.mark.usefixtures("place")
+def test_an_agent_that_ends_its_process_is_named(desim: Desim) -> None:
+    arguments = ["--agents", "mine_agents:Deadly", "--jobs", "3", "--cores", "16", "--seeds", "2", "--workers", "2"]
+    outcome = desim("compare", "batch", *arguments)
+    assert outcome.status == 1
+    assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerDied: its process has ended by itself", outcome.err)
 
 
 def test_changed_code_is_another_run(desim: Desim, place: Path, simulated: list[str]) -> None:
