@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-SOURCES := desim agents workloads experiments benchmarks tests docs
+SOURCES := desim agents workloads experiments benchmarks tests docs conftest.py
 
 .PHONY: demo test slow lint docs bench format dist check-dist clean help
 

@@ -23,7 +23,9 @@ def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> S
     configuration.listeners = {event: [] for event in configuration.events}
     configuration.listening = False
     other = type(original)(configuration, seed=original.seed, until=original.until)
-    _replay(original, other)
+    is_due = _replay(original, other)
+    if not (is_due or (problem is None and foresight)):
+        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s: it has no other future")
     if not foresight:
         _forget_future(other)
     return other
@@ -42,8 +44,11 @@ def _require_replayable(original: Simulation, *, is_changed: bool, foresight: bo
         )
 
 
-def _replay(original: Simulation, other: Simulation) -> None:
-    """Bring a new simulation to the state of another one, by giving it the same answers at the same times."""
+def _replay(original: Simulation, other: Simulation) -> bool:
+    """Bring a new simulation to the state of another one, by giving it the same answers at the same times.
+
+    Return whether a decision is due then.
+    """
     assert original.actions is not None
     assert original._answered_at is not None
     times = original._answered_at
@@ -51,11 +56,15 @@ def _replay(original: Simulation, other: Simulation) -> None:
         decision = _decision(other, number, time)
         if number in original._forgotten:
             _forget_future(other)
+        if decision is None:
+            raise _different(number, time, "the run is at its end")
         decision.answer(action)
-    if original._pending:
-        _decision(other, len(times), original.env.now)
-        if len(times) in original._forgotten:
-            _forget_future(other)
+    if not original._pending:
+        return False
+    decision = _decision(other, len(times), original.env.now)
+    if len(times) in original._forgotten:
+        _forget_future(other)
+    return decision is not None
 
 
 def _forget_future(simulation: Simulation) -> None:
@@ -66,16 +75,22 @@ def _forget_future(simulation: Simulation) -> None:
     simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
 
 
-def _decision(other: Simulation, number: int, time: float) -> Decision:
-    """Return the decision with a number, which must be due at a time."""
-    what = f"the replay differs from the run: decision {number + 1} was due at {time} s, and now"
-    hint = "the workload or a process is not reproducible, or the problem has another past"
+def _different(number: int, time: float, instead: str) -> DesimError:
+    """Return the error of a replay that differs from the run."""
+    return DesimError(
+        f"the replay differs from the run: decision {number + 1} was due at {time} s, and now {instead}; the "
+        "workload or a process is not reproducible, or the problem has another past"
+    )
+
+
+def _decision(other: Simulation, number: int, time: float) -> Decision | None:
+    """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
     try:
         decision = other.advance()
     except InfeasibleAction as error:
-        raise DesimError(f"{what} what was answered before cannot be carried out ({error}); {hint}") from error
-    if decision is None:
-        raise DesimError(f"{what} no decision is; {hint}")
+        raise _different(number, time, f"what was answered before cannot be carried out ({error})") from error
+    if decision is None and not other._pending:
+        raise _different(number, time, "no decision is")
     if other.env.now != time:
-        raise DesimError(f"{what} at {other.env.now} s; {hint}")
+        raise _different(number, time, f"at {other.env.now} s")
     return decision

@@ -4,7 +4,8 @@
 there: `desim.metrics.batch` for the batch cluster, `desim.metrics.dag` for the DAG cluster,
 `desim.metrics.deferrable` for the cluster for deferrable jobs, `desim.metrics.multiserver` for the
 multi-server cluster.
-`desim.metrics.statistics` puts the metrics of many runs together, `desim.metrics.ranking` tells which agents differ.
+`desim.metrics.statistics` puts the metrics of many runs together, `desim.metrics.bootstrap` gives intervals
+that ask for no distribution, `desim.metrics.ranking` tells which agents differ.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
+from desim.metrics.bootstrap import Interval, bootstrap_interval
 from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
 from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
 from desim.metrics.multiserver import (
@@ -24,11 +26,9 @@ from desim.metrics.multiserver import (
     running_average_reward,
 )
 from desim.metrics.ranking import (
-    Interval,
     PairedTest,
     Profile,
     Ranking,
-    bootstrap_interval,
     paired_tests,
     performance_profile,
     rank_agents,

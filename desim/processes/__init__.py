@@ -2,9 +2,10 @@
 
 from desim.processes.arrivals import arrivals
 from desim.processes.capacity import CapacityProcess, replayed_capacity, stepped_capacity
-from desim.processes.channels import Flow, SharedChannels
+from desim.processes.channels import SharedChannels
 from desim.processes.endings import stop_after
 from desim.processes.fairness import fair_rates
+from desim.processes.flows import Flow
 from desim.processes.noisy_capacity import mean_reverting_capacity
 from desim.processes.on_demand import OnDemand, OnDemandVM, replayed_vms
 from desim.processes.outages import Outage, planned_outages, random_outages

@@ -19,7 +19,7 @@ from test_task_cluster import random_jobs as random_task_jobs
 from agents.batch import FCFS, create
 from agents.dag import DEFT, EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim import DesimError, InvalidConfiguration, Result, Simulation, simulate
-from desim.core import Decision
+from desim.core import Decision, Phase, at
 from desim.decision_times import DecisionTimes
 from desim.problems.base import Problem
 from desim.problems.batch import BatchCluster, Job, WaitUntil
@@ -326,6 +326,23 @@ class TestRefusals:
         simulation = Simulation(BatchCluster(make_jobs((3.0, 1, 1.0)), 1))
         with pytest.raises(InvalidConfiguration, match=r"no decision is due at time 0\.?0?: .* call advance"):
             simulation.fork(**options)
+
+    def test_a_run_that_has_ended_with_a_decision_unanswered(self) -> None:
+        def stop(cluster: BatchCluster) -> Generator[simpy.Event, None, None]:
+            yield at(cluster.env, 3.0, Phase.SLOT)
+            cluster.simulation.stop()
+
+        def cluster() -> BatchCluster:
+            return BatchCluster(make_jobs((1.0, 1, 1.0), (3.0, 1, 1.0)), 1, processes=[stop])
+
+        simulation = Simulation(cluster())
+        drive(simulation, FirstFit())
+        fork = simulation.fork()
+        assert fork.advance() is None
+        assert rows(fork.finish()) == rows(simulation.finish())
+        for options in ({"foresight": False}, {"problem": cluster()}):
+            with pytest.raises(InvalidConfiguration, match=r"the run has ended at time 3\.0 s: it has no other future"):
+                simulation.fork(**options)
 
     def test_a_changed_future_that_nobody_knows(self) -> None:
         simulation = at_decision(BatchCluster(make_jobs((3.0, 1, 1.0)), 1), FirstFit(), 3.0)

@@ -5,32 +5,28 @@ Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-
 
 from __future__ import annotations
 
-import math
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import simpy
 
-from desim.core import Decision, Phase, at, reschedule
-from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
+from desim.core import reschedule
+from desim.exceptions import InvalidConfiguration
 from desim.problems.base import Process
-from desim.problems.batch.cores import lowest_cores
-from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
+from desim.problems.batch.cycling import CyclingCluster
+from desim.problems.batch.entities import Job
 from desim.problems.batch.execution import Execution
 from desim.problems.batch.failures import CoreFailures
-from desim.problems.batch.observation import BatchObservation, Queue, Running
-from desim.problems.batch.refusals import explain
+from desim.problems.batch.observation import BatchObservation, Running
 from desim.problems.batch.tables import schemas
-from desim.problems.failures import UnitCluster
 from desim.processes.arrivals import arrivals
 from desim.records import Schema
 
 __all__ = ["BatchCluster"]
 
 
-class BatchCluster(UnitCluster):
+class BatchCluster(CyclingCluster):
     """Identical cores and an unbounded queue of rigid jobs.
 
     A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
@@ -141,52 +137,16 @@ class BatchCluster(UnitCluster):
         self._free = (1 << self.num_cores) - 1
         self._num_free = self.num_cores
         self._failures = CoreFailures(self)
-        self._queue = Queue()
-        self._queued: dict[int, Job] = {}
-        self._inbox: deque[Job] = deque()
         self._running: dict[int, Execution] = {}
         self._running_rows: Running | None = None
-        self._cycling = False
         self._attempts: dict[int, int] = {}
-        self.observation = BatchObservation(self)
         self._on_completion = self._complete  # bound once, not once a job
         self._record_job = self.simulation.records.tables["jobs"].append
-        self._next_wake = math.inf
-        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self._begin_cycling()  # its first decision waits before any arrival
+        self.observation = BatchObservation(self)
         stream = self.env.process(arrivals(self.env, self.jobs, _submission_time, self._take))
         self.foreground.append(stream)
         stream.callbacks.append(self.foreground_ended)
-
-    def _schedule(self) -> Generator[simpy.Event, Any, None]:
-        """Carry out decisions: the process that waits for them, cycle after cycle."""
-        self._decision = decision = Decision(self.simulation, self.observation)
-        queued, inbox, always = self._queued, self._inbox, self.ask_when_empty
-        while True:
-            action = yield decision
-            decision.callbacks = []  # the same decision serves again
-            if type(action) is list:
-                self._carry_out_all(action)
-                goes_on = False
-            else:
-                goes_on = action is not None and self._carry_out(action) and bool(queued or always)
-            if goes_on:
-                decision.request()
-            elif inbox:
-                self._enqueue(inbox.popleft())
-                decision.request()
-            else:
-                self._cycling = False
-
-    def _open_cycle(self) -> None:
-        """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
-        if not self._cycling and (self._queued or self.ask_when_empty):
-            self._cycling = True
-            self._decision.request()
-
-    def _enqueue(self, job: Job, position: int | None = None) -> None:
-        """Put a job at the end of the queue, or at a position in it."""
-        self._queue._add(job, position)
-        self._queued[job.job_id] = job
 
     def foreground_ended(self, process: simpy.Event) -> None:
         """Stop if there will be no more jobs."""
@@ -196,102 +156,6 @@ class BatchCluster(UnitCluster):
         """End the run with its last job, whatever goes on in the background."""
         if not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):
             self.simulation.stop()
-
-    def submit(self, job: Job) -> None:
-        """Take a job now, as the arrival process does; a process of your own may call it, too.
-
-        Parameters
-        ----------
-        job : Job
-            Its submission time must not lie in the future.
-
-        Raises
-        ------
-        WorkloadError
-            If the job makes no sense, is too wide, or has the id of a job that is in the system.
-        """
-        check_job(job)
-        if job.submission_time > self.env.now:
-            raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: {job!r} lies in the future")
-        self._take(job)
-
-    def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the queue, or in line for it."""
-        job_id, _, requested_cores, requested_time, run_time, _ = job
-        try:
-            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-        except TypeError:
-            plausible = False
-        if not plausible:
-            check_job(job)
-        if requested_cores > self.num_cores:
-            if self.too_wide == "error":
-                raise WorkloadError(
-                    f"job {job_id} requests {requested_cores} cores, the cluster has {self.num_cores}; "
-                    "too_wide='reject' records such jobs as rejected"
-                )
-            self._record_job((job, None, None, None, 0, "rejected", 0))
-            self.emit("rejection", job)
-            return
-        if job_id in self._queued or job_id in self._running or (self._inbox and self._is_waiting(job_id)):
-            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
-        if self.listening:
-            self.emit("arrival", job)
-        if self._cycling:
-            self._inbox.append(job)
-        else:
-            self._enqueue(job)
-            self._cycling = True
-            self._decision.request()
-
-    def _is_waiting(self, job_id: int) -> bool:
-        """Tell whether a job that arrived at this instant has yet to enter the queue."""
-        return any(job_id == job.job_id for job in self._inbox)
-
-    def _carry_out_all(self, actions: list[Any]) -> None:
-        for action in actions:
-            if action is None or not self._carry_out(action):
-                break
-
-    def _carry_out(self, action: Any) -> bool:
-        """Start the job that an action names; return whether the cycle goes on."""
-        try:
-            job = self._queued.get(action)
-        except TypeError:  # not hashable, so no job id
-            return self._refuse(action)
-        if job is not None:
-            if job.requested_cores > self._num_free:
-                return self._refuse(action)
-            self._start(job, lowest_cores(self._free, job.requested_cores))
-            return True
-        if type(action) is WaitUntil and action.time > self.env.now:
-            self._wait_until(action.time)
-            return False
-        if type(action) is Start:
-            job, cores = self._queued.get(action.job_id), action.cores
-            if job is not None and self._are_free(cores, job.requested_cores):
-                self._start(job, cores)
-                return True
-        return self._refuse(action)
-
-    def _are_free(self, cores: Any, count: int) -> bool:
-        """Tell whether a core set that an agent has chosen holds so many cores, all of them free."""
-        return isinstance(cores, int) and not cores & ~self._free and cores.bit_count() == count
-
-    def _refuse(self, action: Any) -> bool:
-        if self.infeasible == "forward":
-            return False
-        raise InfeasibleAction(f"time {self.env.now}: {explain(self, action)}")
-
-    def _wait_until(self, time: float) -> None:
-        """See to it that a cycle opens no later than at a time."""
-        if time < self._next_wake:
-            self._next_wake = time
-            at(self.env, time, Phase.ARRIVAL).callbacks.append(self._wake_up)
-
-    def _wake_up(self, event: simpy.Event) -> None:
-        self._next_wake = math.inf
-        self._open_cycle()
 
     def _start(self, job: Job, cores: int) -> None:
         duration = job.run_time

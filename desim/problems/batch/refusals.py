@@ -8,17 +8,17 @@ from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.entities import Start, WaitUntil
 
 if TYPE_CHECKING:
-    from desim.problems.batch.cluster import BatchCluster
+    from desim.problems.batch.cycling import CyclingCluster
 
 __all__ = ["explain"]
 
 
-def explain(cluster: BatchCluster, action: Any) -> str:
+def explain(cluster: CyclingCluster, action: Any) -> str:
     """Return the reason why a cluster refuses an action, as a sentence that names the job.
 
     Parameters
     ----------
-    cluster : BatchCluster
+    cluster : CyclingCluster
         The bound cluster.
     action : object
         What the agent has answered.

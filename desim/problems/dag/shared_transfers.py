@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from desim.problems.dag.copies import Copy, Delivery
-from desim.processes.channels import Flow, SharedChannels
+from desim.processes.channels import SharedChannels
+from desim.processes.flows import Flow
 
 if TYPE_CHECKING:
     import simpy
