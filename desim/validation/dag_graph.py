@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,8 +129,15 @@ def read_graph(tables: Mapping[str, pl.DataFrame], findings: Findings) -> DagGra
     _check_nodes(nodes, owners[0], first, rows, findings)
     _check_edges(edges, owners[1], counts, rows, findings)
     _check_sums(jobs, (nodes["work"], owners[0]), (edges["size"], owners[1]), rows, findings)
-    if not findings.report().ok:
-        return None
+    return _put_together(tables, nodes, edges, owners) if findings.report().ok else None
+
+
+def _put_together(
+    tables: Mapping[str, pl.DataFrame], nodes: Columns, edges: Columns, owners: Sequence[Whole]
+) -> DagGraph:
+    """Return the graph of tables that hold no contradiction, given the job of each node and of each edge."""
+    counts = tables["jobs"]["num_nodes"].to_numpy()
+    first = np.cumsum(counts) - counts
     number = first[owners[0]] + nodes["node"]
     work, num_tasks = np.empty(len(number)), np.empty(len(number), dtype=np.int64)
     work[number], num_tasks[number] = nodes["work"], nodes["num_tasks"]

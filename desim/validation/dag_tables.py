@@ -166,6 +166,19 @@ class DagRun:
         return f"job {job_id}: data of node {parent} for node {child}{task}, from executor {source} to {destination}"
 
 
+def _check_edges(transfers: Columns, edge: Whole, findings: Findings) -> None:
+    """Check that every transfer has an edge."""
+    findings.check(
+        "references",
+        len(edge),
+        edge < 0,
+        lambda row: (
+            f"job {transfers['job_id'][row]}: there is a transfer from node {transfers['parent'][row]} to node "
+            f"{transfers['child'][row]}, but no such edge"
+        ),
+    )
+
+
 def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
     """Read the tables of a run of DAG jobs.
 
@@ -201,15 +214,7 @@ def read_dag_run(result: Result, findings: Findings) -> DagRun | None:
     if not findings.report().ok:
         return None
     transfer_edge = edges_of(transfers, transfer_job, graph)
-    findings.check(
-        "references",
-        len(transfer_edge),
-        transfer_edge < 0,
-        lambda row: (
-            f"job {transfers['job_id'][row]}: there is a transfer from node {transfers['parent'][row]} to node "
-            f"{transfers['child'][row]}, but no such edge"
-        ),
-    )
+    _check_edges(transfers, transfer_edge, findings)
     if not findings.report().ok:
         return None
     return DagRun(
