@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Bullets", "Chapter", "Element", "Paragraph", "Picture", "Table", "chapters_of"]
 
+MOST_FAILING = 8  # of one experiment at the beginning; all are in its own chapter
+
 
 @dataclass(frozen=True)
 class Paragraph:
@@ -171,15 +173,15 @@ def _worse(accounts: Sequence[Account]) -> Iterator[Element]:
     if numbers:
         yield Paragraph("Numbers of the paper that ours are worse than, beyond the interval:")
         yield Bullets(numbers)
-    failing = [
-        f"{account.name}: {check['text']}"
-        for account, block in _blocks(accounts, "checks")
-        for check in block["checks"]
-        if not check["holds"]
-    ]
-    if failing:
-        yield Paragraph("Checks that do not hold:")
-        yield Bullets(failing)
+    failing = False
+    for account in accounts:
+        checks = [check for _, block in _blocks([account], "checks") for check in block["checks"]]
+        texts = [check["text"] for check in checks if not check["holds"]]
+        if texts:
+            failing = True
+            first = "; the first of them, all are in its own section" if len(texts) > MOST_FAILING else ""
+            yield Paragraph(f"Checks of {account.name} that do not hold, {len(texts)} of {len(checks)}{first}:")
+            yield Bullets(texts[:MOST_FAILING])
     if not numbers and not failing and not any(account.error for account in accounts):
         yield Paragraph("Nothing that was compared.")
 

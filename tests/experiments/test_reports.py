@@ -25,6 +25,7 @@ from desim.exceptions import InvalidConfiguration, RecordError
 from desim.metrics.statistics import Estimate, mean_interval
 from experiments.account import ACCOUNT_FILE, Account, description_of
 from experiments.beside import Beside
+from experiments.chapters import Bullets, Paragraph, Table, chapters_of
 from experiments.options import run_as_program
 from experiments.pages import _escaped
 
@@ -189,7 +190,7 @@ def test_page_holds_everything_and_needs_no_other_file(results: Path) -> None:
     assert "Of 4 numbers that the paper states, ours are: 1 worse, 1 better, 1 as in the paper, 1 –." in words
     assert "second has failed: a run has failed" in words
     assert "first: makespan, s: the paper 5.000, ours 10.00 ± 2.5" in words
-    assert "first: pigs fly" in words
+    assert "Checks of first that do not hold, 1 of 2:" in words
     assert "sky is blue" in words
     assert "Not run: third." in words
     assert "cannot be compared" not in words
@@ -201,6 +202,19 @@ def test_trial_is_not_compared_with_the_paper(tmp_path: Path) -> None:
     assert "cannot be compared" in words
     assert "worse than" not in words
     assert {row["verdict"] for row in Account.read(tmp_path / "first").blocks[2]["rows"]} == {"trial"}
+
+
+def test_many_checks_that_fail_are_counted_and_told_in_full_further_down(results: Path) -> None:
+    account = Account.read(results / "first")
+    checks = [{"text": f"pig {number} flies", "holds": number % 2 == 0} for number in range(40)]
+    chapters = chapters_of(FAMILY, [replace(account, blocks=[{"kind": "checks", "checks": checks}])])
+    by_name = {chapter.name: chapter.elements for chapter in chapters}
+    introduction, first = by_name["worse"]
+    assert isinstance(introduction, Paragraph) and isinstance(first, Bullets)
+    assert "20 of 40; the first of them" in introduction.text
+    assert list(first.texts) == [f"pig {number} flies" for number in range(1, 16, 2)]
+    [table] = (element for element in by_name["first"] if isinstance(element, Table))
+    assert [row[1] for row in table.rows] == ["holds", "does not hold"] * 20
 
 
 def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(results: Path, tmp_path: Path) -> None:
@@ -217,9 +231,24 @@ def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Pa
     assert (tmp_path / "small" / "first-line.png").read_bytes() == (results / "first" / "line.png").read_bytes()
     tree = publish_doctree(path.read_text(), settings_overrides={"report_level": 1, "halt_level": 1})
     text = tree.astext()
-    for part in ("FCFS <1>", "SJF | *2*", "Waiting & more", "first: pigs fly", "Nobody, <never>."):
+    for part in (
+        "FCFS <1>",
+        "SJF | *2*",
+        "Waiting & more",
+        "Checks of first that do not hold, 1 of 2:",
+        "Nobody, <never>.",
+    ):
         assert part in text
     assert [image["uri"] for image in tree.findall(lambda node: node.tagname == "image")] == ["small/first-line.png"]
+
+
+def test_page_of_the_documentation_says_which_picture_is_missing(results: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(results, copy)
+    (copy / "first" / "line.png").unlink()
+    tree = publish_doctree(FAMILY.documentation(tmp_path / "small.rst", copy).read_text(encoding="utf-8"))
+    assert "The picture first/line.png is not there any more." in tree.astext()
+    assert not list(tree.findall(lambda node: node.tagname == "image"))
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))
