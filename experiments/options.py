@@ -148,6 +148,12 @@ def run_experiment(kind: type[Kind], experiment: Callable[[Kind], Any], argv: Se
         except DesimError as failure:
             error = str(failure)
             remark(f"error: {error}")
+        except Exception as fault:
+            if options is not None:  # or a report would tell what an earlier run has left
+                _leave_account(
+                    experiment, options, blocks, time.perf_counter() - begin, f"{type(fault).__name__}: {fault}"
+                )
+            raise
     assert options is not None
     seconds = time.perf_counter() - begin
     _leave_account(experiment, options, blocks, seconds, error)

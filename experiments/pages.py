@@ -66,8 +66,12 @@ def _as_html(element: Element, directory: Path) -> str:
         case Picture(file, caption):
             path = directory / file
             if not path.exists():
-                return html.paragraph(f"The picture {file} is not there any more.", warn=True)
+                return html.paragraph(_lost(file), warn=True)
             return html.picture(path.read_bytes(), "png", caption, caption)
+
+
+def _lost(file: str) -> str:
+    return f"The picture {file} is not there any more."
 
 
 def write_restructured_text(family: Family, accounts: Sequence[Account], directory: Path, path: Path) -> Path:
@@ -94,7 +98,7 @@ def write_restructured_text(family: Family, accounts: Sequence[Account], directo
     for chapter in chapters_of(family, accounts):
         parts.append(_chapter_text(chapter, directory, path))
     text = "\n".join(parts)
-    write_atomically(path, lambda draft: draft.write_text(text))
+    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
     return path
 
 
@@ -108,6 +112,8 @@ def _chapter_text(chapter: Chapter, directory: Path, path: Path) -> str:
                 lines.append("\n".join(f"* {_escaped(text)}" for text in texts) + "\n")
             case Table():
                 lines.append(_table_text(element))
+            case Picture(file) if not (directory / file).exists():
+                lines.append(f"**{_escaped(_lost(file))}**\n")
             case Picture(file, caption):
                 target = path.with_suffix("") / file.replace("/", "-")
                 target.parent.mkdir(parents=True, exist_ok=True)

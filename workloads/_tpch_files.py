@@ -88,9 +88,9 @@ def _stages(where: str, query: Mapping[str, Any], mean: str) -> list[MeasuredSta
     if "edges" in query:
         ends = _get(where, query, "edges", list)
         pairs = [[parent, child] for child, stage in enumerate(stages) for parent in stage.parents]
-        odd = next((end for end in ends if end not in pairs), None) or next((p for p in pairs if p not in ends), None)
-        if odd is not None:
-            raise WorkloadError(f"{where}: the edge {odd!r} is only in one of edges and the stages' parents")
+        odd = [end for end in ends if end not in pairs] + [pair for pair in pairs if pair not in ends]
+        if odd:
+            raise WorkloadError(f"{where}: the edge {odd[0]!r} is only in one of edges and the stages' parents")
     return stages
 
 

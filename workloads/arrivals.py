@@ -115,12 +115,12 @@ def poisson_jobs(
     >>> [job.run_time for job in jobs], jobs[0].requested_cores
     ([2.0, 2.0, 2.0], 4)
     """
-    if num_jobs is not None and not (num_jobs >= 1 and num_jobs == int(num_jobs)):
+    if num_jobs is not None and not (1 <= num_jobs < math.inf and num_jobs == int(num_jobs)):
         raise InvalidConfiguration(f"num_jobs is {num_jobs!r}, want a whole number of at least 1")
     if not 0 < arrival_rate < math.inf:
         raise InvalidConfiguration(f"arrival_rate is {arrival_rate!r}, want a finite number above 0")
     if not callable(cores):
-        if not (cores >= 1 and cores == int(cores)):
+        if not (1 <= cores < math.inf and cores == int(cores)):
             raise InvalidConfiguration(f"cores is {cores!r}, want a whole number of at least 1")
         cores = constant(cores)
     generators = [default_rng(child) for child in seed_sequence(seed).spawn(3)]

@@ -87,8 +87,8 @@ def dag(
     num_executors : int
         Number of executors, of 2.1 to 3.6 GHz as in LACHESIS.
     mean_interval : float, optional
-        Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default as many that
-        the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
+        Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default so many
+        that the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
     ccr : float, optional
         Communication-to-computation ratio of each job, for which sizes of data are drawn. None keeps what edges carry,
         which is nothing for the queries of TPC-H.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -122,6 +123,8 @@ def load(
         drawn = _Drawn(count, size, seed, load, overestimate)
         iter(drawn)  # so that wrong arguments are found here
         return Workload(str(source), drawn if stream else list(drawn), size, count)
+    if num_cores is not None and not (1 <= num_cores < math.inf and num_cores == int(num_cores)):
+        raise InvalidConfiguration(f"num_cores is {num_cores!r}, want a whole number of at least 1")
     if overestimate != 1:
         raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
     if os.fspath(source).isidentifier() and not Path(source).exists():
@@ -129,7 +132,7 @@ def load(
     if stream:
         return _stream(source, num_jobs, num_cores, load)
     trace = read(source, max_jobs=num_jobs)
-    cores = num_cores or trace.num_cores
+    cores = trace.num_cores if num_cores is None else num_cores
     jobs = trace.jobs
     if load is not None:
         if cores is None:
@@ -144,7 +147,8 @@ def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: 
     if load is not None:
         raise InvalidConfiguration(f"load is {load!r}, but a file that is streamed cannot be rescaled")
     opened = swf.stream(source, max_jobs=num_jobs)
-    return Workload(Path(source).name, opened, num_cores or opened.num_cores, None, opened)
+    cores = opened.num_cores if num_cores is None else num_cores
+    return Workload(Path(source).name, opened, cores, None, opened)
 
 
 def descriptions() -> dict[str, str]:

@@ -13,8 +13,9 @@ from desim.exceptions import RecordError
 
 __all__ = ["agent_digest", "code_digest", "file_digest", "problem_digest"]
 
-#: Parts of desim that do not touch what a run records.
+#: Parts of desim that do not touch what a run records, but for what makes problems of options.
 UNRELATED = ("cli", "export", "plotting", "parallel")
+MAKES_PROBLEMS = ("cli", "systems")
 #: Code, and what the agents have learned.
 SUFFIXES = (".py", ".safetensors", ".json")
 
@@ -118,6 +119,7 @@ def code_digest() -> str:
         for root in (spec.submodule_search_locations if spec else None) or ():
             for path in sorted(path for path in Path(root).rglob("*") if path.suffix in SUFFIXES):
                 name = path.relative_to(root)
-                if package != "desim" or name.parts[0] not in UNRELATED:
+                is_related = name.parts[0] not in UNRELATED or name.parts[:2] == MAKES_PROBLEMS
+                if package != "desim" or is_related:
                     digest.update(f"{package}/{name}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -101,7 +101,7 @@ def _installed() -> list[Path]:
 
 def _files(directory: Path, name: str) -> list[Path]:
     package, file = directory / name, directory / f"{name}.py"
-    if package.is_dir() and not file.is_file():
+    if (package / "__init__.py").is_file() or (package.is_dir() and not file.is_file()):  # which Python imports, too
         return sorted(package.rglob("*.py"))
     return [file] if file.is_file() else []
 

@@ -132,13 +132,9 @@ class RunStore:
         draft = target.with_name(f".{target.name}.partial")
         shutil.rmtree(draft, ignore_errors=True)
         try:
-            yield draft
+            yield draft  # an OSError of the block may be one of the user's own code, and is left as it is
             shutil.rmtree(target, ignore_errors=True)  # what find() did not accept
-            draft.rename(target)
-        except OSError as error:
-            if isinstance(error, RecordError):
-                raise
-            raise RecordError(f"cannot write {target}: {error.strerror}") from error
+            _rename(draft, target)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
@@ -156,3 +152,10 @@ class RunStore:
         """
         text = json.dumps({"settings": self.settings(scenario), **plain(document)}, indent=2, allow_nan=False) + "\n"
         write_atomically(directory / RUN_FILE, lambda path: path.write_text(text))
+
+
+def _rename(draft: Path, target: Path) -> None:
+    try:
+        draft.rename(target)
+    except OSError as error:
+        raise RecordError(f"cannot write {target}: {error.strerror}") from error

@@ -90,12 +90,13 @@ def sweep(
         if store is not None and (summary := _stored(scenario, store)) is not None:
             done[scenario] = summary
     missing = [scenario for scenario in scenarios if scenario not in done]
-    reused = len(done)
+    if listen is not None and done:
+        listen(len(done))
     try:
         for summary in _simulated(missing, store, workers):
             done[summary.scenario] = summary
             if listen is not None:
-                listen(len(done) - reused)
+                listen(len(done))
     except KeyboardInterrupt as error:
         raise SweepInterrupted(f"{len(done)} of {len(scenarios)} runs are done") from error
     return [done[scenario] for scenario in scenarios]

@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.export._batch import check_batch
+from desim.plotting._series import executions
 from desim.problems.batch import parse_core_sets
 from desim.records import write_atomically
 from desim.result import Result
@@ -56,12 +58,13 @@ def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices:
     Raises
     ------
     InvalidConfiguration
-        If ``max_slices`` is below 1.
+        If ``max_slices`` is below 1, or the run is not one of batch.
     RecordError
         If the records cannot be read or the file cannot be written.
     """
     if max_slices < 1:
         raise InvalidConfiguration(f"max_slices is {max_slices!r}, want at least 1")
+    check_batch(result, ("jobs", "interruptions", "outages"))
     table = _executions(result)
     slices, omitted = _slices(table, max_slices)
     curves = _curves(result, table)
@@ -103,14 +106,9 @@ def _executions(result: Result) -> pl.DataFrame:
         "user_id",
     )
     jobs = result.scan("jobs").select(names).with_columns(pl.col("status").cast(pl.String)).collect()
-    end = _end(result, jobs)
-    final = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(pl.col("finish_time").fill_null(end))
-    cut = result.scan("interruptions").filter(pl.col("outcome") == "requeued").collect()
-    if not len(cut):
-        return final
-    known = jobs.drop("starting_time", "finish_time", "allocated_resources", "status").unique("job_id", keep="last")
-    extra = cut.drop("outcome").with_columns(status=pl.lit("cut by an outage")).join(known, on="job_id")
-    return pl.concat([final, extra.select(final.columns)])
+    found = executions(jobs, result.scan("interruptions").collect(), _end(result, jobs)).drop("cut")
+    known = found.filter(pl.col("submission_time").is_not_null())  # a run that crashed may know a cut and not its job
+    return known.with_columns(pl.col("status").replace("requeued", "cut by an outage"))
 
 
 def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:

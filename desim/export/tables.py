@@ -1,4 +1,4 @@
-"""The job table of a batch run as comma-separated text."""
+"""The job table of a run as comma-separated text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from desim.export._batch import check_batch
 from desim.records import write_atomically
 from desim.result import Result
 
@@ -69,11 +70,14 @@ def to_batsim_csv(result: Result, path: str | os.PathLike[str], *, workload_name
 
     Raises
     ------
+    InvalidConfiguration
+        If the run is not one of batch.
     RecordError
         If the records cannot be read or the file cannot be written.
     """
     import polars as pl
 
+    check_batch(result)
     run_time = pl.col("run_time")
     whole = run_time == run_time.floor()
     delay = (

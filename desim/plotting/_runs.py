@@ -15,7 +15,7 @@ from desim.result import Result
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Run", "Timed", "check_window", "common_span", "load_runs"]
+__all__ = ["Run", "Timed", "check_window", "common_span", "load_runs", "num_cores"]
 
 #: Columns of the job table that every figure needs.
 BASIC_COLUMNS = (
@@ -136,10 +136,10 @@ def _load(name: str, result: Result, columns: list[str]) -> Run:
     jobs = result.scan("jobs").select(columns).collect()
     interruptions, outages = result.table("interruptions"), result.table("outages")
     end = end_of(result.info, jobs, interruptions, outages)
-    return Run(name, result.info, jobs, interruptions, outages, _num_cores(result), begin_of(jobs, end), end)
+    return Run(name, result.info, jobs, interruptions, outages, num_cores(result), begin_of(jobs, end), end)
 
 
-def _num_cores(result: Result) -> int:
+def num_cores(result: Result) -> int:
     """Return the size of the cluster; of a run that crashed, what the highest core id tells."""
     if result.info.get("num_cores") is not None:
         return int(result.info["num_cores"])

@@ -49,7 +49,7 @@ def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end_time: float)
         .select("job_id", *own[:3], status=pl.lit("requeued"), cut=pl.lit(True))
         .sort("starting_time")
         .join_asof(  # job ids may come back once their job has left, so the last submission before the start counts
-            jobs.drop(own).sort("submission_time"),
+            jobs.filter(pl.col("status") != "rejected").drop(own).sort("submission_time"),
             left_on="starting_time",
             right_on="submission_time",
             by="job_id",

@@ -37,6 +37,11 @@ class SharedChannels:
     flows : dict of Flow to None
         The flows under way, in order of their start.
 
+    Raises
+    ------
+    InvalidConfiguration
+        If a bandwidth is not above 0.
+
     Examples
     --------
     >>> env = simpy.Environment()

@@ -69,6 +69,11 @@ def planned_outages(outages: Iterable[Outage]) -> Process:
     -------
     callable
         To be passed in ``BatchCluster(..., processes=[...])`` or ``DagCluster(..., processes=[...])``.
+
+    Raises
+    ------
+    WorkloadError
+        While the run goes on, at an outage that begins before the one before it or does not end after it has begun.
     """
     planned = tuple(outages)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,8 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
         places = np.array([float(column) for column in columns])
     width = (places[-1] - places[0]) * SPREAD if len(places) > 1 else 0.0
     offsets = np.linspace(-width / 2, width / 2, len(panel.rows))
-    for number, (row, offset) in enumerate(zip(panel.rows, offsets, strict=True)):
+    markers = dict(zip(_rows(study), cycle(MARKERS), strict=False))  # those of the legend, whichever rows a panel has
+    for row, offset in zip(panel.rows, offsets, strict=True):
         if metric == ABOVE_REFERENCE:
             estimates = [study.lead(panel, column, row, "makespan") for column in columns]
         else:
@@ -119,7 +121,7 @@ def _draw_metric(ax: Axes, study: Study, panel: Panel, metric: str) -> None:
             estimates,
             color=styles[row].color,
             linestyle=styles[row].dashes,
-            marker=MARKERS[number % len(MARKERS)],
+            marker=markers[row],
             markersize=3.5,
             linewidth=1.1,
             elinewidth=0.8,

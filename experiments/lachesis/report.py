@@ -15,7 +15,7 @@ from experiments.lachesis.simulating import METRICS
 from experiments.lachesis.study import Panel, Study
 from experiments.results import print_heading, violation_lines, write_results
 
-__all__ = ["METRIC_WORDS", "print_objectives", "print_study", "write_study"]
+__all__ = ["METRIC_WORDS", "MILLISECONDS", "percentiles", "print_objectives", "print_study", "write_study"]
 
 METRIC_WORDS = {
     "makespan": "makespan, s",
@@ -107,10 +107,32 @@ def _print_table(panel: Panel, title: str, estimate: Any, rows: Sequence[str], d
 def _print_decision_times(study: Study, panel: Panel) -> None:
     rows = []
     for row in panel.rows:
-        seconds, shares = study.decision_seconds(panel, row)
-        times = [seconds[min(int(shares.searchsorted(share)), len(seconds) - 1)] for share in (0.5, 0.98, 0.999)]
+        times = percentiles(study, panel, row, (0.5, 0.98, 0.999))
         rows.append([row, *(short(MILLISECONDS * time) for time in times)])
     print_table(["", "50 %", "98 %", "99.9 %"], rows, title=f"{panel.name}: time of a decision, ms")
+
+
+def percentiles(study: Study, panel: Panel, row: str, shares: Sequence[float]) -> list[float]:
+    """Return the seconds within which shares of an agent's decisions are taken.
+
+    Parameters
+    ----------
+    study : Study
+        What was measured.
+    panel : Panel
+        One of its panels.
+    row : str
+        The agent.
+    shares : sequence of float
+        Between 0 and 1.
+
+    Returns
+    -------
+    list of float
+        One for each share.
+    """
+    seconds, known = study.decision_seconds(panel, row)
+    return [float(seconds[min(int(known.searchsorted(share)), len(seconds) - 1)]) for share in shares]
 
 
 def write_study(study: Study) -> list[Path]:
@@ -133,7 +155,7 @@ def write_study(study: Study) -> list[Path]:
         "reference": study.reference,
         "cells": rows,
         "decision_seconds": {
-            panel.name: {row: _percentiles(study, panel, row) for row in panel.rows} for panel in study.panels
+            panel.name: {row: _written_percentiles(study, panel, row) for row in panel.rows} for panel in study.panels
         },
     }
     flat = [{name: value for name, value in row.items() if name != "by_workload"} for row in rows]
@@ -167,9 +189,6 @@ def _compared(name: str, estimate: Estimate) -> dict[str, float]:
     return {name: estimate.mean, f"{name}_half_width": estimate.half_width}
 
 
-def _percentiles(study: Study, panel: Panel, row: str) -> dict[str, float]:
-    seconds, shares = study.decision_seconds(panel, row)
-    return {
-        f"{share:g}": float(seconds[min(int(shares.searchsorted(share)), len(seconds) - 1)])
-        for share in (0.5, 0.9, 0.98, 0.99, 0.999)
-    }
+def _written_percentiles(study: Study, panel: Panel, row: str) -> dict[str, float]:
+    shares = (0.5, 0.9, 0.98, 0.99, 0.999)
+    return {f"{share:g}": time for share, time in zip(shares, percentiles(study, panel, row, shares), strict=True)}

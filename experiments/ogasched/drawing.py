@@ -136,9 +136,10 @@ def draw_points(
         What the paper has in its place: hollow circles joined by thin lines.
     """
     styles = agent_styles()
+    markers = dict(zip(lines, MARKERS, strict=False))  # those of the legend, whichever rows are shown
     shown = [row for row, cells in lines.items() if value(cells[0]) is not None]
     offsets = np.linspace(-0.5, 0.5, len(shown)) * SPREAD if len(shown) > 1 else [0.0]
-    for row, offset, marker in zip(shown, offsets, MARKERS, strict=False):
+    for row, offset in zip(shown, offsets, strict=True):
         style = styles[row]
         moved = _moved(places, float(offset), ax.get_xscale() == "log")
         estimates: list[Any] = [value(cell) for cell in lines[row]]
@@ -148,7 +149,7 @@ def draw_points(
             estimates,
             color=style.color,
             linestyle=style.dashes,
-            marker=marker,
+            marker=markers[row],
             markersize=4,
             capsize=1.5,
             linewidth=1.2,

@@ -22,8 +22,14 @@ from desim import Result, simulate
 from desim.cli import compare as command
 from desim.cli import demo, sweep
 from desim.cli.compare import Compare
+from desim.cli.digests import code_digest
+from desim.cli.options import WorkloadOptions
+from desim.cli.scenario import Scenario
+from desim.cli.store import RunStore
+from desim.cli.systems.batch import BatchOptions
 from desim.exceptions import InfeasibleAction
 from desim.metrics import mean_interval, paired_difference
+from desim.parallel import Workers
 from desim.problems.batch import BatchCluster
 from workloads import lublin
 
@@ -165,6 +171,33 @@ def test_other_code_is_another_run(
     monkeypatch.setattr(command, "code_digest", lambda: "changed")
     desim(*arguments)
     assert len(simulated) == 2
+
+
+def test_the_code_that_makes_problems_of_options_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    original = Path.read_bytes
+
+    def read_bytes(path: Path) -> bytes:
+        read.append(path.as_posix())
+        return original(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    code_digest.__wrapped__()
+    there = {
+        part
+        for part in ("core.py", "cli/systems/dag.py", "cli/app.py")
+        if any(one.endswith(f"desim/{part}") for one in read)
+    }
+    assert there == {"core.py", "cli/systems/dag.py"}
+
+
+def test_stored_runs_count_as_progress(tmp_path: Path) -> None:
+    options = BatchOptions(WorkloadOptions(jobs=5, cores=32))
+    scenarios = [Scenario("batch", agent, options) for agent in ("fcfs", "sjf", "f1")]
+    for wanted, calls in ((scenarios[:2], [1, 2]), (scenarios, [2, 3])):
+        seen: list[int] = []
+        sweep.sweep(wanted, store=RunStore(tmp_path, "code"), workers=Workers(1), listen=seen.append)
+        assert seen == calls
 
 
 @pytest.mark.usefixtures("no_figures")

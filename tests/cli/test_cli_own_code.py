@@ -58,6 +58,10 @@ class Broken:
     def act(self, observation):
         raise ZeroDivisionError("oh no")
 
+class Reading:
+    def act(self, observation):
+        open("absent.bin")
+
 class Deadly:
     def act(self, observation):
         os.kill(os.getpid(), 9)
@@ -196,7 +200,7 @@ def test_an_agent_in_a_module_is_copied_for_every_run() -> None:
     ("name", "message"),
     [
         ("mine_agents:Nope", "no 'Nope' in mine_agents"),
-        ("mine_agents:Nope", "there is Broken, Counting, Deadly, Shortest, WithArguments, counting, factory"),
+        ("mine_agents:Nope", "there is Broken, Counting, Deadly, Reading, Shortest, WithArguments, counting, factory"),
         ("mine_agents:Shortest.nope", "no 'nope' in Shortest; there is act, name"),
         ("mine_agents:WithArguments", "missing a required argument: 'patience'; it takes (patience)"),
         ("mine_agents:number", "is 3, which can neither act nor be called"),
@@ -234,6 +238,15 @@ def test_an_agent_that_fails_shows_where(desim: Desim) -> None:
     assert outcome.status == 1
     assert "mine_agents.py" in outcome.err
     assert outcome.err.endswith("desim: error: mine_agents:Broken, seed 0: ZeroDivisionError: oh no\n")
+
+
+def test_a_file_that_an_agent_does_not_find_is_no_fault_of_the_store(desim: Desim, place: Path) -> None:
+    arguments = ["compare", "batch", *SMALL, "--agents", "mine_agents:Reading", "--out", place / "out"]
+    outcome = desim(*arguments)
+    assert outcome.status == 1
+    error = "FileNotFoundError: [Errno 2] No such file or directory: 'absent.bin'\n"
+    assert outcome.err.endswith(f"desim: error: mine_agents:Reading, seed 0: {error}")
+    assert list((place / "out" / "runs").iterdir()) == []
 
 
 @pytest.mark.usefixtures("place")
@@ -283,6 +296,14 @@ def test_a_package_of_ones_own(place: Path) -> None:
     assert [file.name for file in source_files("mine_agents:one")] == ["mine_agents.py", "mine_helpers.py"]
     assert source_files("mine_agents:one", without=["mine_helpers"]) == [place / "mine_agents.py"]
     assert all("json" in str(file) for file in source_files("json:loads"))  # no other installed modules
+
+
+def test_of_a_package_and_a_module_of_one_name_the_package_counts(place: Path) -> None:
+    (place / "mine_package").mkdir()
+    (place / "mine_package" / "__init__.py").write_text("number = 1\n")
+    (place / "mine_package.py").write_text("number = 2\n")
+    assert own_code.load("mine_package:number") == 1
+    assert source_files("mine_package:number") == [place / "mine_package" / "__init__.py"]
 
 
 @pytest.mark.usefixtures("place")

@@ -305,3 +305,21 @@ def test_figures_that_need_what_was_not_recorded_are_left_out(desim: Desim, tmp_
     assert "no figure 'allocation'" in outcome.err
     assert len(outcome.out.split()) == 3
     assert desim("plot", tmp_path / "run", "--kind", "allocation").status == 2
+
+
+@problems
+def test_a_seed_below_0_is_refused(desim: Desim, problem: str) -> None:
+    outcome = desim("run", problem, *CASES[problem].options, "--seed", "-1")
+    assert outcome.status == 2
+    assert outcome.err == "desim: error: --seed is -1, want at least 0\n"
+
+
+@problems
+def test_formats_of_batch_take_no_other_results(desim: Desim, tmp_path: Path, problem: str) -> None:
+    by_hand(problem, CASES[problem].agents[0], 0).save(tmp_path / "stored")
+    for target, form in (("a.csv", "batsim-csv"), ("a.json", "chrome-trace")):
+        outcome = desim("convert", tmp_path / "stored", tmp_path / target, "--to", form)
+        assert outcome.status == 2
+        assert outcome.err == f"desim: error: this is a result of {problem}, but the format is one of batch\n"
+    assert desim("convert", tmp_path / "stored", tmp_path / "a.csv").status == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "stored"]

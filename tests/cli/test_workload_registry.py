@@ -97,6 +97,13 @@ def test_options_that_a_file_cannot_fulfil(log: Path, options: dict[str, float])
         registry.load(log, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("num_cores", [0, -5, 2.5, float("inf")])
+def test_cores_out_of_range(log: Path, num_cores: int, stream: bool) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"num_cores is .*, want a whole number of at least 1"):
+        registry.load(log, num_cores=num_cores, stream=stream)
+
+
 def test_only_logs_are_streamed(log: Path, tmp_path: Path) -> None:
     registry.write(tmp_path / "a.json", registry.read(log).jobs, num_cores=8)
     with pytest.raises(InvalidConfiguration, match="cannot be streamed"):

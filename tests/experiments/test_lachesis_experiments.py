@@ -17,7 +17,7 @@ from agents.dag import create
 from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster
-from experiments.lachesis import FAMILY
+from experiments.lachesis import FAMILY, pictures
 from experiments.lachesis.agents import (
     AGENTS,
     IDLE_ROWS,
@@ -41,7 +41,7 @@ from experiments.lachesis.optimality import ROWS, Optimality, optimality
 from experiments.lachesis.room import Room, room
 from experiments.lachesis.simulating import METRICS, Choice, Setting, jobs_of, perform
 from experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
-from experiments.lachesis.study import Study
+from experiments.lachesis.study import Panel, Study
 from experiments.options import run_as_program
 from experiments.run import Run
 from workloads import executors
@@ -176,6 +176,24 @@ def test_the_gap_is_in_percent_of_the_lower_bound(carried_out: Any) -> None:
 def test_every_agent_has_a_colour_and_the_reference_is_one_of_them() -> None:
     assert set(CHOICES) <= set(AGENTS)
     assert REFERENCE in CHOICES
+
+
+def test_a_row_has_the_marker_of_the_legend_in_every_panel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [LACHESIS, *PAPER_ROWS][:4]
+    outcome = dict.fromkeys(METRICS, 1.0) | {"decision_seconds": np.linspace(0.1, 0.2, 201), "num_decisions": 9}
+    panels = tuple(
+        Panel(name, "jobs", {"1": None, "2": None}, dict.fromkeys(shown))
+        for name, shown in (("all", rows), ("some", rows[::3]))
+    )
+    outcomes = {(panel.name, column, row): (outcome,) * 2 for panel in panels for column in "12" for row in panel.rows}
+    figures: list[Any] = []
+    monkeypatch.setattr(pictures, "write_figure", lambda figure, path, caption: figures.append(figure) or path)
+    pictures.draw(Study("Any", Room(out=tmp_path), panels, LACHESIS, outcomes), ("makespan",))
+    legend = {line.get_color(): line.get_marker() for line in figures[0].legends[0].get_lines()}
+    for ax, panel in zip(figures[0].axes[::2], panels, strict=True):
+        drawn = {bar.lines[0].get_color(): bar.lines[0].get_marker() for bar in ax.containers}
+        assert len(drawn) == len(panel.rows)
+        assert drawn.items() <= legend.items()
 
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from scipy import stats
 
 from desim.exceptions import InvalidConfiguration
@@ -21,8 +22,10 @@ from desim.metrics.statistics import Estimate
 from desim.problems.multiserver import MultiServerObservation
 from experiments import ogasched as package
 from experiments.compare import lead_percent, short, with_interval
+from experiments.drawing import MARKERS, line_handles
 from experiments.ogasched import FAMILY
 from experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, VARIANTS, choose, ogasched
+from experiments.ogasched.drawing import agent_styles, draw_points
 from experiments.ogasched.figure2 import Figure2, figure2
 from experiments.ogasched.figure3 import Figure3, figure3
 from experiments.ogasched.figure4 import Figure4, figure4
@@ -379,6 +382,19 @@ def test_the_command_line_prints_the_papers_figures_beside_ours(
     assert [f"[{lead:+.2f}]" in printed for lead in FIGURE_2_LEADS.values()] == [True] * 4
     assert "[2,886]" in printed
     assert "is ahead of rivals in" in printed
+
+
+def test_a_row_has_the_marker_of_the_legend_where_others_are_left_out() -> None:
+    figure = Figure()
+    ax = figure.subplots()
+    rows = list(AGENTS)[:4]
+    known = {row: None if row == OGASCHED else Estimate(1.0, 0.1, 5, 0.95) for row in rows}
+    lines: Any = {row: [row, row] for row in rows}
+    draw_points(ax, np.array([1.0, 2.0]), lines, lambda row: known[row])  # type: ignore[index]
+    legend = {handle.get_color(): handle.get_marker() for handle in line_handles(rows, agent_styles(), MARKERS)}
+    drawn = {line.get_color(): line.get_marker() for line in (bar.lines[0] for bar in ax.containers)}
+    assert len(drawn) == 3
+    assert drawn.items() <= legend.items()
 
 
 def test_an_agent_is_the_same_choice_in_whatever_order_its_parameters_stand() -> None:

@@ -13,10 +13,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from desim import Result
+from agents.batch import create
+from desim import Result, simulate
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.export import chrome_trace, to_chrome_trace
-from desim.problems.batch import parse_core_sets
+from desim.problems.batch import BatchCluster, Job, core_set, parse_core_sets
+from desim.processes import Outage, planned_outages
 
 Run = Callable[..., Result]
 Events = list[dict[str, Any]]
@@ -124,3 +126,28 @@ def test_what_cannot_be_exported(run: Run, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="cannot write"):
         to_chrome_trace(run(), tmp_path / "absent" / "trace.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_cut_executions_of_an_id_that_comes_back(tmp_path: Path) -> None:
+    jobs = [
+        Job(2, 0.0, 4, 4.0, 4.0),
+        Job(1, 1.0, 2, 10.0, 10.0),
+        Job(1, 2.0, 9, 1.0, 1.0),  # rejected
+        Job(1, 50.0, 4, 3.0, 3.0),
+    ]
+    outages = planned_outages([Outage(5.0, 6.0, core_set([0]))])
+    _, events = export(
+        simulate(BatchCluster(jobs, 4, too_wide="reject", processes=[outages]), create("fcfs")), tmp_path
+    )
+    found = [
+        (one["cat"], one["ts"] / 1e6, one["args"]["requested_cores"], one["args"]["waiting_time"])
+        for one in slices(events)
+    ]
+    assert sorted(found, key=lambda one: one[1]) == [
+        ("completed", 0.0, 4, 0.0),
+        ("cut by an outage", 4.0, 2, 3.0),
+        ("completed", 5.0, 2, 4.0),
+        ("completed", 50.0, 4, 0.0),
+    ]
+    busy = [(one["ts"] / 1e6, one["args"]["busy cores"]) for one in events if one["name"] == "busy cores"]
+    assert busy == [(0.0, 4.0), (4.0, 2.0), (5.0, 2.0), (15.0, 0.0), (50.0, 4.0), (53.0, 0.0)]

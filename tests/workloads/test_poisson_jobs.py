@@ -78,10 +78,12 @@ def test_constant_memory() -> None:
     ("change", "message"),
     [
         ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
+        ({"num_jobs": float("inf")}, "num_jobs is inf, want a whole number of at least 1"),
         ({"num_jobs": 2.5}, "num_jobs is 2.5, want a whole number of at least 1"),
         ({"arrival_rate": 0}, "arrival_rate is 0, want a finite number above 0"),
         ({"arrival_rate": float("nan")}, "arrival_rate is nan, want a finite number above 0"),
         ({"cores": 0}, "cores is 0, want a whole number of at least 1"),
+        ({"cores": float("inf")}, "cores is inf, want a whole number of at least 1"),
         ({"cores": 1.5}, "cores is 1.5, want a whole number of at least 1"),
         ({"seed": "x"}, "seed is 'x', want a whole number of at least 0 or a numpy Generator"),
     ],

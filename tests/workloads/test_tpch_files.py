@@ -203,6 +203,10 @@ FIRST = ("queries", "1", "stages", 0)
             changed(stages(), ("queries", "1", "edges"), [[0, 2], [1, 2], [0, 1]]),
             r"the edge \[0, 1\] is only in one of",
         ),
+        (
+            changed(stages(), ("queries", "1", "edges"), [[0, 2], [1, 2], 0]),
+            r"the edge 0 is only in one of",
+        ),
         (changed(stages(), FIRST, 3), "query 1, stage 0: 3, want an object"),
         (changed(stages(), (*FIRST, "stage"), 4), "query 1, stage 0: it is called 4"),
         (without(stages(), *FIRST, "parents"), "query 1, stage 0: there is no 'parents'"),

@@ -194,7 +194,7 @@ def deferrable_jobs(
     ------
     InvalidConfiguration
         At once, if an argument is out of range; while iterating, if a distribution gives no whole numbers, or if `vms`
-        is an iterator that has been used.
+        is itself an iterator that has been used. One inside of `low_priority` or `on_demand` gives no jobs then.
     WorkloadError
         While iterating, if a virtual machine starts before an earlier one, or its times make no sense.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Protocol
 
+import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
@@ -17,7 +18,7 @@ from desim.problems.base import Problem, Process
 from desim.processes import random_outages
 from desim.result import Result
 
-__all__ = ["Instance", "Seed", "SeededSystem", "Steps", "System", "Until", "failures", "rereadable"]
+__all__ = ["Instance", "Seed", "SeededSystem", "Steps", "System", "Until", "failures", "generator", "rereadable"]
 
 Seed = Annotated[int, arg(metavar="N")]
 Until = Annotated[float | None, arg(metavar="T", help_behavior_hint="(default: the end of the workload)")]
@@ -149,6 +150,29 @@ class SeededSystem:
     def metric_options(self, options: Any) -> dict[str, Any]:
         """Return what the metrics cover: there is nothing to choose."""
         return {}
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Return what a workload is drawn from.
+
+    Parameters
+    ----------
+    seed : int
+        As the option says.
+
+    Returns
+    -------
+    Generator
+        That of NumPy by default.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the seed is below 0.
+    """
+    if seed < 0:
+        raise InvalidConfiguration(f"--seed is {seed}, want at least 0")
+    return np.random.default_rng(seed)
 
 
 def rereadable(workload: Iterable[Any] | None) -> Iterable[Any] | None:

@@ -14,7 +14,7 @@ from tyro.conf import arg
 
 from desim import plugins
 from desim.cli.digests import file_digest
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, failures
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, failures, generator
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import presentation_of
@@ -79,7 +79,7 @@ class DagSystem(SeededSystem):
             known = replace(options, jobs=_or(options.jobs, 20), ccr=_or(options.ccr, 0.5))
             known = replace(known, transfer_speed=_or(options.transfer_speed, 1.0))
         jobs, executors = plugins.episode_workload(self.name)(
-            np.random.default_rng(known.seed),
+            generator(known.seed),
             num_jobs=known.jobs,
             num_executors=known.executors,
             mean_interval=known.mean_interval,

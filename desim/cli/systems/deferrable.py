@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.cli.settings import settings_of
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator
 from desim.core import Agent
 from desim.plotting._presentations import presentation_of
 from desim.problems.deferrable import DeferrableCluster
@@ -63,7 +62,7 @@ class DeferrableSystem(SeededSystem):
         changes = {"num_slots": options.slots, "arrival_rate": options.arrival_rate, "capacity_mean": options.capacity}
         changes = {name: value for name, value in changes.items() if value is not None} | settings_of(options.set)
         make = plugins.episode_workload(self.name)
-        scenario = make(np.random.default_rng(options.seed), settings=options.workload, **changes)
+        scenario = make(generator(options.seed), settings=options.workload, **changes)
         _made(scenario, options, None)  # so that unusable options are found here
         place = f"{scenario.num_slots:,} slots"
         return Instance(

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
-import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator
 from desim.core import Agent
 from desim.plotting._presentations import presentation_of
 from desim.problems.multiserver import MultiServerCluster, RewardModel
@@ -56,7 +55,7 @@ class MultiServerSystem(SeededSystem):
     def instance(self, options: MultiServerOptions) -> Instance:
         """Return what is simulated."""
         rewards, arrivals = plugins.episode_workload(self.name)(
-            np.random.default_rng(options.seed),
+            generator(options.seed),
             num_slots=options.slots,
             num_ports=options.ports,
             num_nodes=options.nodes,

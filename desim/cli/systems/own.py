@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 from desim import own_code
 from desim.cli.settings import settings_of
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, rereadable
+from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator, rereadable
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import PRESENTATIONS, Presentation, presentation_of
@@ -65,7 +64,7 @@ class OwnSystem(SeededSystem):
     def instance(self, options: OwnOptions) -> Instance:
         """Return what is simulated."""
         settings = settings_of(options.set)
-        rng = np.random.default_rng(options.seed)
+        rng = generator(options.seed)
         problem = own_code.own_function(self.name, own_code.load(self.name), rng, **settings)()
         if not isinstance(problem, Problem):
             raise InvalidConfiguration(f"{self.name} returns {problem!r}, want a desim.Problem")

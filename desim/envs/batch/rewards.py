@@ -30,6 +30,11 @@ class PaperReward:
     ----------
     weights : tuple of three floats
         Of idle cores, queue length and waiting time.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are not three weights, or one is negative.
     """
 
     def __init__(self, weights: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)) -> None:
@@ -78,6 +83,11 @@ class ScaledReward(PaperReward):
         Number of queued jobs that stands for 1.
     waiting_time : float
         Sum of their waiting times that stands for 1, in seconds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are not three weights, one is negative, or a scale is not above 0.
     """
 
     def __init__(

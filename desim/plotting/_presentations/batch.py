@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from desim.metrics.batch import BATCH_METRICS
 from desim.plotting._presentations.base import MOST_OVERLAID, Figure, Presentation, Remarks
+from desim.plotting._runs import num_cores
 from desim.plotting.curves import queue_length, utilization
 from desim.plotting.gantt import gantt
 from desim.plotting.waiting import waiting_by_size
@@ -36,13 +37,7 @@ def _waiting(results: Mapping[str, Result]) -> Axes | list[Axes]:
 
 
 def _size(result: Result) -> tuple[str, int]:
-    """Return the number of cores; of a run that crashed, what the highest core id tells."""
-    if result.info.get("num_cores") is not None:
-        return "cores", int(result.info["num_cores"])
-    from desim.problems.batch import parse_core_sets
-
-    used = result.scan("jobs").select("allocated_resources").collect()["allocated_resources"]
-    return "cores", 1 + int(parse_core_sets(used)["last"].max() or 0)  # type: ignore[arg-type]
+    return "cores", num_cores(result)
 
 
 def _workload(result: Result) -> dict[str, float]:

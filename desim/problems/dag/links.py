@@ -151,6 +151,11 @@ class SharedLinks:
         -------
         SharedLinks
             The uplinks, then the downlinks.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there are not as many downlinks as uplinks, or for what the class refuses.
         """
         uplinks, downlinks = np.atleast_1d(up), np.atleast_1d(up if down is None else down)
         if uplinks.shape != downlinks.shape:
