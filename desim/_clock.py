@@ -11,7 +11,7 @@ from simpy.events import NORMAL, EventPriority
 
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Phase", "at", "reschedule", "schedule_at"]
+__all__ = ["HorizonReached", "Phase", "at", "reach_horizon", "reschedule", "schedule_at"]
 
 
 class Phase:
@@ -110,3 +110,12 @@ def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], f
     entries = [(time_of(event, time), phase, number, event) for time, phase, number, event in queue]
     queue[:] = [(time, *rest) for time, *rest in entries if time is not None]  # type: ignore[misc]
     heapify(queue)
+
+
+class HorizonReached(Exception):  # control flow inside Simulation.advance(), never seen outside
+    """The clock has reached the end of the run."""
+
+
+def reach_horizon(event: simpy.Event) -> None:
+    """Raise HorizonReached: the callback of the event that ends a run."""
+    raise HorizonReached

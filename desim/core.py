@@ -24,7 +24,7 @@ import numpy as np
 import simpy
 from simpy.core import EmptySchedule
 
-from desim._clock import Phase, at, reschedule
+from desim._clock import HorizonReached, Phase, at, reach_horizon, reschedule
 from desim._decision import Agent, Decision
 from desim._forks import fork
 from desim._interruption import SimulationInterrupted, deferred_interrupts
@@ -66,6 +66,11 @@ class Simulation:
         The actions answered so far; None if they are not logged.
     truncated : bool
         Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``seed`` or ``until`` is out of range.
     """
 
     def __init__(
@@ -77,6 +82,8 @@ class Simulation:
         out: str | PathLike[str] | None = None,
         log_actions: bool = True,
     ) -> None:
+        if not (isinstance(seed, int | np.integer) and seed >= 0):
+            raise InvalidConfiguration(f"seed is {seed!r}, want a whole number of at least 0")
         if not until > 0:
             raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
         self.env = simpy.Environment()
@@ -91,7 +98,7 @@ class Simulation:
         self.problem = copy.copy(problem)
         self.records = Records(self.problem.schemas(), out, self.problem.describe() | {"seed": seed})
         if until < math.inf:
-            at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
+            at(self.env, until, Phase.HORIZON).callbacks.append(reach_horizon)
         self.problem.bind(self)
 
     def stream(self, name: str) -> np.random.Generator:
@@ -134,7 +141,7 @@ class Simulation:
                 step()
         except EmptySchedule:
             return None
-        except _HorizonReached:
+        except HorizonReached:
             self.truncated = self.truncated or self.env.now >= self.until
             self.stop()  # once more, should advance() be called again
             return None
@@ -149,7 +156,7 @@ class Simulation:
             Whether there would be more to do. A learner then counts on what it has not seen.
         """
         self.truncated = self.truncated or truncated
-        at(self.env, self.env.now, Phase.HORIZON).callbacks.append(_reach_horizon)
+        at(self.env, self.env.now, Phase.HORIZON).callbacks.append(reach_horizon)
 
     @property
     def end_time(self) -> float:
@@ -216,14 +223,6 @@ class Simulation:
             "until": None if self.until == math.inf else self.until,
         }
         return Result(self.records.close(info), info)
-
-
-class _HorizonReached(Exception):  # control flow inside advance(), never seen outside
-    """The clock has reached ``until``."""
-
-
-def _reach_horizon(event: simpy.Event) -> None:
-    raise _HorizonReached
 
 
 def simulate(

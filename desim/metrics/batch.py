@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.batch_input import CutExecutions, JobColumns, read_cut_executions, read_jobs
 from desim.metrics.batch_samples import SUMMARIES, extent, job_counts, job_statistics
+from desim.metrics.columns import end_time_of
 from desim.metrics.timeline import area, maximum, step_area
 
 if TYPE_CHECKING:
@@ -109,11 +110,16 @@ def batch_result_metrics(result: Result, **options: Any) -> dict[str, float]:
     -------
     dict of str to float
         Every metric of `BATCH_METRICS`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range, or the run has not ended.
     """
     return batch_metrics(
         result.scan("jobs"),
         num_cores=result.info["num_cores"],
-        end_time=result.info["end_time"],
+        end_time=end_time_of(result),
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
         **options,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["description", "masks", "numbers", "read_columns", "whole"]
+__all__ = ["description", "end_time_of", "masks", "numbers", "read_columns", "whole"]
 
 
 def description(result: Result, problem: str) -> Mapping[str, Any]:
@@ -41,6 +41,31 @@ def description(result: Result, problem: str) -> Mapping[str, Any]:
     if result.info.get("problem") != problem:
         raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want {problem!r}")
     return result.info
+
+
+def end_time_of(result: Result) -> float:
+    """Return when a run ended, in seconds.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+
+    Returns
+    -------
+    float
+        Seconds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If its records do not tell: it is still under way, or its process has died.
+    """
+    if "end_time" not in result.info:
+        raise InvalidConfiguration(
+            f"the run has status {result.info.get('status')!r} and no end: metrics need one that has ended"
+        )
+    return float(result.info["end_time"])
 
 
 def read_columns(name: str, table: pl.DataFrame | pl.LazyFrame, columns: Sequence[str]) -> pl.DataFrame:

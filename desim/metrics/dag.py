@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.columns import description, numbers, read_columns
+from desim.metrics.columns import description, end_time_of, numbers, read_columns
 from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
 from desim.metrics.dag_copies import DagCopies, DagTransfers, read_copies, read_transfers
 from desim.metrics.dag_input import DagGraph, DagJobs, latest, read_graph, read_jobs
@@ -105,7 +105,7 @@ def dag_result_metrics(result: Result) -> dict[str, float]:
     """
     info = description(result, "dag")
     tables = {name: result.scan(name) for name in _TABLES}
-    return dag_metrics(tables, end_time=info["end_time"], by_task=info.get("granularity") == "task")
+    return dag_metrics(tables, end_time=end_time_of(result), by_task=info.get("granularity") == "task")
 
 
 def dag_metrics(

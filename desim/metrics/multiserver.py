@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.columns import description, numbers, read_columns
+from desim.metrics.columns import description, end_time_of, numbers, read_columns
 from desim.metrics.multiserver_input import REWARDS, MultiServerJobs, read_jobs
 from desim.metrics.summaries import mean, named_for, summary
 from desim.metrics.timeline import area
@@ -109,7 +109,7 @@ def multiserver_result_metrics(result: Result, **options: Any) -> dict[str, floa
         result.scan("slots"),
         capacity=dict(zip(info["resources"], info["total_capacity"], strict=True)),
         holding=info["holding"],
-        end_time=info["end_time"],
+        end_time=end_time_of(result),
         **options,
     )
 
@@ -197,7 +197,7 @@ def running_average_reward(result: Result) -> pl.DataFrame:
     import polars as pl
 
     info = description(result, "multiserver")
-    end_time = float(info["end_time"])
+    end_time = end_time_of(result)
     slots = read_columns("slots", result.scan("slots"), ("slot", "reward"))
     ends = numbers(slots["slot"]) + 1.0
     if info["holding"]:

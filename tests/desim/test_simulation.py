@@ -207,6 +207,17 @@ class TestForks:
             simulation.fork()
 
 
+class TestArguments:
+    @pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
+    def test_seeds_out_of_range(self, seed: Any) -> None:
+        with pytest.raises(InvalidConfiguration, match=r"seed is .*, want a whole number of at least 0"):
+            Simulation(BatchCluster([], 1), seed=seed)
+
+    def test_seeds_of_numpy(self) -> None:
+        values = [Simulation(BatchCluster([], 1), seed=seed).stream("x").random() for seed in (3, np.int64(3))]
+        assert values[0] == values[1]
+
+
 class TestProblems:
     def test_one_problem_serves_many_runs_and_does_not_change(self) -> None:
         problem = BatchCluster(random_jobs(40, 4), 4)

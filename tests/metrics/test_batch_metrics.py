@@ -240,6 +240,34 @@ def test_an_unknown_problem_has_no_metrics():
         metrics_of(Result({}, {"status": "running"}))
 
 
+@pytest.mark.parametrize("problem", ["batch", "dag", "multiserver"])
+def test_a_run_without_an_end_has_no_metrics(random_run, problem):
+    result = random_run(4)
+    info = {
+        "problem": problem,
+        "status": "running",
+        "num_cores": 8,
+        "resources": [],
+        "total_capacity": [],
+        "holding": 0,
+    }
+    names = (
+        "jobs",
+        "outages",
+        "interruptions",
+        "nodes",
+        "edges",
+        "copies",
+        "transfers",
+        "executors",
+        "channels",
+        "slots",
+    )
+    died = Result(dict.fromkeys(names, result.scan("jobs")), info)
+    with pytest.raises(InvalidConfiguration, match="the run has status 'running' and no end"):
+        metrics_of(died)
+
+
 def test_the_result_hands_its_tables_and_options_on(random_run):
     result = random_run(4)
     direct = batch_metrics(
