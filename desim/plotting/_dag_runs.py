@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.plotting._dag_ids import rows_of_jobs
 from desim.plotting._dag_series import dag_step_curves, down_spans
 from desim.plotting._named_results import named_results, title_of
 from desim.plotting._spans import begin_of, end_of
@@ -106,12 +107,10 @@ def _load(name: str, result: Result) -> DagRun:
 
     jobs, copies = result.jobs, result.table("copies")
     end = end_of(result.info, jobs, copies, result.table("outages"))
-    submissions = jobs.select("job_id", "submission_time").unique("job_id", keep="first")
+    submissions = jobs["submission_time"].gather(rows_of_jobs(jobs, copies, "assignment_time"))
     started = (
         copies.with_row_index("row")
+        .with_columns(pl.col("finish_time").fill_null(end), submissions.fill_null(0.0).alias("submission_time"))
         .filter(pl.col("starting_time").is_not_null())
-        .with_columns(pl.col("finish_time").fill_null(end))
-        .join(submissions, on="job_id", how="left", maintain_order="left")
-        .with_columns(pl.col("submission_time").fill_null(0.0))
     )
     return DagRun(name, result, started, begin_of(jobs, end), end)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.plotting._dag_ids import number_jobs
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -108,6 +110,7 @@ def useless_copies(
     """
     import polars as pl
 
+    jobs, edges, copies, transfers = number_jobs(jobs, edges, copies, transfers)
     node, task = ["job_id", "node"], ["job_id", "node", "task"]
     done = copies.select(*task, "executor", "finish_time", "outcome").with_row_index("place")
     done = done.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)

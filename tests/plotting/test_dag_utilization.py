@@ -27,6 +27,7 @@ from matplotlib.colors import to_hex
 from agents.dag import EFT, HEFT, ListScheduler, RankUp
 from desim import InvalidConfiguration, Result, simulate
 from desim.plotting import executor_utilization, jobs_in_system, queue_length, utilization
+from desim.plotting._dag_runs import load_dag_runs
 from desim.plotting._dag_series import useless_copies
 from desim.problems.dag import Assign, Executors, Job, TaskCluster
 
@@ -107,6 +108,25 @@ def test_useless_copies(seed, lose):
     table = result.table("copies").filter(result.table("copies")["starting_time"].is_not_null())
     found = useless_copies(result.jobs, result.table("edges"), table, result.table("transfers"))
     assert found.tolist() == [useless(result, row) for row in rows]
+
+
+@pytest.mark.parametrize("agent", [EveryNodeTwice, HEFT])
+def test_jobs_whose_id_comes_back_are_told_apart(agent):
+    graphs = [([2.0, 3.0], [(0, 1, 1.0)]), ([4.0], []), ([1.0, 5.0, 2.0], [(0, 2, 3.0), (1, 2, 0.0)]), ([2.0], [])]
+
+    def pictured(ids):
+        jobs = [
+            Job(job_id, *graph, submission_time=100.0 * row)
+            for row, (job_id, graph) in enumerate(zip(ids, graphs, strict=True))
+        ]
+        result = run(jobs, Executors([2.0, 1.0], 1.0), agent=agent(), plan_ahead=agent is HEFT)
+        [loaded] = load_dag_runs(result)
+        edges, transfers = result.table("edges"), result.table("transfers")
+        useless_rows = useless_copies(result.jobs, edges, loaded.copies, transfers)
+        return useless_rows.tolist(), loaded.copies["submission_time"].to_list()
+
+    assert pictured([7, 7, 7, 7]) == pictured([1, 7, 1, 7]) == pictured([1, 2, 3, 4])
+    assert pictured([7, 7, 7, 7])[1][-1] == 300.0
 
 
 def test_a_copy_that_nobody_needs_is_useless():
