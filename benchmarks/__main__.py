@@ -7,6 +7,7 @@ import sys
 
 BENCHMARKS = (
     "imports",
+    "workloads",
     "replay",
     "backfilling",
     "scaling",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 import tracemalloc
 from typing import Any
 
@@ -130,12 +129,6 @@ def test_streaming_takes_constant_memory() -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
-
-
-def test_a_hundred_thousand_jobs_take_little_time() -> None:
-    start = time.perf_counter()
-    lublin.generate(100_000, 256, 0)
-    assert time.perf_counter() - start < 2  # about 0.15 s; the bound leaves room for a busy machine
 
 
 @pytest.mark.parametrize(
