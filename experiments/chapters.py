@@ -183,7 +183,9 @@ def _worse(accounts: Sequence[Account]) -> Iterator[Element]:
             yield Paragraph(f"Checks of {account.name} that do not hold, {len(texts)} of {len(checks)}{first}:")
             yield Bullets(texts[:MOST_FAILING])
     if not numbers and not failing and not any(account.error for account in accounts):
-        yield Paragraph("Nothing that was compared.")
+        yield Paragraph(
+            "No number that the paper states, and no check. What the tables below say of agents is not counted here."
+        )
 
 
 def _beside(accounts: Sequence[Account]) -> Iterator[Chapter]:
