@@ -19,7 +19,8 @@ $(STAMP): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "desim needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[test,lint,docs]"
+	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		--config-settings editable_mode=compat -e ".[test,lint,docs]"
 	@# Another implementation of HEFT and CPOP, for comparison, without the large packages that the rest of it needs.
 	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
@@ -66,7 +67,7 @@ check-dist: dist
 		"$$(ls $(CURDIR)/dist/desim-*.whl)[test,docs]"
 	PIP_CONSTRAINT=constraints.txt build/check/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
-	rm -rf $(addprefix build/check/,desim agents workloads experiments)
+	rm -rf build/check/desim
 	cd build/check && OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
 
 clean:

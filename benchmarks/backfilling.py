@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from agents.batch import create
 from benchmarks.common import print_table, trace
 from desim import simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster
 
 AGENTS = (

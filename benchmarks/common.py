@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from desim.problems.batch import Job
-from workloads import lublin, swf
+from desim.workloads import lublin, swf
 
 __all__ = ["best_and_median", "print_table", "trace"]
 

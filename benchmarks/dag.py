@@ -8,12 +8,12 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from statistics import median
 
-from agents.dag import HEFT, ListScheduler, RankUp
 from benchmarks.common import print_table
 from desim import simulate
+from desim.agents.dag import HEFT, ListScheduler, RankUp
 from desim.core import Agent
 from desim.problems.dag import DagCluster, Executors, Job
-from workloads import executors, random_dags, tpch
+from desim.workloads import executors, random_dags, tpch
 
 NUM_EXECUTORS = 50
 RUNS = 7

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import ListScheduler, RankUp
 from benchmarks.common import print_table
 from desim import Simulation
+from desim.agents.dag import ListScheduler, RankUp
 from desim.problems.dag import DagCluster, DagObservation
-from workloads import executors, submissions, tpch
+from desim.workloads import executors, submissions, tpch
 
 NUM_EXECUTORS = 50
 NUM_JOBS = (20, 50, 100)
@@ -48,7 +48,7 @@ def in_torch(agent: Any, num_jobs: int) -> list[float]:
     """Return how long encoding and network take in torch, for some decisions of a run."""
     import torch
 
-    from agents.learning.policy import to_tensors
+    from desim.agents.learning.policy import to_tensors
     from desim.envs.dag import GraphSizes
 
     policy = agent.config.policy(np.random.default_rng(0)).eval()
@@ -81,7 +81,7 @@ def main() -> None:
     """Print the times of decisions, selection and allocation together, in milliseconds."""
     import torch
 
-    from agents.dag.graph_agent import GraphAgent
+    from desim.agents.dag.graph_agent import GraphAgent
 
     torch.set_num_threads(1)
     rows = []

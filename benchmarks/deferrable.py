@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.deferrable.registry import create, descriptions
-from agents.learning.pretrained import pretrained_names
 from benchmarks.common import best_and_median, print_table
 from desim import simulate
+from desim.agents.deferrable.registry import create, descriptions
+from desim.agents.learning.pretrained import pretrained_names
 from desim.problems.deferrable import DeferrableCluster, Job
 from desim.processes import OnDemand, replayed_vms
-from workloads.deferrable import DEFAULT, generate
+from desim.workloads.deferrable import DEFAULT, generate
 
 TRAJECTORIES = 100
 #: 14 days of slots of five minutes, and how many VMs of each kind begin in one: a million in all.
@@ -48,9 +48,9 @@ def trajectories() -> None:
 
 def decisions() -> None:
     """Print how long networks that score jobs take for a decision, in NumPy and in torch, and the ratio."""
-    from agents.deferrable._score_network import _InTorch, scores_of
-    from agents.deferrable.score_agent import ScoreConfig
-    from agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env
+    from desim.agents.deferrable._score_network import _InTorch, scores_of
+    from desim.agents.deferrable.score_agent import ScoreConfig
+    from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env
 
     rows = []
     for auxiliary in ("none", "both"):

@@ -8,7 +8,14 @@ from functools import partial
 
 from benchmarks.common import best_and_median, print_table
 
-STATEMENTS = ("pass", "import numpy", "import simpy, numpy", "import desim", "import agents.batch", "import polars")
+STATEMENTS = (
+    "pass",
+    "import numpy",
+    "import simpy, numpy",
+    "import desim",
+    "import desim.agents.batch",
+    "import polars",
+)
 
 
 def main() -> None:
@@ -20,11 +27,10 @@ def main() -> None:
         ["statement", "s", "above 'pass'"],
         [[statement, f"{s:.3f}", f"{s - seconds[0]:.3f}"] for statement, s in zip(STATEMENTS, seconds, strict=True)],
     )
-    check = (
-        "import sys, desim, agents.batch; print(*(name in sys.modules for name in ('torch', 'polars', 'matplotlib')))"
-    )
+    heavy = ("torch", "polars", "matplotlib")
+    check = f"import sys, desim.agents.batch; print(*(name in sys.modules for name in {heavy}))"
     loaded = subprocess.run([sys.executable, "-c", check], check=True, capture_output=True, text=True).stdout
-    print(f"  loaded after import desim, agents.batch (torch, polars, matplotlib): {loaded.strip()}")
+    print(f"  loaded after import desim, desim.agents.batch (torch, polars, matplotlib): {loaded.strip()}")
 
 
 if __name__ == "__main__":

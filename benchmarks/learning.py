@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, trace_episodes
-from agents.batch.window_rules import WindowRule
-from agents.learning.ppo import PPO
-from agents.learning.rollout import Collector
-from agents.learning.workers import WorkerCollector
 from benchmarks.common import best_and_median, print_table
 from desim import simulate
+from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
+from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, trace_episodes
+from desim.agents.batch.window_rules import WindowRule
+from desim.agents.learning.ppo import PPO
+from desim.agents.learning.rollout import Collector
+from desim.agents.learning.workers import WorkerCollector
 
 NETWORKS = {
     "scorer (64, 32)": SplitWindowConfig(16, 16),

@@ -7,12 +7,12 @@ from statistics import median
 
 import numpy as np
 
-from agents.multiserver import OGASched
-from agents.multiserver.oga import Form
 from benchmarks.common import print_table
 from desim import simulate
+from desim.agents.multiserver import OGASched
+from desim.agents.multiserver.oga import Form
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 PAPER_SECONDS = 3_600 / 8_000
 """A slot of the default setting in arXiv 2305.06572, on 48 cores (section 4.1): one hour for 8,000."""

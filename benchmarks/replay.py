@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import simpy
 
-from agents.batch import FCFS
 from benchmarks.common import best_and_median, print_table, trace
 from desim import Result, simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster, Job
 
 NUM_CORES = 256

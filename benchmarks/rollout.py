@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import agents.batch
-import agents.dag
+import desim.agents.batch
+import desim.agents.dag
 from benchmarks.common import print_table
 from desim import Result, simulate
 from desim.metrics.statistics import paired_difference
 from desim.problems.batch import BatchCluster
 from desim.problems.dag import DagCluster
-from workloads import executors, lublin, submissions, tpch
+from desim.workloads import executors, lublin, submissions, tpch
 
 SEEDS = range(10)
 HEAD = ["base agent", "metric", "base", "rollout", "difference, 95 %", "better", "forks", "s a run"]
@@ -69,7 +69,7 @@ def batch_rows(overestimate: float, kind: str) -> list[Row]:
     """Return the rows of the batch cluster."""
     rows: list[Row] = []
     for base in ("fcfs", "sjf", "easy", "easy-sjf"):
-        runs = run(lambda seed: jobs_of_lublin(seed, overestimate), agents.batch.create, base, kind)
+        runs = run(lambda seed: jobs_of_lublin(seed, overestimate), desim.agents.batch.create, base, kind)
         rows += rows_of(runs, base, ("bounded_slowdown_mean", "waiting_time_mean"))
     return rows
 
@@ -82,7 +82,7 @@ def dag_rows(gap: float, kind: str) -> list[Row]:
         def make(seed: int, base: str = base) -> DagCluster:
             return queries(seed, gap, plan_ahead=base == "heft")
 
-        rows += rows_of(run(make, agents.dag.create, base, kind), base, ("makespan", "turnaround_time_mean"))
+        rows += rows_of(run(make, desim.agents.dag.create, base, kind), base, ("makespan", "turnaround_time_mean"))
     return rows
 
 

@@ -10,11 +10,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from agents.batch import EASYBackfilling
 from benchmarks.common import print_table
 from desim import simulate
+from desim.agents.batch import EASYBackfilling
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 NUM_CORES = 256
 LOAD = 0.8

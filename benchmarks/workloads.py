@@ -6,11 +6,11 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from agents.batch import FCFS
 from benchmarks.common import best_and_median, print_table
 from desim import simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster
-from workloads import lublin, registry
+from desim.workloads import lublin, registry
 
 NUM_CORES = 256
 NUM_JOBS = 100_000

@@ -26,7 +26,7 @@ class Agent(Protocol):
       can know, without what is yet to arrive or to fail, see :meth:`Problem.forget_future`. It takes a workload that
       can be read again and a problem that has this method. The agent never gets hold of the simulation itself.
     * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
-      agent's own random stream, see ``agents.base``.
+      agent's own random stream, see ``desim.agents.base``.
     """
 
     def act(self, observation: Any) -> Any:

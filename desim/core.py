@@ -265,7 +265,7 @@ def simulate(
 
     Examples
     --------
-    >>> from agents.batch import FCFS
+    >>> from desim.agents.batch import FCFS
     >>> from desim.problems.batch import BatchCluster, Job
     >>> jobs = [Job(1, 0.0, 2, 10.0, 10.0), Job(2, 1.0, 2, 5.0, 5.0)]
     >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()

@@ -40,7 +40,7 @@ class DecisionTimes:
 
     Examples
     --------
-    >>> from agents.dag import HEFT
+    >>> from desim.agents.dag import HEFT
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster, Executors, Job
     >>> timed = DecisionTimes(HEFT())

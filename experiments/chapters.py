@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from desim.experiments.account import Account
+from desim.experiments.compare import short, with_interval
 from desim.metrics.statistics import Estimate
-from experiments.account import Account
-from experiments.compare import short, with_interval
 
 if TYPE_CHECKING:
-    from experiments.families import Family
+    from desim.experiments.families import Family
 
 __all__ = ["Bullets", "Chapter", "Element", "Paragraph", "Picture", "Table", "chapters_of"]
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.results import write_results
+from desim.experiments.results import write_results
 
 __all__ = ["Course", "Curves"]
 
@@ -21,7 +21,7 @@ class Course:
     Attributes
     ----------
     history : sequence of dict
-        Entries of :class:`agents.learning.training.Training`.
+        Entries of :class:`desim.agents.learning.training.Training`.
     """
 
     history: Sequence[Mapping[str, Any]]

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from desim.cli.output import print_text, remark
 from desim.exceptions import InvalidConfiguration
-from experiments.account import ACCOUNT_FILE, Account, description_of
-from experiments.options import Options, run_as_program, run_experiment
-from experiments.store import Store
+from desim.experiments.account import ACCOUNT_FILE, Account, description_of
+from desim.experiments.options import Options, run_as_program, run_experiment
+from desim.experiments.store import Store
 
 if TYPE_CHECKING:
-    from experiments.store import SweepStatus
+    from desim.experiments.store import SweepStatus
 
 __all__ = ["Family"]
 
@@ -203,7 +203,7 @@ class Family:
         Path
             One HTML file, ``report.html``, that needs no other.
         """
-        from experiments.pages import write_page
+        from desim.experiments.pages import write_page
 
         directory = self.directory(out)
         return write_page(self, self.accounts(out), directory, directory / REPORT_FILE)
@@ -223,7 +223,7 @@ class Family:
         Path
             The file.
         """
-        from experiments.pages import write_restructured_text
+        from desim.experiments.pages import write_restructured_text
 
         return write_restructured_text(self, self.accounts(out), self.directory(out), page)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from desim.cli.output import remark
-from experiments.files import HOST, StorageError, is_alive, process_mark, write_durably
+from desim.experiments.files import HOST, StorageError, is_alive, process_mark, write_durably
 
 __all__ = ["LEDGER", "Entry", "SweepStatus", "entered", "is_busy", "sweeps_of"]
 

@@ -12,9 +12,9 @@ from typing import Any, ClassVar, TypeVar
 from desim.cli.output import remark
 from desim.cli.transcript import transcript
 from desim.exceptions import DesimError, InvalidConfiguration
+from desim.experiments.account import Account
+from desim.experiments.store import Store
 from desim.parallel import Backend, Workers
-from experiments.account import Account
-from experiments.store import Store
 
 __all__ = ["QUICK_SEEDS", "Options", "run_as_program", "run_experiment"]
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from desim.experiments.account import Account
+from desim.experiments.chapters import Bullets, Chapter, Element, Paragraph, Picture, Table, chapters_of
 from desim.plotting import html
 from desim.records import write_atomically
-from experiments.account import Account
-from experiments.chapters import Bullets, Chapter, Element, Paragraph, Picture, Table, chapters_of
 
 if TYPE_CHECKING:
-    from experiments.families import Family
+    from desim.experiments.families import Family
 
 __all__ = ["write_page", "write_restructured_text"]
 

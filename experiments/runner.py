@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 from desim.cli.output import plain, remark
 from desim.cli.transcript import keep
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.experiments.files import HOST, StorageError
+from desim.experiments.ledger import Entry, entered
+from desim.experiments.progress import runs_progress
+from desim.experiments.run import Perform, Run
+from desim.experiments.source import source_digest
+from desim.experiments.store import Kept, Store
 from desim.parallel import Failed, Finished, Workers, perform_tasks
-from experiments.files import HOST, StorageError
-from experiments.ledger import Entry, entered
-from experiments.progress import runs_progress
-from experiments.run import Perform, Run
-from experiments.source import source_digest
-from experiments.store import Kept, Store
 
 __all__ = ["SweepFailed", "SweepInterrupted", "perform_all", "settings_of"]
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 __all__ = ["modules_behind", "source_digest"]
 
-PACKAGES = ("desim", "agents", "workloads", "experiments")
+PACKAGES = ("desim",)
 #: Parts that look at finished runs or hand them out, and so do not touch what a run records.
 UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "parallel", "plotting", "validation")),
-    *(f"experiments.{name}" for name in ("files", "ledger", "progress", "runner", "source", "store")),
+    *(f"desim.experiments.{name}" for name in ("files", "ledger", "progress", "runner", "source", "store")),
 )
 #: Only the modules of these count that are imported by name: a result finds them all, whichever it needs.
 DISPATCHING = ("desim.metrics",)
@@ -35,7 +35,7 @@ def source_digest(module: str) -> str:
     Parameters
     ----------
     module : str
-        Its full name, such as ``"experiments.ogasched.simulating"``.
+        Its full name, such as ``"desim.experiments.ogasched.simulating"``.
 
     Returns
     -------

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 from desim.cli.output import plain
 from desim.exceptions import RecordError
+from desim.experiments.files import StorageError, remove_leftovers, write_durably
+from desim.experiments.ledger import LEDGER, SweepStatus, sweeps_of
 from desim.parallel import Failed
-from experiments.files import StorageError, remove_leftovers, write_durably
-from experiments.ledger import LEDGER, SweepStatus, sweeps_of
 
 __all__ = ["Kept", "StorageError", "Store", "SweepStatus"]
 

@@ -1,6 +1,6 @@
-"""The constants of `workloads._alibaba_model`, computed from the published files.
+"""The constants of `desim.workloads._alibaba_model`, computed from the published files.
 
-``python -m workloads._alibaba_fit DIRECTORY`` prints them; the directory holds ``pai_machine_spec.csv`` of
+``python -m desim.workloads._alibaba_fit DIRECTORY`` prints them; the directory holds ``pai_machine_spec.csv`` of
 cluster-trace-gpu-v2020 and ``openb_pod_list_default.csv`` of cluster-trace-gpu-v2023, both from
 https://github.com/alibaba/clusterdata and the data repository it names.
 """
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from workloads import alibaba
-from workloads._alibaba_model import LEVELS, MachineShape, PodClass
+from desim.workloads import alibaba
+from desim.workloads._alibaba_model import LEVELS, MachineShape, PodClass
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +35,7 @@ def fit_machines(frame: pl.DataFrame) -> tuple[MachineShape, ...]:
     Parameters
     ----------
     frame : polars.DataFrame
-        As `workloads.alibaba.machines` returns it, without nulls in ``cpu``, ``memory`` and ``gpu``.
+        As `desim.workloads.alibaba.machines` returns it, without nulls in ``cpu``, ``memory`` and ``gpu``.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def fit_requests(frame: pl.DataFrame) -> tuple[PodClass, ...]:
     Parameters
     ----------
     frame : polars.DataFrame
-        As `workloads.alibaba.requests` returns it, without nulls in ``cpu``, ``memory`` and ``gpu``.
+        As `desim.workloads.alibaba.requests` returns it, without nulls in ``cpu``, ``memory`` and ``gpu``.
 
     Returns
     -------
@@ -117,5 +117,5 @@ def _main(directory: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        sys.exit("usage: python -m workloads._alibaba_fit DIRECTORY")
+        sys.exit("usage: python -m desim.workloads._alibaba_fit DIRECTORY")
     _main(sys.argv[1])

@@ -4,7 +4,7 @@ Machines: the mix of shapes in the machine table of cluster-trace-gpu-v2020 (1,8
 of cluster-trace-gpu-v2023, in four classes by what they ask of GPUs. Within a class, the GPUs follow their shares (in
 tenths of a GPU where one is shared), CPU and memory their deciles, and the three are tied by a Gaussian copula ("normal
 to anything": M. C. Cario and B. L. Nelson, "Modeling and generating random vectors with arbitrary marginal
-distributions and correlation matrix", 1997). `workloads._alibaba_fit` computes the constants from the files.
+distributions and correlation matrix", 1997). `desim.workloads._alibaba_fit` computes the constants from the files.
 
 References: Q. Weng et al., "MLaaS in the wild: workload analysis and scheduling in large-scale heterogeneous GPU
 clusters", NSDI 2022 (v2020); Q. Weng et al., "Beware of fragmentation: scheduling GPU-sharing workloads with

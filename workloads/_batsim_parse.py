@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from workloads._columns import LARGEST, Columns
-from workloads.report import Reason, RepairReport
+from desim.workloads._columns import LARGEST, Columns
+from desim.workloads.report import Reason, RepairReport
 
 __all__ = ["as_columns", "parse"]
 

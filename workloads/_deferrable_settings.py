@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
-from workloads._named_streams import number, whole_number
-from workloads._window_laws import Law, Sometimes, Uniform, law_of, most_of
+from desim.workloads._named_streams import number, whole_number
+from desim.workloads._window_laws import Law, Sometimes, Uniform, law_of, most_of
 
 __all__ = ["ALIKE", "CORE_CASES", "DURATION_CASES", "Settings"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.job import Job
-from workloads._named_streams import number
+from desim.workloads._named_streams import number
 
 __all__ = ["Proportion", "rebuilt", "with_ccr"]
 

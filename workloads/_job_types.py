@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from workloads._multiserver_system import MEMORY_UNIT
-from workloads._named_streams import number, whole_number
+from desim.workloads._multiserver_system import MEMORY_UNIT
+from desim.workloads._named_streams import number, whole_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,8 +39,8 @@ def job_types(requests: pl.DataFrame, num_types: int) -> pl.DataFrame:
     Parameters
     ----------
     requests : polars.DataFrame
-        As `workloads.alibaba.requests` returns it, see `from_alibaba`. Every row counts once, however many instances
-        it has: it is one job.
+        As `desim.workloads.alibaba.requests` returns it, see `from_alibaba`. Every row counts once, however many
+        instances it has: it is one job.
     num_types : int
         How many to choose, at least 1.
 
@@ -92,7 +92,7 @@ def trace_arrivals(
     Parameters
     ----------
     requests : polars.DataFrame
-        As `workloads.alibaba.requests` returns it. Rows without a time of arrival are left out, as are those that
+        As `desim.workloads.alibaba.requests` returns it. Rows without a time of arrival are left out, as are those that
         `job_types` leaves out. Every row is one job, however many instances it has.
     types : polars.DataFrame
         As `job_types` returns it; type l is port l of the system of `from_alibaba`. "Nearest" is meant as there; the

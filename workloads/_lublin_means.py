@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from workloads._columns import Floats
-from workloads._lublin_model import LONGEST, LONGEST_GAP, Constants, Exponents
+from desim.workloads._columns import Floats
+from desim.workloads._lublin_model import LONGEST, LONGEST_GAP, Constants, Exponents
 
 __all__ = ["core_probabilities", "mean_interarrival", "mean_run_time", "mean_work"]
 

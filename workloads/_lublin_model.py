@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import NDArray
 
-from workloads._columns import Floats
+from desim.workloads._columns import Floats
 
 __all__ = ["LONGEST", "LONGEST_GAP", "TYPES", "Block", "Constants", "Exponents", "daily_cycle", "draw", "merge"]
 

@@ -13,7 +13,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.rewards import RewardModel
 from desim.problems.multiserver.utilities import UTILITIES
-from workloads._named_streams import NamedStreams, interval, number, whole_number
+from desim.workloads._named_streams import NamedStreams, interval, number, whole_number
 
 __all__ = ["MEMORY_UNIT", "MIXED", "RESOURCES", "System"]
 
@@ -34,7 +34,7 @@ class System:
     Parameters
     ----------
     num_ports, num_nodes, density, contention, utilities, weights, overhead
-        See :func:`workloads.multiserver.generate`.
+        See :func:`desim.workloads.multiserver.generate`.
     """
 
     num_ports: int

@@ -10,7 +10,7 @@ from numpy.random import Generator, SeedSequence, default_rng
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from workloads._seeds import seed_sequence
+from desim.workloads._seeds import seed_sequence
 
 __all__ = ["NamedStreams", "interval", "number", "one_each", "whole_number"]
 
@@ -23,7 +23,7 @@ class NamedStreams:
     Parameters
     ----------
     seed : int or numpy.random.Generator
-        See :func:`workloads._seeds.seed_sequence`.
+        See :func:`desim.workloads._seeds.seed_sequence`.
     """
 
     def __init__(self, seed: int | Generator) -> None:

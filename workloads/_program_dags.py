@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.job import Job
-from workloads._named_streams import number, whole_number
+from desim.workloads._named_streams import number, whole_number
 
 __all__ = ["chain", "fft", "fork_join", "gaussian_elimination", "in_tree", "out_tree"]
 

@@ -10,7 +10,7 @@ from typing import get_args
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
-from workloads.selection import TooWide, ZeroRunTime
+from desim.workloads.selection import TooWide, ZeroRunTime
 
 __all__ = ["Rules"]
 
@@ -26,7 +26,7 @@ class Rules:
 
     See Also
     --------
-    workloads.selection.TraceOptions : the meaning of each option.
+    desim.workloads.selection.TraceOptions : the meaning of each option.
     """
 
     zero_run_time: ZeroRunTime = "keep"

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
-from workloads._columns import Columns
-from workloads._rules import Rules
-from workloads.report import Reason, RepairReport
+from desim.workloads._columns import Columns
+from desim.workloads._rules import Rules
+from desim.workloads.report import Reason, RepairReport
 
 __all__ = ["Selector", "SubmitOrder", "collect", "shifted"]
 

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from workloads._named_streams import NamedStreams, number, one_each, whole_number
+from desim.workloads._named_streams import NamedStreams, number, one_each, whole_number
 
 __all__ = ["bernoulli_arrivals", "periodic_arrivals", "poisson_arrivals"]
 

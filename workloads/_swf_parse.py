@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from workloads._columns import LARGEST, Columns, Floats
-from workloads._files import Pathish, line_blocks
-from workloads.trace import TraceHeader
+from desim.workloads._columns import LARGEST, Columns, Floats
+from desim.workloads._files import Pathish, line_blocks
+from desim.workloads.trace import TraceHeader
 
 __all__ = ["FIELDS", "read_columns", "read_header"]
 

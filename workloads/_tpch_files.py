@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.task_times import TaskTimes
-from workloads._files import Pathish, read_bytes
+from desim.workloads._files import Pathish, read_bytes
 
 __all__ = ["MEANS", "MeasuredStage", "read_stages", "read_task_times", "stage_file"]
 

@@ -1,7 +1,7 @@
 """Tasks, work and task durations of the made-up TPC-H stages.
 
-The constants were fitted to the measurements that `workloads._tpch_figures` names, over the sizes 2 to 100 GB. What
-they give is scaled so that tasks and work of each query and size add up to the measured totals.
+The constants were fitted to the measurements that `desim.workloads._tpch_figures` names, over the sizes 2 to 100 GB.
+What they give is scaled so that tasks and work of each query and size add up to the measured totals.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.dag.task_times import TaskTimes
-from workloads._tpch_figures import FIGURES, SHUFFLE_TASKS, SIZES, scan_tasks
-from workloads._tpch_shapes import Stage, shape
+from desim.workloads._tpch_figures import FIGURES, SHUFFLE_TASKS, SIZES, scan_tasks
+from desim.workloads._tpch_shapes import Stage, shape
 
 __all__ = ["stage_task_times", "stage_tasks", "stage_work"]
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from numpy.random import Generator, SeedSequence, default_rng
 
-from workloads._tpch_figures import FIGURES, Figures
+from desim.workloads._tpch_figures import FIGURES, Figures
 
 __all__ = ["Stage", "shape"]
 

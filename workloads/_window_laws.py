@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from workloads._named_streams import number
+from desim.workloads._named_streams import number
 
 __all__ = ["Constant", "Geometric", "Law", "Proportional", "Sometimes", "Uniform", "UpTo", "drawn", "law_of", "most_of"]
 

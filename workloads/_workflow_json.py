@@ -6,7 +6,7 @@ import json
 from typing import Any, NoReturn
 
 from desim.exceptions import WorkloadError
-from workloads._columns import LARGEST
+from desim.workloads._columns import LARGEST
 
 __all__ = ["decode", "entry_list", "has", "number", "object_of", "shown", "text", "text_list"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desim.exceptions import WorkloadError
-from workloads._workflow_graph import Pair, Task
-from workloads._workflow_json import Entries, entry_list, has, number, object_of, shown, text, text_list
+from desim.workloads._workflow_graph import Pair, Task
+from desim.workloads._workflow_json import Entries, entry_list, has, number, object_of, shown, text, text_list
 
 __all__ = ["Relations", "WorkOptions", "parse"]
 
@@ -57,7 +57,7 @@ def parse(
     source : str
         Name of the file, for messages.
     document : dict
-        From `workloads._workflow_json.decode`.
+        From `desim.workloads._workflow_json.decode`.
     options : WorkOptions
         What makes work of a run time.
     relations : {"both", "either"}

@@ -13,8 +13,8 @@ from typing import IO, cast
 
 from desim.exceptions import DesimError, WorkloadError
 from desim.problems.batch.entities import Job, check_job
-from workloads._columns import LARGEST
-from workloads._files import Pathish
+from desim.workloads._columns import LARGEST
+from desim.workloads._files import Pathish
 
 __all__ = ["atomic_write", "check_writable", "plain_number"]
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
-from workloads._columns import LARGEST, make_jobs
-from workloads._seeds import seed_sequence
+from desim.workloads._columns import LARGEST, make_jobs
+from desim.workloads._seeds import seed_sequence
 
 __all__ = ["constant", "exponential", "poisson_jobs"]
 

@@ -20,14 +20,14 @@ from typing import Literal, Unpack, get_args
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.entities import Job
-from workloads._batsim_parse import as_columns, parse
-from workloads._files import Pathish, read_bytes
-from workloads._rules import Rules
-from workloads._selector import Selector, SubmitOrder, collect
-from workloads._writing import atomic_write, check_writable, plain_number
-from workloads.report import RepairReport
-from workloads.selection import TraceOptions
-from workloads.trace import Trace, TraceHeader
+from desim.workloads._batsim_parse import as_columns, parse
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._rules import Rules
+from desim.workloads._selector import Selector, SubmitOrder, collect
+from desim.workloads._writing import atomic_write, check_writable, plain_number
+from desim.workloads.report import RepairReport
+from desim.workloads.selection import TraceOptions
+from desim.workloads.trace import Trace, TraceHeader
 
 __all__ = ["read", "write"]
 
@@ -53,7 +53,7 @@ def read(
     unsorted : {"sort", "error"}
         Sort jobs that are not in the order of their submission (and count them), or refuse them.
     **options : TraceOptions
-        Which jobs to keep, see `workloads.selection.TraceOptions`. The format knows no status,
+        Which jobs to keep, see `desim.workloads.selection.TraceOptions`. The format knows no status,
         queue or partition: these are -1.
 
     Returns

@@ -22,11 +22,11 @@ from collections.abc import Mapping
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
-from workloads._columns import LARGEST
-from workloads._files import Pathish, read_bytes
-from workloads._named_streams import number
-from workloads._workflow_graph import JobOptions, Pair, Task, build
-from workloads._workflow_xml import Element, parse_xml
+from desim.workloads._columns import LARGEST
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._named_streams import number
+from desim.workloads._workflow_graph import JobOptions, Pair, Task, build
+from desim.workloads._workflow_xml import Element, parse_xml
 
 __all__ = ["read"]
 

@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.job import Job
-from workloads._deferrable_settings import CORE_CASES, DURATION_CASES, Settings
-from workloads._named_streams import NamedStreams
-from workloads._window_laws import Constant, Geometric, Law, Proportional, Sometimes, Uniform, UpTo, drawn, law_of
+from desim.workloads._deferrable_settings import CORE_CASES, DURATION_CASES, Settings
+from desim.workloads._named_streams import NamedStreams
+from desim.workloads._window_laws import Constant, Geometric, Law, Proportional, Sometimes, Uniform, UpTo, drawn, law_of
 
 __all__ = [
     "CORE_CASES",

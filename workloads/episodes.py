@@ -21,12 +21,12 @@ from desim.problems.batch.entities import Job as BatchJob
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job as DagJob
 from desim.problems.multiserver.rewards import RewardModel
-from workloads import deferrable as deferrable_jobs
-from workloads import executors as executor_sets
-from workloads import lublin, submissions, tpch
-from workloads import multiserver as systems
-from workloads._edge_sizes import with_ccr
-from workloads._named_streams import number, whole_number
+from desim.workloads import deferrable as deferrable_jobs
+from desim.workloads import executors as executor_sets
+from desim.workloads import lublin, submissions, tpch
+from desim.workloads import multiserver as systems
+from desim.workloads._edge_sizes import with_ccr
+from desim.workloads._named_streams import number, whole_number
 
 __all__ = ["batch", "dag", "deferrable", "multiserver"]
 
@@ -150,9 +150,9 @@ def deferrable(
     rng : numpy.random.Generator
         Source of randomness.
     settings : Settings or str
-        See `workloads.deferrable`; or a name that :func:`workloads.deferrable.named` knows.
+        See `desim.workloads.deferrable`; or a name that :func:`desim.workloads.deferrable.named` knows.
     **changes
-        Parameters of :class:`workloads.deferrable.Settings` that are to be others; lists stand for tuples.
+        Parameters of :class:`desim.workloads.deferrable.Settings` that are to be others; lists stand for tuples.
 
     Returns
     -------

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
-from workloads._named_streams import NamedStreams, number, whole_number
+from desim.workloads._named_streams import NamedStreams, number, whole_number
 
 __all__ = ["SPEEDS", "heterogeneous", "homogeneous", "racks"]
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import Job
-from workloads._columns import LARGEST, Columns, Floats
-from workloads._files import Pathish, read_bytes
-from workloads._rules import Rules
-from workloads._selector import Selector, SubmitOrder, collect
-from workloads._writing import check_writable
-from workloads.report import RepairReport
-from workloads.selection import TraceOptions
-from workloads.trace import Trace, TraceHeader
+from desim.workloads._columns import LARGEST, Columns, Floats
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._rules import Rules
+from desim.workloads._selector import Selector, SubmitOrder, collect
+from desim.workloads._writing import check_writable
+from desim.workloads.report import RepairReport
+from desim.workloads.selection import TraceOptions
+from desim.workloads.trace import Trace, TraceHeader
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +47,7 @@ def read(path: Pathish, *, unsorted: SubmitOrder = "sort", **options: Unpack[Tra
     unsorted : {"sort", "error"}
         Sort jobs that are not in the order of their submission (and count them), or refuse them.
     **options : TraceOptions
-        Which jobs to keep, see `workloads.selection.TraceOptions`. The format knows no status,
+        Which jobs to keep, see `desim.workloads.selection.TraceOptions`. The format knows no status,
         queue or partition: these are -1.
 
     Returns

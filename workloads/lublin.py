@@ -27,10 +27,10 @@ from numpy.random import Generator, SeedSequence, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
-from workloads._columns import make_jobs
-from workloads._lublin_means import mean_interarrival, mean_work
-from workloads._lublin_model import TYPES, Block, draw, merge
-from workloads._seeds import seed_sequence
+from desim.workloads._columns import make_jobs
+from desim.workloads._lublin_means import mean_interarrival, mean_work
+from desim.workloads._lublin_model import TYPES, Block, draw, merge
+from desim.workloads._seeds import seed_sequence
 
 __all__ = ["expected_load", "generate", "stream"]
 
@@ -116,7 +116,7 @@ def stream(
 
     Without `load`, a shorter workload is the beginning of a longer one with the same seed. With
     `load`, the times of a finite workload are stretched by one factor, found by drawing the jobs
-    once in advance, so that the offered load of the whole (see `workloads.transform.offered_load`)
+    once in advance, so that the offered load of the whole (see `desim.workloads.transform.offered_load`)
     is exactly as wanted; the times of an endless one are stretched by the ratio of `expected_load`
     to `load`, so that the load is as wanted in the long run. The day of 24 hours is stretched too.
 

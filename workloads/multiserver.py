@@ -13,11 +13,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.problems.multiserver.rewards import RewardModel
-from workloads._alibaba_model import draw_gpus, draw_machines, draw_requests
-from workloads._job_types import amounts_of, job_types, memory_column, trace_arrivals
-from workloads._multiserver_system import MEMORY_UNIT, RESOURCES, System
-from workloads._named_streams import NamedStreams
-from workloads._slot_arrivals import bernoulli_arrivals, periodic_arrivals, poisson_arrivals
+from desim.workloads._alibaba_model import draw_gpus, draw_machines, draw_requests
+from desim.workloads._job_types import amounts_of, job_types, memory_column, trace_arrivals
+from desim.workloads._multiserver_system import MEMORY_UNIT, RESOURCES, System
+from desim.workloads._named_streams import NamedStreams
+from desim.workloads._slot_arrivals import bernoulli_arrivals, periodic_arrivals, poisson_arrivals
 
 if TYPE_CHECKING:
     import polars as pl
@@ -147,10 +147,10 @@ def from_alibaba(
     Parameters
     ----------
     machines : polars.DataFrame
-        As `workloads.alibaba.machines` returns it. Rows without a number of cores or memory are left out.
+        As `desim.workloads.alibaba.machines` returns it. Rows without a number of cores or memory are left out.
     requests : polars.DataFrame
-        As `workloads.alibaba.requests` returns it. Rows without a number of cores or memory are left out, as are those
-        that ask for nothing; no number of GPUs is 0 GPUs. Memory is in GB in both tables or, with
+        As `desim.workloads.alibaba.requests` returns it. Rows without a number of cores or memory are left out, as are
+        those that ask for nothing; no number of GPUs is 0 GPUs. Memory is in GB in both tables or, with
         cluster-trace-v2018 for both, in percent of the largest machine, where a unit of memory is one percent.
     num_ports, num_nodes : int
         Number of job types and of machines.

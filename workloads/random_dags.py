@@ -16,9 +16,9 @@ from numpy.random import Generator
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.job import Job
-from workloads._edge_sizes import rebuilt, with_ccr
-from workloads._named_streams import NamedStreams, number, whole_number
-from workloads._program_dags import chain, fft, fork_join, gaussian_elimination, in_tree, out_tree
+from desim.workloads._edge_sizes import rebuilt, with_ccr
+from desim.workloads._named_streams import NamedStreams, number, whole_number
+from desim.workloads._program_dags import chain, fft, fork_join, gaussian_elimination, in_tree, out_tree
 
 __all__ = [
     "chain",

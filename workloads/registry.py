@@ -11,12 +11,12 @@ from typing import Literal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
-from workloads import batsim, job_table, lublin, swf
-from workloads._files import Pathish
-from workloads.report import RepairReport
-from workloads.swf import SWFStream
-from workloads.trace import Trace, TraceHeader
-from workloads.transform import rescale_load
+from desim.workloads import batsim, job_table, lublin, swf
+from desim.workloads._files import Pathish
+from desim.workloads.report import RepairReport
+from desim.workloads.swf import SWFStream
+from desim.workloads.trace import Trace, TraceHeader
+from desim.workloads.transform import rescale_load
 
 __all__ = ["GENERATED", "Workload", "descriptions", "load", "read", "write"]
 

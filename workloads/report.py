@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from workloads._ledger import Ledger
+from desim.workloads._ledger import Ledger
 
 __all__ = ["Reason", "RepairReport"]
 

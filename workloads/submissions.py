@@ -12,8 +12,8 @@ from numpy.random import Generator, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads._named_streams import number
-from workloads._seeds import seed_sequence
+from desim.workloads._named_streams import number
+from desim.workloads._seeds import seed_sequence
 
 __all__ = ["at_times", "batch", "poisson", "poisson_stream", "trace"]
 
@@ -147,8 +147,8 @@ def trace(jobs: Iterable[Job], source: Iterable[Any], *, from_zero: bool = True)
     jobs : iterable of Job
         The jobs.
     source : iterable
-        Where the times are from: jobs of any problem, such as a log that `workloads.swf` has read, or plain numbers of
-        seconds. There may be more than jobs.
+        Where the times are from: jobs of any problem, such as a log that `desim.workloads.swf` has read, or plain
+        numbers of seconds. There may be more than jobs.
     from_zero : bool
         Shift the times so that the first job is submitted at time 0.
 

@@ -23,15 +23,15 @@ from typing import Unpack
 
 from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import Job
-from workloads._columns import Columns
-from workloads._files import Pathish
-from workloads._rules import Rules
-from workloads._selector import Selector, SubmitOrder, collect, shifted
-from workloads._swf_parse import read_columns, read_header
-from workloads._writing import atomic_write, check_writable, plain_number
-from workloads.report import RepairReport
-from workloads.selection import TraceOptions
-from workloads.trace import Trace, TraceHeader
+from desim.workloads._columns import Columns
+from desim.workloads._files import Pathish
+from desim.workloads._rules import Rules
+from desim.workloads._selector import Selector, SubmitOrder, collect, shifted
+from desim.workloads._swf_parse import read_columns, read_header
+from desim.workloads._writing import atomic_write, check_writable, plain_number
+from desim.workloads.report import RepairReport
+from desim.workloads.selection import TraceOptions
+from desim.workloads.trace import Trace, TraceHeader
 
 __all__ = ["SWFStream", "read", "stream", "write"]
 
@@ -44,7 +44,7 @@ class SWFStream:
     path : str or path-like
         The file, plain or gzip (recognized by its content).
     **options : TraceOptions
-        Which rows to keep, see `workloads.selection.TraceOptions`.
+        Which rows to keep, see `desim.workloads.selection.TraceOptions`.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
     path : str or path-like
         The file, plain or gzip.
     **options : TraceOptions
-        Which rows to keep, see `workloads.selection.TraceOptions`.
+        Which rows to keep, see `desim.workloads.selection.TraceOptions`.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def read(path: Pathish, *, unsorted: SubmitOrder = "sort", **options: Unpack[Tra
         Sort jobs that are not in the order of their submit times (and count them), or refuse them.
         Jobs of the same time keep the order of the file.
     **options : TraceOptions
-        Which rows to keep, see `workloads.selection.TraceOptions`.
+        Which rows to keep, see `desim.workloads.selection.TraceOptions`.
 
     Returns
     -------

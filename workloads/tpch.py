@@ -2,7 +2,7 @@
 
 A node is a stage; its work is the seconds of all its tasks together times a reference speed, so that an executor of
 that speed runs it in as many seconds. Edges carry nothing until a communication-to-computation ratio is set, since no
-transfer sizes were measured, see :func:`workloads.random_dags.with_ccr`.
+transfer sizes were measured, see :func:`desim.workloads.random_dags.with_ccr`.
 
 The measurements are those of Decima's simulator, as JSON: ``tpch_SIZEg.json`` with the stages and
 ``durations/tpch_durations_SIZEg.json.gz`` with the task durations, in milliseconds. They are not part of this
@@ -27,13 +27,13 @@ from numpy.random import Generator
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads import _tpch_figures as figures
-from workloads._edge_sizes import Proportion, with_ccr
-from workloads._files import Pathish
-from workloads._named_streams import NamedStreams, number, whole_number
-from workloads._tpch_files import MEANS, read_stages, read_task_times, stage_file
-from workloads._tpch_model import stage_task_times, stage_tasks, stage_work
-from workloads._tpch_shapes import shape
+from desim.workloads import _tpch_figures as figures
+from desim.workloads._edge_sizes import Proportion, with_ccr
+from desim.workloads._files import Pathish
+from desim.workloads._named_streams import NamedStreams, number, whole_number
+from desim.workloads._tpch_files import MEANS, read_stages, read_task_times, stage_file
+from desim.workloads._tpch_model import stage_task_times, stage_tasks, stage_work
+from desim.workloads._tpch_shapes import shape
 
 __all__ = ["QUERIES", "REFERENCE_SPEED", "SIZES", "Mean", "generate", "read", "templates"]
 
@@ -188,7 +188,7 @@ def generate(
     sizes, queries : iterable of int
         What to draw from.
     ccr : float
-        Communication-to-computation ratio of each job, see :func:`workloads.random_dags.with_ccr`.
+        Communication-to-computation ratio of each job, see :func:`desim.workloads.random_dags.with_ccr`.
     transfer_speed : float
         Units of data per second with which transfers count for the ratio.
     proportion : {"uniform", "parent_work"}
@@ -207,7 +207,7 @@ def generate(
     Returns
     -------
     list of Job
-        Numbered from 0, all at time 0; see `workloads.submissions` for other times.
+        Numbered from 0, all at time 0; see `desim.workloads.submissions` for other times.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from desim.problems.batch.entities import Job
-from workloads.report import RepairReport
+from desim.workloads.report import RepairReport
 
 __all__ = ["Trace", "TraceHeader"]
 

@@ -22,13 +22,13 @@ from typing import Literal, get_args
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads._columns import LARGEST
-from workloads._files import Pathish, read_bytes
-from workloads._named_streams import number
-from workloads._workflow_graph import JobOptions, build
-from workloads._workflow_json import decode
-from workloads._workflow_wfformat import Relations, WorkOptions, parse
-from workloads._writing import atomic_write, plain_number
+from desim.workloads._columns import LARGEST
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._named_streams import number
+from desim.workloads._workflow_graph import JobOptions, build
+from desim.workloads._workflow_json import decode
+from desim.workloads._workflow_wfformat import Relations, WorkOptions, parse
+from desim.workloads._writing import atomic_write, plain_number
 
 __all__ = ["read", "write"]
 

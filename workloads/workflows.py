@@ -9,8 +9,8 @@ from typing import Any
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads import dax, tpch, wfformat
-from workloads._files import Pathish
+from desim.workloads import dax, tpch, wfformat
+from desim.workloads._files import Pathish
 
 __all__ = ["GENERATED", "descriptions", "read"]
 
@@ -43,9 +43,10 @@ def read(path: Pathish, **options: Any) -> Job:
     path : str or path-like
         The suffix tells the format; behind it there may be ``.gz``.
     **options
-        For :func:`workloads.wfformat.read` or :func:`workloads.dax.read`. Unless told otherwise, run times are those on
-        an executor of the middle speed of LACHESIS, :data:`workloads.tpch.REFERENCE_SPEED`, and a workflow may have
-        several parts.
+        For :func:`desim.workloads.wfformat.read` or :func:`desim.workloads.dax.read`. Unless told otherwise, run times
+        are those on an executor of the middle speed of LACHESIS, :data:`desim.workloads.tpch.REFERENCE_SPEED`, and a
+        workflow may
+        have several parts.
 
     Returns
     -------

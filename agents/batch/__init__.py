@@ -8,19 +8,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
-from agents.batch.conservative import ConservativeBackfilling
-from agents.batch.core_profile import CoreProfile
-from agents.batch.orders import PRIORITIES, as_priority
-from agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
-from agents.batch.profile import AvailabilityProfile, Slot
-from agents.batch.registry import create, descriptions
-from agents.batch.rollout import RolloutAgent
+from desim.agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.conservative import ConservativeBackfilling
+from desim.agents.batch.core_profile import CoreProfile
+from desim.agents.batch.orders import PRIORITIES, as_priority
+from desim.agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
+from desim.agents.batch.profile import AvailabilityProfile, Slot
+from desim.agents.batch.registry import create, descriptions
+from desim.agents.batch.rollout import RolloutAgent
 
 if TYPE_CHECKING:
-    from agents.batch.inspector import Inspector
-    from agents.batch.split_window import SplitWindowAgent
-    from agents.batch.window_rules import WindowRule
+    from desim.agents.batch.inspector import Inspector
+    from desim.agents.batch.split_window import SplitWindowAgent
+    from desim.agents.batch.window_rules import WindowRule
 
 __all__ = [
     "F1",
@@ -51,9 +51,9 @@ __all__ = [
 ]
 
 _LATER = {
-    "Inspector": "agents.batch.inspector",
-    "SplitWindowAgent": "agents.batch.split_window",
-    "WindowRule": "agents.batch.window_rules",
+    "Inspector": "desim.agents.batch.inspector",
+    "SplitWindowAgent": "desim.agents.batch.split_window",
+    "WindowRule": "desim.agents.batch.window_rules",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.batch.window_rules import AGE_POWER
+from desim.agents.batch.window_rules import AGE_POWER
 from desim.envs import ACTION_MASK
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE
 from desim.exceptions import InvalidConfiguration

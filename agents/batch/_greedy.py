@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.batch.networks import WindowScorer
-from agents.learning.numpy_mlp import NumpyMLP
-from agents.learning.policy import MLPPolicy, Policy
+from desim.agents.batch.networks import WindowScorer
+from desim.agents.learning.numpy_mlp import NumpyMLP
+from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.envs import ACTION_MASK
 
 __all__ = ["greedy"]

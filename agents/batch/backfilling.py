@@ -4,7 +4,7 @@
 * EASY reserves the earliest possible slot for the first blocked job, and starts others only
   where they do not delay it: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem and
   Feitelson, IEEE TPDS 12(6), 2001.
-* :mod:`agents.batch.conservative` reserves for every job.
+* :mod:`desim.agents.batch.conservative` reserves for every job.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.batch.core_profile import CoreProfile
-from agents.batch.orders import as_priority
-from agents.batch.priorities import FCFS, Priority
-from agents.batch.profile import AvailabilityProfile, Slot
+from desim.agents.batch.core_profile import CoreProfile
+from desim.agents.batch.orders import as_priority
+from desim.agents.batch.priorities import FCFS, Priority
+from desim.agents.batch.profile import AvailabilityProfile, Slot
 from desim.problems.batch import BatchObservation, Queue, Start, lowest_cores
 
 __all__ = ["EASYBackfilling", "SimpleBackfilling"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agents.learning.command_line import TrainingCommand
+from desim.agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from agents.learning.training import TrainingConfig
+    from desim.agents.learning.training import TrainingConfig
 
 __all__ = ["InspectorOptions", "TrainingOptions"]
 
@@ -76,10 +76,10 @@ class TrainingOptions(TrainingCommand):
         Returns
         -------
         SplitWindowTraining
-            With the defaults of :mod:`agents.batch.training` for all that is no option here.
+            With the defaults of :mod:`desim.agents.batch.training` for all that is no option here.
         """
-        from agents.batch.split_window import SplitWindowConfig
-        from agents.batch.training import WINDOWS, EpisodeOptions, SplitWindowTraining
+        from desim.agents.batch.split_window import SplitWindowConfig
+        from desim.agents.batch.training import WINDOWS, EpisodeOptions, SplitWindowTraining
 
         default = SplitWindowTraining()
         return replace(
@@ -109,7 +109,7 @@ class TrainingOptions(TrainingCommand):
 
     def _loop(self) -> TrainingConfig:
         """Return length, seed and environments; groups need whole episodes."""
-        from agents.learning.training import TrainingConfig
+        from desim.agents.learning.training import TrainingConfig
 
         return TrainingConfig(
             total_steps=400_000 if self.quick else self.steps,
@@ -177,10 +177,10 @@ class InspectorOptions(TrainingCommand):
         Returns
         -------
         InspectorTraining
-            With the defaults of :mod:`agents.batch.inspector_training` for all that is no option here.
+            With the defaults of :mod:`desim.agents.batch.inspector_training` for all that is no option here.
         """
-        from agents.batch.inspector_network import InspectorConfig
-        from agents.batch.inspector_training import InspectorTraining
+        from desim.agents.batch.inspector_network import InspectorConfig
+        from desim.agents.batch.inspector_training import InspectorTraining
 
         default = InspectorTraining()
         return replace(

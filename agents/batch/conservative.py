@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from agents.batch.core_profile import CoreProfile
-from agents.batch.orders import as_priority
-from agents.batch.priorities import Priority
-from agents.batch.profile import AvailabilityProfile, Slot, expected_releases
+from desim.agents.batch.core_profile import CoreProfile
+from desim.agents.batch.orders import as_priority
+from desim.agents.batch.priorities import Priority
+from desim.agents.batch.profile import AvailabilityProfile, Slot, expected_releases
 from desim.problems.batch import BatchObservation, Start, WaitUntil
 
 __all__ = ["ConservativeBackfilling"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.batch.profile import AvailabilityProfile, Slot, expected_releases
+from desim.agents.batch.profile import AvailabilityProfile, Slot, expected_releases
 from desim.problems.batch import BatchObservation, lowest_cores
 
 __all__ = ["CoreProfile"]

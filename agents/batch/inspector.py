@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from agents.batch.backfilling import EASYBackfilling
-from agents.batch.inspector_network import InspectorConfig
-from agents.batch.orders import as_priority
-from agents.batch.priorities import Priority
-from agents.learning.policy import Policy, action_for
-from agents.learning.pretrained import pretrained_stem
+from desim.agents.batch.backfilling import EASYBackfilling
+from desim.agents.batch.inspector_network import InspectorConfig
+from desim.agents.batch.orders import as_priority
+from desim.agents.batch.priorities import Priority
+from desim.agents.learning.policy import Policy, action_for
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs.base import Arrays
 from desim.envs.batch.inspection import Answer, Inspection, Question
 from desim.envs.batch.inspector import InspectionEncoder

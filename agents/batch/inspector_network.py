@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from agents.learning.configuration import AgentConfig
-from agents.learning.policy import MLPPolicy, Policy
+from desim.agents.learning.configuration import AgentConfig
+from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.envs.batch.inspector import INSPECTION_FEATURES
 
 __all__ = ["InspectorConfig"]

@@ -15,15 +15,15 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from agents.batch.inspector import BackfilledPriority
-from agents.batch.inspector_network import InspectorConfig
-from agents.batch.training import EpisodeOptions, trace_episodes
-from agents.learning.learner import Discounting, Learner
-from agents.learning.policy import Policy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.recipe import train as train_inspector
-from agents.learning.recipe import write as write_inspector
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.batch.inspector import BackfilledPriority
+from desim.agents.batch.inspector_network import InspectorConfig
+from desim.agents.batch.training import EpisodeOptions, trace_episodes
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.recipe import train as train_inspector
+from desim.agents.learning.recipe import write as write_inspector
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.batch.inspector import OBJECTIVES, InspectorEnv
 from desim.exceptions import InvalidConfiguration
 
@@ -93,7 +93,7 @@ class InspectorTraining:
         )
 
     def learner(self, policy: Policy, rng: np.random.Generator) -> Learner:
-        """Return what learns, as for :class:`~agents.learning.recipe.Recipe`."""
+        """Return what learns, as for :class:`~desim.agents.learning.recipe.Recipe`."""
         return PPO(policy, replace(self.ppo, group_size=self.training.group_size), rng)
 
     def warm_up(self, training: Training) -> None:

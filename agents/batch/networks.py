@@ -1,7 +1,7 @@
 """Networks of the split-window agent.
 
 :class:`WindowScorer` scores every job in the window with the same weights; the network of the DBF paper is a plain
-:class:`agents.learning.policy.MLPPolicy` over the flat observation.
+:class:`desim.agents.learning.policy.MLPPolicy` over the flat observation.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.learning.distributions import Distribution, MaskedCategorical
-from agents.learning.policy import Policy, initialized, mlp
+from desim.agents.learning.distributions import Distribution, MaskedCategorical
+from desim.agents.learning.policy import Policy, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
+from desim.agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["PRIORITIES", "as_priority"]

@@ -2,7 +2,7 @@
 
 A priority gives every queued job a score; the smallest comes first, and of equal scores the job
 that arrived earlier. As an agent it is strict: it starts the first job while that fits and
-otherwise waits; :mod:`agents.batch.backfilling` lets other jobs overtake.
+otherwise waits; :mod:`desim.agents.batch.backfilling` lets other jobs overtake.
 
 The score functions F1 to F4 come from Carastan-Santos and de Camargo, "Obtaining dynamic
 scheduling policies with simulation and machine learning", SC 2017; WFP3 and UNICEP from Tang,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
-from agents.batch.conservative import ConservativeBackfilling
-from agents.batch.orders import PRIORITIES, as_priority
+from desim.agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.conservative import ConservativeBackfilling
+from desim.agents.batch.orders import PRIORITIES, as_priority
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -69,7 +69,7 @@ def create(name: str) -> Agent:
 
 def _window_rule(name: str) -> Agent:
     """Return the rule of a name such as ``window-shortest-9-1``."""
-    from agents.batch.window_rules import WindowRule
+    from desim.agents.batch.window_rules import WindowRule
 
     _, *rule, head, tail = name.split("-") if name.count("-") >= 3 else ("", "", "", "")
     if not (head.isdecimal() and tail.isdecimal()):
@@ -79,7 +79,7 @@ def _window_rule(name: str) -> Agent:
 
 def _split_window(name: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
-    from agents.batch.split_window import SplitWindowAgent
+    from desim.agents.batch.split_window import SplitWindowAgent
 
     source = name.partition(":")[2]
     stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
@@ -94,7 +94,7 @@ def _split_window(name: str) -> Agent:
 
 def _inspector(name: str) -> Agent:
     """Return the inspector of trained weights: a pretrained name or a path."""
-    from agents.batch.inspector import Inspector
+    from desim.agents.batch.inspector import Inspector
 
     stem = name.partition(":")[2]
     return Inspector.load(stem) if "/" in stem else Inspector.pretrained(stem)
@@ -102,7 +102,7 @@ def _inspector(name: str) -> Agent:
 
 def _rollout(name: str) -> Agent:
     """Return the rollout agent of a name such as ``rollout:easy`` or ``rollout-waiting_time:easy``."""
-    from agents.batch.rollout import RolloutAgent
+    from desim.agents.batch.rollout import RolloutAgent
 
     kind, _, base = name.partition(":")
     objective = kind.removeprefix(ROLLOUT).removeprefix("-") or "bounded_slowdown"

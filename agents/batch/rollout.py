@@ -1,11 +1,11 @@
-"""Rollout over any agent for the batch cluster; see :mod:`agents.lookahead`."""
+"""Rollout over any agent for the batch cluster; see :mod:`desim.agents.lookahead`."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Literal, get_args
 
-from agents.lookahead import Lookahead, Score
+from desim.agents.lookahead import Lookahead, Score
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Execution, Start

@@ -15,11 +15,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from agents.batch import _greedy
-from agents.batch.networks import WindowScorer
-from agents.learning.configuration import AgentConfig
-from agents.learning.policy import MLPPolicy, Policy, action_for
-from agents.learning.pretrained import pretrained_stem
+from desim.agents.batch import _greedy
+from desim.agents.batch.networks import WindowScorer
+from desim.agents.learning.configuration import AgentConfig
+from desim.agents.learning.policy import MLPPolicy, Policy, action_for
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
 from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
 from desim.exceptions import InvalidConfiguration

@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agents.batch._experts import EXPERTS, aged, reserving, shortest
-from agents.batch._training_episodes import EpisodeOptions, trace_episodes
-from agents.batch.split_window import SplitWindowConfig
-from agents.learning.imitation import imitate
-from agents.learning.learner import Discounting, Learner
-from agents.learning.policy import Policy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.recipe import train, write
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.batch._experts import EXPERTS, aged, reserving, shortest
+from desim.agents.batch._training_episodes import EpisodeOptions, trace_episodes
+from desim.agents.batch.split_window import SplitWindowConfig
+from desim.agents.learning.imitation import imitate
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.recipe import train, write
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.batch import BatchEnv
 
 __all__ = [
@@ -78,7 +78,7 @@ class SplitWindowTraining:
     warm_start : int
         Rollouts in which the agent first learns to do what a rule does in its window; 0 does without.
     expert : {"shortest", "reserving", "aged"}
-        The rule, of :class:`agents.batch.window_rules.WindowRule`; all but the first for the scorer.
+        The rule, of :class:`desim.agents.batch.window_rules.WindowRule`; all but the first for the scorer.
     ppo : PPOConfig
         Settings of the algorithm.
     training : TrainingConfig
@@ -110,7 +110,7 @@ class SplitWindowTraining:
         )
 
     def learner(self, policy: Policy, rng: np.random.Generator) -> Learner:
-        """Return what learns, as for :class:`~agents.learning.recipe.Recipe`."""
+        """Return what learns, as for :class:`~desim.agents.learning.recipe.Recipe`."""
         return PPO(policy, self.ppo, rng)
 
     def warm_up(self, training: Training) -> float | None:

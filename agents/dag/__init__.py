@@ -1,16 +1,16 @@
 """Agents for DAG jobs."""
 
-from agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
-from agents.dag.cpop import CPOP
-from agents.dag.dls import DLS
-from agents.dag.list_scheduling import HEFT, ListScheduler
-from agents.dag.optimum import OptimalSchedule, Optimum, ScheduledCopy, optimal_schedule
-from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
-from agents.dag.patient import PatientScheduler
-from agents.dag.peft import PEFT
-from agents.dag.registry import create, descriptions
-from agents.dag.rollout import RolloutAgent
-from agents.dag.tdca import TDCA
+from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
+from desim.agents.dag.cpop import CPOP
+from desim.agents.dag.dls import DLS
+from desim.agents.dag.list_scheduling import HEFT, ListScheduler
+from desim.agents.dag.optimum import OptimalSchedule, Optimum, ScheduledCopy, optimal_schedule
+from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from desim.agents.dag.patient import PatientScheduler
+from desim.agents.dag.peft import PEFT
+from desim.agents.dag.registry import create, descriptions
+from desim.agents.dag.rollout import RolloutAgent
+from desim.agents.dag.tdca import TDCA
 
 __all__ = [
     "CPOP",

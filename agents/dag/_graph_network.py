@@ -1,4 +1,4 @@
-"""The network of :mod:`agents.dag.graph_policy` in NumPy, for decisions one at a time.
+"""The network of :mod:`desim.agents.dag.graph_policy` in NumPy, for decisions one at a time.
 
 What belongs to a node is computed once, when its job arrives, up to its share of the first layer that scores it; what
 belongs to a job, when another of its nodes is assigned. Calls of a few microseconds are where torch spends more time on
@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag.graph_policy import GraphPolicy
-from agents.learning.numpy_mlp import NumpyMLP
+from desim.agents.dag.graph_policy import GraphPolicy
+from desim.agents.learning.numpy_mlp import NumpyMLP
 from desim.envs.dag import JobGraph
 
 __all__ = ["EmbeddedJob", "GraphNetwork"]

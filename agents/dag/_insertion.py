@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag.ranks import RESOLUTION
+from desim.agents.dag.ranks import RESOLUTION
 from desim.problems.dag import Assign, DagObservation, JobState
 
 __all__ = ["assign_inserted", "insertion_finish_times"]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from agents.dag._placing import Placed
-from agents.dag._union import UnionGraph, union_of
-from agents.dag.allocation import EFT
-from agents.dag.list_scheduling import ListScheduler, require_planning
-from agents.dag.orders import RankUp
+from desim.agents.dag._placing import Placed
+from desim.agents.dag._union import UnionGraph, union_of
+from desim.agents.dag.allocation import EFT
+from desim.agents.dag.list_scheduling import ListScheduler, require_planning
+from desim.agents.dag.orders import RankUp
 from desim.problems.dag import Assign, DagObservation, JobState
 
 __all__ = ["PlanningAgent"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag._union import UnionGraph
+from desim.agents.dag._union import UnionGraph
 
 __all__ = ["Cluster", "Estimates", "estimate", "make_clusters"]
 

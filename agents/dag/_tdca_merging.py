@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag._placing import Placed, Timetables, serial_plan
-from agents.dag._tdca_clusters import Cluster, Estimates, estimate, make_clusters
-from agents.dag._union import UnionGraph
+from desim.agents.dag._placing import Placed, Timetables, serial_plan
+from desim.agents.dag._tdca_clusters import Cluster, Estimates, estimate, make_clusters
+from desim.agents.dag._union import UnionGraph
 
 __all__ = ["plan_with_tdca"]
 

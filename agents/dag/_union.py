@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag.ranks import mean_transfer_times, rank_up
+from desim.agents.dag.ranks import mean_transfer_times, rank_up
 from desim.problems.dag import Executors, Job
 
 __all__ = ["UnionGraph", "union_of"]

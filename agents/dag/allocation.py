@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag._insertion import insertion_finish_times
+from desim.agents.dag._insertion import insertion_finish_times
 from desim.problems.dag import Assign, DagObservation, JobState
 
 __all__ = ["DEFT", "EFT", "Allocation", "InsertionDEFT", "InsertionEFT"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from agents.learning.command_line import TrainingCommand
+from desim.agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["TrainingOptions"]
@@ -72,11 +72,11 @@ class TrainingOptions(TrainingCommand):
         Returns
         -------
         GraphTraining
-            With the defaults of :mod:`agents.dag.training` for all that is no option here.
+            With the defaults of :mod:`desim.agents.dag.training` for all that is no option here.
         """
-        from agents.dag.graph_agent import GraphConfig
-        from agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining
-        from agents.learning.learner import Discounting
+        from desim.agents.dag.graph_agent import GraphConfig
+        from desim.agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining
+        from desim.agents.learning.learner import Discounting
         from desim.envs.dag import GraphSizes
 
         jobs = (8, 12) if self.quick else self.jobs

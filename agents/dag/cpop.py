@@ -13,11 +13,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag._insertion import assign_inserted
-from agents.dag.allocation import InsertionEFT
-from agents.dag.list_scheduling import ListScheduler, require_planning
-from agents.dag.orders import CriticalPath
-from agents.dag.ranks import RESOLUTION, mean_transfer_times, rank_up
+from desim.agents.dag._insertion import assign_inserted
+from desim.agents.dag.allocation import InsertionEFT
+from desim.agents.dag.list_scheduling import ListScheduler, require_planning
+from desim.agents.dag.orders import CriticalPath
+from desim.agents.dag.ranks import RESOLUTION, mean_transfer_times, rank_up
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
 __all__ = ["CPOP", "critical_path"]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag.ranks import RESOLUTION, mean_run_times, static_levels
+from desim.agents.dag.ranks import RESOLUTION, mean_run_times, static_levels
 from desim.problems.dag import Assign, DagObservation, JobState
 
 __all__ = ["DLS"]

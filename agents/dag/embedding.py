@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from agents.learning.policy import initialized, mlp
+from desim.agents.learning.policy import initialized, mlp
 
 __all__ = ["SLOPE", "Activation", "NodeEmbedding", "levels_of"]
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag._graph_network import EmbeddedJob, GraphNetwork
-from agents.dag.allocation import DEFT, Allocation, InsertionDEFT
-from agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
-from agents.learning.configuration import AgentConfig
-from agents.learning.pretrained import pretrained_stem
+from desim.agents.dag._graph_network import EmbeddedJob, GraphNetwork
+from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
+from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
+from desim.agents.learning.configuration import AgentConfig
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs.dag import (
     GraphEncoder,
     GraphSizes,

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.dag.embedding import Activation, NodeEmbedding
-from agents.learning.distributions import Distribution, MaskedCategorical
-from agents.learning.policy import Observations, Policy, initialized, mlp
+from desim.agents.dag.embedding import Activation, NodeEmbedding
+from desim.agents.learning.distributions import Distribution, MaskedCategorical
+from desim.agents.learning.policy import Observations, Policy, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.envs.dag import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
 

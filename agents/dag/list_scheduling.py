@@ -10,8 +10,8 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.random import Generator
 
-from agents.dag.allocation import DEFT, Allocation, InsertionEFT
-from agents.dag.orders import Order, RankUp
+from desim.agents.dag.allocation import DEFT, Allocation, InsertionEFT
+from desim.agents.dag.orders import Order, RankUp
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState
 
@@ -40,7 +40,7 @@ class ListScheduler:
 
     Examples
     --------
-    >>> from agents.dag import FIFO
+    >>> from desim.agents.dag import FIFO
     >>> ListScheduler(FIFO()).name
     'FIFO-DEFT'
     """

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag._cp_model import Instance, Solution, solve
-from agents.dag._placing import Placed, Timetables, serial_plan
-from agents.dag._planning import PlanningAgent
-from agents.dag._ticks import choose_resolution, in_ticks
-from agents.dag._union import UnionGraph, union_of
+from desim.agents.dag._cp_model import Instance, Solution, solve
+from desim.agents.dag._placing import Placed, Timetables, serial_plan
+from desim.agents.dag._planning import PlanningAgent
+from desim.agents.dag._ticks import choose_resolution, in_ticks
+from desim.agents.dag._union import UnionGraph, union_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Executors, Job
 

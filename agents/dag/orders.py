@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from agents.dag.ranks import mean_run_times, path_lengths, rank_up, rounded
+from desim.agents.dag.ranks import mean_run_times, path_lengths, rank_up, rounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagObservation, JobState
 

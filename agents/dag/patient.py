@@ -9,8 +9,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag.allocation import DEFT, Allocation
-from agents.dag.orders import Order, RankUp
+from desim.agents.dag.allocation import DEFT, Allocation
+from desim.agents.dag.orders import Order, RankUp
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.dag._insertion import insertion_finish_times
-from agents.dag.list_scheduling import ListScheduler, require_planning
-from agents.dag.ranks import RESOLUTION, mean_transfer_times, rounded
+from desim.agents.dag._insertion import insertion_finish_times
+from desim.agents.dag.list_scheduling import ListScheduler, require_planning
+from desim.agents.dag.ranks import RESOLUTION, mean_transfer_times, rounded
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
 __all__ = ["PEFT", "optimistic_cost_table"]

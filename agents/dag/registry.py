@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
-from agents.dag.cpop import CPOP
-from agents.dag.dls import DLS
-from agents.dag.list_scheduling import HEFT, ListScheduler
-from agents.dag.optimum import Optimum
-from agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
-from agents.dag.patient import PatientScheduler
-from agents.dag.peft import PEFT
-from agents.dag.tdca import TDCA
+from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
+from desim.agents.dag.cpop import CPOP
+from desim.agents.dag.dls import DLS
+from desim.agents.dag.list_scheduling import HEFT, ListScheduler
+from desim.agents.dag.optimum import Optimum
+from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from desim.agents.dag.patient import PatientScheduler
+from desim.agents.dag.peft import PEFT
+from desim.agents.dag.tdca import TDCA
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -96,14 +96,14 @@ def create(name: str) -> Agent:
 
 def _graph(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path."""
-    from agents.dag.graph_agent import GraphAgent
+    from desim.agents.dag.graph_agent import GraphAgent
 
     return GraphAgent.load(source) if "/" in source else GraphAgent.pretrained(source)
 
 
 def _rollout(name: str) -> Agent:
     """Return the rollout agent of a name such as ``rollout:fifo-deft`` or ``rollout-completion_time:fifo-deft``."""
-    from agents.dag.rollout import RolloutAgent
+    from desim.agents.dag.rollout import RolloutAgent
 
     kind, _, base = name.partition(":")
     objective = kind.removeprefix(_ROLLOUT).removeprefix("-") or "makespan"

@@ -1,4 +1,4 @@
-"""Rollout over any agent for DAG jobs; see :mod:`agents.lookahead`."""
+"""Rollout over any agent for DAG jobs; see :mod:`desim.agents.lookahead`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.dag.allocation import DEFT, EFT, Allocation
-from agents.dag.ranks import rank_up
-from agents.lookahead import Lookahead, Score
+from desim.agents.dag.allocation import DEFT, EFT, Allocation
+from desim.agents.dag.ranks import rank_up
+from desim.agents.lookahead import Lookahead, Score
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState

@@ -7,10 +7,10 @@ LACHESIS, section V-A, without the paper at hand.
 
 from __future__ import annotations
 
-from agents.dag._placing import Placed
-from agents.dag._planning import PlanningAgent
-from agents.dag._tdca_merging import plan_with_tdca
-from agents.dag._union import UnionGraph
+from desim.agents.dag._placing import Placed
+from desim.agents.dag._planning import PlanningAgent
+from desim.agents.dag._tdca_merging import plan_with_tdca
+from desim.agents.dag._union import UnionGraph
 
 __all__ = ["TDCA"]
 

@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agents.dag._graph_episodes import GraphEpisodes
-from agents.dag._graph_experts import EXPERTS
-from agents.dag.graph_agent import GraphConfig
-from agents.dag.graph_policy import GraphPolicy
-from agents.learning.actor_critic import ActorCritic, ActorCriticConfig
-from agents.learning.imitation import imitate
-from agents.learning.learner import Discounting, Learner
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.recipe import train, write
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.dag._graph_episodes import GraphEpisodes
+from desim.agents.dag._graph_experts import EXPERTS
+from desim.agents.dag.graph_agent import GraphConfig
+from desim.agents.dag.graph_policy import GraphPolicy
+from desim.agents.learning.actor_critic import ActorCritic, ActorCriticConfig
+from desim.agents.learning.imitation import imitate
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.recipe import train, write
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.dag import DagEnv, GraphSizes
 
 __all__ = [

@@ -1,9 +1,9 @@
 """Agents for deferrable jobs under fluctuating capacity."""
 
-from agents.deferrable.forecasts import Forecast, ForecastErrors, LastValue, Oracle, Seasonal, forecast_errors
-from agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
-from agents.deferrable.optimum import Optimum, Planned, offline_optimum
-from agents.deferrable.orders import (
+from desim.agents.deferrable.forecasts import Forecast, ForecastErrors, LastValue, Oracle, Seasonal, forecast_errors
+from desim.agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
+from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
+from desim.agents.deferrable.orders import (
     FIFO,
     SJF,
     EarliestDeadline,
@@ -13,9 +13,9 @@ from agents.deferrable.orders import (
     RandomOrder,
     Tetris,
 )
-from agents.deferrable.registry import create, descriptions
-from agents.deferrable.rolling_horizon import RollingHorizon
-from agents.deferrable.shield import CapacityShield, calibrate
+from desim.agents.deferrable.registry import create, descriptions
+from desim.agents.deferrable.rolling_horizon import RollingHorizon
+from desim.agents.deferrable.shield import CapacityShield, calibrate
 
 __all__ = [
     "FIFO",

@@ -15,13 +15,13 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agents.deferrable._training_episodes import DeferrableEpisodes
-from agents.deferrable.auxiliary import KNOWN, TARGETS, TASKS, seen_of
-from agents.deferrable.fitting import first_fitting
-from agents.deferrable.list_plan import planned_starts
-from agents.deferrable.score_agent import ScoreConfig
-from agents.learning.distributions import Distribution, Gaussian
 from desim import simulate
+from desim.agents.deferrable._training_episodes import DeferrableEpisodes
+from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, TASKS, seen_of
+from desim.agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.list_plan import planned_starts
+from desim.agents.deferrable.score_agent import ScoreConfig
+from desim.agents.learning.distributions import Distribution, Gaussian
 from desim.problems.deferrable import DeferrableObservation
 from desim.problems.deferrable.placing import LATER
 

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable._instance import Instance, value_of
-from agents.deferrable._options import Kinds, Options, Room
-from agents.deferrable._solver_output import no_solver_output
+from desim.agents.deferrable._instance import Instance, value_of
+from desim.agents.deferrable._options import Kinds, Options, Room
+from desim.agents.deferrable._solver_output import no_solver_output
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Solution", "check_limits", "solve"]

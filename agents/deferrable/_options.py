@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable._instance import Instance
+from desim.agents.deferrable._instance import Instance
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Kinds", "Options", "Room"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable._instance import Instance
+from desim.agents.deferrable._instance import Instance
 
 __all__ = ["improved"]
 

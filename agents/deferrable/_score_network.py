@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from agents.deferrable.auxiliary import AuxiliaryTasks
-from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, ScorePolicy
-from agents.learning.numpy_mlp import NumpyMLP, array_of
-from agents.learning.policy import action_for
+from desim.agents.deferrable.auxiliary import AuxiliaryTasks
+from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, ScorePolicy
+from desim.agents.learning.numpy_mlp import NumpyMLP, array_of
+from desim.agents.learning.policy import action_for
 from desim.envs.base import ACTION_MASK
 
 __all__ = ["Scores", "scores_of"]

@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.learning._drawing import drawn
-from agents.learning.rollout import Rollout
+from desim.agents.learning._drawing import drawn
+from desim.agents.learning.rollout import Rollout
 from desim.envs.deferrable import HISTORY_FEATURES
 
 __all__ = [

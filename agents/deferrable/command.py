@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from agents.learning.command_line import TrainingCommand
+from desim.agents.learning.command_line import TrainingCommand
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from agents.learning.training import TrainingConfig
+    from desim.agents.learning.training import TrainingConfig
 
 __all__ = ["TrainingOptions"]
 
@@ -92,10 +92,10 @@ class TrainingOptions(TrainingCommand):
         Returns
         -------
         ScoreTraining
-            With the defaults of :mod:`agents.deferrable.training` for all that is no option here.
+            With the defaults of :mod:`desim.agents.deferrable.training` for all that is no option here.
         """
-        from agents.deferrable.score_agent import ScoreConfig
-        from agents.deferrable.training import DeferrableEpisodes, ScoreTraining
+        from desim.agents.deferrable.score_agent import ScoreConfig
+        from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining
 
         threshold = 0.0 if self.hold_back else -1.0
         agent = ScoreConfig(
@@ -121,7 +121,7 @@ class TrainingOptions(TrainingCommand):
 
     def _loop(self) -> TrainingConfig:
         """Return length, seed and environments."""
-        from agents.deferrable.training import DEFAULT_TRAINING
+        from desim.agents.deferrable.training import DEFAULT_TRAINING
 
         loop = replace(
             DEFAULT_TRAINING,
@@ -141,8 +141,8 @@ class TrainingOptions(TrainingCommand):
 
     def _algorithm(self) -> Any:
         """Return the algorithm with its settings."""
-        from agents.deferrable.training import DEFAULT_PPO, DEFAULT_REINFORCE
-        from agents.learning.learner import Discounting
+        from desim.agents.deferrable.training import DEFAULT_PPO, DEFAULT_REINFORCE
+        from desim.agents.learning.learner import Discounting
 
         rate = self.learning_rate
         if self.algorithm == "reinforce":

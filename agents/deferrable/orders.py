@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.fitting import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.problems.deferrable.placing import room_ahead
 
 if TYPE_CHECKING:
-    from agents.deferrable.forecasts import Forecast
+    from desim.agents.deferrable.forecasts import Forecast
 
 __all__ = [
     "FIFO",

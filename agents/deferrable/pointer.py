@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from agents.deferrable.score_policy import ContextOptions, ScorePolicy
-from agents.learning._drawing import drawn
-from agents.learning.distributions import Distribution
-from agents.learning.policy import Observations, initialized, mlp
+from desim.agents.deferrable.score_policy import ContextOptions, ScorePolicy
+from desim.agents.learning._drawing import drawn
+from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.policy import Observations, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.envs.deferrable import ScoreEncoder
 
@@ -39,7 +39,7 @@ class PointerPolicy(ScorePolicy):
     width : int
         Units of both recurrent networks.
     **context
-        Of :class:`~agents.deferrable.score_policy.ScorePolicy`.
+        Of :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.deferrable.list_plan import ListPlan
-from agents.deferrable.orders import (
+from desim.agents.deferrable.list_plan import ListPlan
+from desim.agents.deferrable.orders import (
     FIFO,
     SJF,
     EarliestDeadline,
@@ -14,7 +14,7 @@ from agents.deferrable.orders import (
     RandomOrder,
     Tetris,
 )
-from agents.deferrable.rolling_horizon import RollingHorizon
+from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -69,7 +69,7 @@ def create(name: str) -> Agent:
 
 def _score(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path."""
-    from agents.deferrable.score_agent import ScoreAgent
+    from desim.agents.deferrable.score_agent import ScoreAgent
 
     return ScoreAgent.load(source) if "/" in source else ScoreAgent.pretrained(source)
 

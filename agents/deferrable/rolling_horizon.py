@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable._instance import Instance, usage
-from agents.deferrable._milp import check_limits, solve
-from agents.deferrable._reinsertion import improved
-from agents.deferrable.fitting import first_fitting
-from agents.deferrable.forecasts import Forecast, LastValue, whole_number
+from desim.agents.deferrable._instance import Instance, usage
+from desim.agents.deferrable._milp import check_limits, solve
+from desim.agents.deferrable._reinsertion import improved
+from desim.agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.forecasts import Forecast, LastValue, whole_number
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
 
@@ -24,8 +24,9 @@ Ints = NDArray[np.int64]
 class RollingHorizon:
     """Plans the jobs that are known, on the capacity that is forecast, and starts what the plan starts now.
 
-    The plan is that of :func:`~agents.deferrable.optimum.offline_optimum`, with running jobs as they are. It takes no
-    account of jobs that are still to be submitted, nor of evictions. Where all known jobs fit at their earliest,
+    The plan is that of :func:`~desim.agents.deferrable.optimum.offline_optimum`, with running jobs as they are. It
+    takes no account of jobs that are still to be submitted, nor of evictions. Where all known jobs fit at their
+    earliest,
     nothing has to be solved.
 
     Parameters

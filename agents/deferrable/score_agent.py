@@ -10,15 +10,15 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from agents.deferrable._score_network import scores_of
-from agents.deferrable.auxiliary import Auxiliary
-from agents.deferrable.fitting import first_fitting
-from agents.deferrable.forecasts import Forecast
-from agents.deferrable.list_plan import PlannedWaits
-from agents.deferrable.pointer import PointerPolicy
-from agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
-from agents.learning.configuration import AgentConfig
-from agents.learning.pretrained import pretrained_stem
+from desim.agents.deferrable._score_network import scores_of
+from desim.agents.deferrable.auxiliary import Auxiliary
+from desim.agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.forecasts import Forecast
+from desim.agents.deferrable.list_plan import PlannedWaits
+from desim.agents.deferrable.pointer import PointerPolicy
+from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
+from desim.agents.learning.configuration import AgentConfig
+from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from agents.deferrable.auxiliary import WITH_AUXILIARY, Auxiliary, AuxiliaryTasks, next_slots
-from agents.learning._drawing import drawn
-from agents.learning.distributions import Distribution, Gaussian
-from agents.learning.policy import Observations, Policy, initialized, mlp
-from agents.learning.rollout import Rollout
+from desim.agents.deferrable.auxiliary import WITH_AUXILIARY, Auxiliary, AuxiliaryTasks, next_slots
+from desim.agents.learning._drawing import drawn
+from desim.agents.learning.distributions import Distribution, Gaussian
+from desim.agents.learning.policy import Observations, Policy, initialized, mlp
+from desim.agents.learning.rollout import Rollout
 from desim.envs import ACTION_MASK
 from desim.envs.deferrable import ScoreEncoder
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.deferrable.forecasts import Forecast, LastValue, errors_by_slot
+from desim.agents.deferrable.forecasts import Forecast, LastValue, errors_by_slot
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.processes.capacity import checked_series

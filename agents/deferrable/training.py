@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from agents.deferrable._demonstrations import agreement, demonstrations, distance
-from agents.deferrable._training_episodes import DeferrableEpisodes
-from agents.deferrable.score_agent import ScoreConfig
-from agents.deferrable.score_policy import ScorePolicy
-from agents.learning.imitation import clone
-from agents.learning.learner import Discounting, Learner
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.recipe import train, write
-from agents.learning.reinforce import Reinforce, ReinforceConfig
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.deferrable._demonstrations import agreement, demonstrations, distance
+from desim.agents.deferrable._training_episodes import DeferrableEpisodes
+from desim.agents.deferrable.score_agent import ScoreConfig
+from desim.agents.deferrable.score_policy import ScorePolicy
+from desim.agents.learning.imitation import clone
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.recipe import train, write
+from desim.agents.learning.reinforce import Reinforce, ReinforceConfig
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.deferrable import DeferrableEnv
 
 __all__ = [

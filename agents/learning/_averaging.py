@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from agents.learning.policy import Policy
+from desim.agents.learning.policy import Policy
 
 __all__ = ["WeightAverage", "weights_of"]
 

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.learning._lane import Lane
-from agents.learning.policy import Policy, to_tensors
+from desim.agents.learning._lane import Lane
+from desim.agents.learning.policy import Policy, to_tensors
 
 __all__ = ["PER_STEP", "Recorder"]
 

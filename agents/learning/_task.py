@@ -11,8 +11,8 @@ import gymnasium
 import numpy as np
 from torch import Tensor
 
-from agents.learning.checkpoint import save_weights
-from agents.learning.evaluation import Measure
+from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.evaluation import Measure
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["LENGTHS", "TRAINING", "VALIDATION", "Task", "TrainingConfig", "TrainingResult", "validation_seeds"]

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from agents.learning.learner import Discounting, Learner, between, explained
-from agents.learning.policy import Policy
-from agents.learning.rollout import Rollout
+from desim.agents.learning.learner import Discounting, Learner, between, explained
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.rollout import Rollout
 
 __all__ = ["ActorCritic", "ActorCriticConfig"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.learning.rollout import Rollout
+from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["group_means"]

@@ -28,7 +28,7 @@ def command_line(command: str, options: Any) -> str:
 
     Examples
     --------
-    >>> from agents.batch.command import TrainingOptions
+    >>> from desim.agents.batch.command import TrainingOptions
     >>> command_line("desim train batch", TrainingOptions(head=9, any_window=True))
     'desim train batch --head 9 --any-window'
     """
@@ -58,7 +58,7 @@ class TrainingCommand:
 
         Returns
         -------
-        agents.learning.recipe.Recipe
+        desim.agents.learning.recipe.Recipe
             With defaults for all that is no option.
         """
         raise NotImplementedError
@@ -94,7 +94,7 @@ class TrainingCommand:
         InvalidConfiguration
             If an option is out of range, or the directory holds another training.
         """
-        from agents.learning.recipe import train, write
+        from desim.agents.learning.recipe import train, write
 
         self.check()
         settings = self.settings()

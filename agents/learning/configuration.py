@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.policy import Policy
+from desim.agents.learning.checkpoint import load_into, load_weights
+from desim.agents.learning.policy import Policy
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["AgentConfig"]

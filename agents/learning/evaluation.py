@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import torch
 
-from agents.learning.policy import Policy, one_thread, to_tensors
+from desim.agents.learning.policy import Policy, one_thread, to_tensors
 
 __all__ = ["evaluate", "mean_of"]
 

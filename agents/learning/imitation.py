@@ -15,10 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from agents.learning.distributions import Distribution
-from agents.learning.learner import Learner, between
-from agents.learning.policy import one_thread, to_tensors
-from agents.learning.rollout import Rollout
+from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.learner import Learner, between
+from desim.agents.learning.policy import one_thread, to_tensors
+from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Expert", "clone", "imitate"]

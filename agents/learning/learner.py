@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.learning.baselines import group_means
-from agents.learning.gae import Discounting, advantages
-from agents.learning.normalizers import RunningMoments
-from agents.learning.policy import Policy, to_tensors
-from agents.learning.rollout import Rollout
+from desim.agents.learning.baselines import group_means
+from desim.agents.learning.gae import Discounting, advantages
+from desim.agents.learning.normalizers import RunningMoments
+from desim.agents.learning.policy import Policy, to_tensors
+from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Discounting", "Learner", "Samples", "between", "explained"]

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from agents.learning.distributions import Distribution, MaskedCategorical
+from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from agents.learning.rollout import Rollout
+    from desim.agents.learning.rollout import Rollout
 
 __all__ = ["MLPPolicy", "Policy", "action_for", "initialized", "mlp", "one_thread", "to_tensors"]
 

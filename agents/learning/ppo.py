@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.learning.learner import Discounting, Learner, Samples, between, explained
-from agents.learning.policy import Policy
-from agents.learning.rollout import Rollout
+from desim.agents.learning.learner import Discounting, Learner, Samples, between, explained
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["PPO", "PPOConfig"]

@@ -42,7 +42,7 @@ def pretrained_stem(name: str, agent: str) -> Path:
     Returns
     -------
     Path
-        For :func:`agents.learning.checkpoint.load_weights`.
+        For :func:`desim.agents.learning.checkpoint.load_weights`.
 
     Raises
     ------

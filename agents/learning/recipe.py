@@ -8,10 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from agents.learning.configuration import AgentConfig
-from agents.learning.learner import Learner
-from agents.learning.policy import Policy
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.agents.learning.configuration import AgentConfig
+from desim.agents.learning.learner import Learner
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 
 __all__ = ["Recipe", "train", "write"]
 

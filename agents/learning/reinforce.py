@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.learning.baselines import group_means
-from agents.learning.learner import Discounting, Learner, between, explained
-from agents.learning.policy import Policy
-from agents.learning.rollout import Rollout
+from desim.agents.learning.baselines import group_means
+from desim.agents.learning.learner import Discounting, Learner, between, explained
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Reinforce", "ReinforceConfig"]
@@ -40,7 +40,7 @@ class ReinforceConfig:
     discount : float
         Weight of what comes one decision, or one unit of time, later.
     time_unit : float, optional
-        As in :class:`~agents.learning.learner.Discounting`.
+        As in :class:`~desim.agents.learning.learner.Discounting`.
     value_weight : float
         Of the critic's loss, with the baseline "value".
     entropy, final_entropy : float

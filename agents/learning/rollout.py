@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.learning._lane import EnvState, Lane
-from agents.learning._recorder import PER_STEP, Recorder
-from agents.learning.policy import Policy, one_thread, to_tensors
+from desim.agents.learning._lane import EnvState, Lane
+from desim.agents.learning._recorder import PER_STEP, Recorder
+from desim.agents.learning.policy import Policy, one_thread, to_tensors
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Collector", "EnvState", "Rollout", "concatenated"]

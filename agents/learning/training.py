@@ -18,15 +18,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.learning._averaging import WeightAverage, weights_of
-from agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
-from agents.learning.checkpoint import load_checkpoint, save_checkpoint
-from agents.learning.evaluation import evaluate, mean_of
-from agents.learning.learner import Learner, between
-from agents.learning.policy import Policy
-from agents.learning.rollout import Collector, Rollout
-from agents.learning.workers import WorkerCollector
 from desim._interruption import deferred_interrupts
+from desim.agents.learning._averaging import WeightAverage, weights_of
+from desim.agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
+from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
+from desim.agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.learner import Learner, between
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.rollout import Collector, Rollout
+from desim.agents.learning.workers import WorkerCollector
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]

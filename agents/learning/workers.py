@@ -17,15 +17,15 @@ import gymnasium
 import numpy as np
 import torch
 
-from agents.learning.policy import Policy
-from agents.learning.rollout import Collector, Rollout, concatenated
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.rollout import Collector, Rollout, concatenated
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = ["WorkerCollector"]
 
 
 class WorkerCollector:
-    """A :class:`~agents.learning.rollout.Collector` whose environments are spread over processes.
+    """A :class:`~desim.agents.learning.rollout.Collector` whose environments are spread over processes.
 
     Results depend on the number of processes, as each draws its actions from a generator of its own.
 

@@ -1,15 +1,20 @@
 """Agents for multi-server jobs: online gradient ascent and its rivals."""
 
-from agents.multiserver.adaptive import AdaGrad, OptimisticOGA
-from agents.multiserver.gang import GangRepair
-from agents.multiserver.hindsight import Hindsight, best_fixed_allocation, best_fixed_allocation_cvxpy, hindsight_bound
-from agents.multiserver.oga import OGASched, OnlineGradient
-from agents.multiserver.packing import BinPacking, Spreading
-from agents.multiserver.projection import Projection, project
-from agents.multiserver.registry import create, descriptions
-from agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
-from agents.multiserver.shares import DRF, Fairness, dominant_shares, fill_in_order
-from agents.multiserver.step_sizes import (
+from desim.agents.multiserver.adaptive import AdaGrad, OptimisticOGA
+from desim.agents.multiserver.gang import GangRepair
+from desim.agents.multiserver.hindsight import (
+    Hindsight,
+    best_fixed_allocation,
+    best_fixed_allocation_cvxpy,
+    hindsight_bound,
+)
+from desim.agents.multiserver.oga import OGASched, OnlineGradient
+from desim.agents.multiserver.packing import BinPacking, Spreading
+from desim.agents.multiserver.projection import Projection, project
+from desim.agents.multiserver.registry import create, descriptions
+from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
+from desim.agents.multiserver.shares import DRF, Fairness, dominant_shares, fill_in_order
+from desim.agents.multiserver.step_sizes import (
     GeometricSteps,
     NormalizedSteps,
     StepSize,

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.multiserver._fixed_allocation import FixedAllocationProgram
-from agents.multiserver._newton import Newton, Point
+from desim.agents.multiserver._fixed_allocation import FixedAllocationProgram
+from desim.agents.multiserver._newton import Newton, Point
 
 __all__ = ["central_path"]
 

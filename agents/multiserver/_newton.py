@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.multiserver._fixed_allocation import FixedAllocationProgram
+from desim.agents.multiserver._fixed_allocation import FixedAllocationProgram
 
 __all__ = ["Newton", "Point"]
 

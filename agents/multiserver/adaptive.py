@@ -14,8 +14,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.multiserver.oga import Form, OnlineGradient
-from agents.multiserver.step_sizes import StepSize, as_steps
+from desim.agents.multiserver.oga import Form, OnlineGradient
+from desim.agents.multiserver.step_sizes import StepSize, as_steps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerObservation
 

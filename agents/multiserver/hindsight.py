@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.multiserver._cvxpy_model import solve_with_cvxpy
-from agents.multiserver._fixed_allocation import FixedAllocationProgram
-from agents.multiserver._interior_point import central_path
-from agents.multiserver._newton import Point
-from agents.multiserver.projection import Projection
+from desim.agents.multiserver._cvxpy_model import solve_with_cvxpy
+from desim.agents.multiserver._fixed_allocation import FixedAllocationProgram
+from desim.agents.multiserver._interior_point import central_path
+from desim.agents.multiserver._newton import Point
+from desim.agents.multiserver.projection import Projection
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import RewardModel
 

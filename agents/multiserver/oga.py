@@ -8,8 +8,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.multiserver.projection import Projection
-from agents.multiserver.step_sizes import StepSize, as_steps
+from desim.agents.multiserver.projection import Projection
+from desim.agents.multiserver.step_sizes import StepSize, as_steps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
 

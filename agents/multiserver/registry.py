@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from agents.multiserver.adaptive import AdaGrad, OptimisticOGA
-from agents.multiserver.gang import GangRepair
-from agents.multiserver.oga import OGASched
-from agents.multiserver.packing import BinPacking, Spreading
-from agents.multiserver.shares import DRF, Fairness
+from desim.agents.multiserver.adaptive import AdaGrad, OptimisticOGA
+from desim.agents.multiserver.gang import GangRepair
+from desim.agents.multiserver.oga import OGASched
+from desim.agents.multiserver.packing import BinPacking, Spreading
+from desim.agents.multiserver.shares import DRF, Fairness
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 

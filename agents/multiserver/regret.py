@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from agents.multiserver.hindsight import best_fixed_allocation
-from agents.multiserver.step_sizes import check_horizon, diameter_bound, gradient_bound
+from desim.agents.multiserver.hindsight import best_fixed_allocation
+from desim.agents.multiserver.step_sizes import check_horizon, diameter_bound, gradient_bound
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import RewardModel
 
@@ -28,8 +28,8 @@ CONFIDENCE = 0.95
 def regret_bound(rewards: RewardModel, num_slots: int) -> float:
     """Return the bound of theorem 1, equation (41), on the regret of online gradient ascent.
 
-    It holds for the form ``reservation`` with :class:`~agents.multiserver.step_sizes.TheoreticalSteps`, from any start
-    and for any arrivals of at most one job a port and slot.
+    It holds for the form ``reservation`` with :class:`~desim.agents.multiserver.step_sizes.TheoreticalSteps`, from any
+    start and for any arrivals of at most one job a port and slot.
 
     Parameters
     ----------

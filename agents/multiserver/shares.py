@@ -1,7 +1,7 @@
 """DRF and Fairness: what a port gets follows from shares (section 4 of arXiv 2305.06572, "Baselines").
 
 Every job is offered what it requests through each of its channels. Where the definition in the paper leaves a choice,
-the reading that earns more is the default; ``experiments.ogasched.rivals`` measures them.
+the reading that earns more is the default; ``desim.experiments.ogasched.rivals`` measures them.
 """
 
 from __future__ import annotations

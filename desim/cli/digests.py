@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from desim.exceptions import RecordError
 __all__ = ["agent_digest", "code_digest", "file_digest", "problem_digest"]
 
 #: Parts of desim that do not touch what a run records, but for what makes problems of options.
-UNRELATED = ("cli", "export", "plotting", "parallel")
+UNRELATED = ("cli", "experiments", "export", "plotting", "parallel")
 MAKES_PROBLEMS = ("cli", "systems")
 #: Code, and what the agents have learned.
 SUFFIXES = (".py", ".safetensors", ".json")
@@ -117,9 +119,15 @@ def code_digest() -> str:
     for package in dict.fromkeys(["desim", *plugins.packages()]):
         spec = importlib.util.find_spec(package)
         for root in (spec.submodule_search_locations if spec else None) or ():
-            for path in sorted(path for path in Path(root).rglob("*") if path.suffix in SUFFIXES):
+            for path in sorted(path for path in _files(Path(root)) if path.suffix in SUFFIXES):
                 name = path.relative_to(root)
                 is_related = name.parts[0] not in UNRELATED or name.parts[:2] == MAKES_PROBLEMS
                 if package != "desim" or is_related:
                     digest.update(f"{package}/{name}".encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def _files(root: Path) -> Iterator[Path]:
+    """Yield all files below a folder, those in linked folders, too."""
+    for folder, _, names in os.walk(root, followlinks=True):
+        yield from (Path(folder, name) for name in names)

@@ -91,7 +91,7 @@ def allocation_map(
     Examples
     --------
     >>> import numpy as np
-    >>> from agents.multiserver import Fairness
+    >>> from desim.agents.multiserver import Fairness
     >>> from desim import simulate
     >>> from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
     >>> graph = BipartiteGraph([[2.0], [1.0]], [[3.0], [4.0]], resources=["cpu"])

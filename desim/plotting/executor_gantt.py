@@ -96,7 +96,7 @@ def executor_gantt(
 
     Examples
     --------
-    >>> from agents.dag import ListScheduler, RankUp
+    >>> from desim.agents.dag import ListScheduler, RankUp
     >>> from desim import simulate
     >>> from desim.problems.dag import DagCluster, Executors, Job
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")

@@ -99,7 +99,7 @@ def gantt(
 
     Examples
     --------
-    >>> from agents.batch import FCFS
+    >>> from desim.agents.batch import FCFS
     >>> from desim import simulate
     >>> from desim.problems.batch import BatchCluster, Job
     >>> jobs = [Job(1, 0.0, 2, 10.0, 10.0), Job(2, 1.0, 2, 5.0, 5.0)]

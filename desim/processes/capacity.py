@@ -62,7 +62,7 @@ def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityPro
 
     Examples
     --------
-    >>> from agents.deferrable import FIFO
+    >>> from desim.agents.deferrable import FIFO
     >>> from desim import simulate
     >>> from desim.problems.deferrable import DeferrableCluster, Job
     >>> job = Job(1, submission_time=0, earliest_start=0, latest_start=3, duration=1, cores=2)

@@ -38,7 +38,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
 
     Examples
     --------
-    >>> from agents.batch import FCFS
+    >>> from desim.agents.batch import FCFS
     >>> from desim import simulate
     >>> from desim.problems.batch import BatchCluster, Job
     >>> jobs = [Job(number, 10.0 * number, 1, 5.0, 5.0) for number in range(9)]

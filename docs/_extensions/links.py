@@ -35,13 +35,13 @@ def public_names() -> dict[str, str]:
         "desim.processes": ("Outage",),
         "desim.metrics": ("Estimate",),
         "desim.validation": ("ValidationReport", "Violation"),
-        "agents.base": ("Agent",),
-        "agents.batch": ("Priority", "Slot"),
-        "workloads.registry": ("Workload",),
-        "workloads.report": ("Reason", "RepairReport"),
-        "workloads.selection": ("TraceOptions",),
-        "workloads.swf": ("SWFStream",),
-        "workloads.trace": ("Trace", "TraceHeader"),
+        "desim.agents.base": ("Agent",),
+        "desim.agents.batch": ("Priority", "Slot"),
+        "desim.workloads.registry": ("Workload",),
+        "desim.workloads.report": ("Reason", "RepairReport"),
+        "desim.workloads.selection": ("TraceOptions",),
+        "desim.workloads.swf": ("SWFStream",),
+        "desim.workloads.trace": ("Trace", "TraceHeader"),
     }
     return {name: f"{module}.{name}" for module, names in places.items() for name in names}
 

@@ -27,14 +27,14 @@ def _rules() -> Rows:
 
 
 def _reasons() -> Rows:
-    from workloads.report import Reason
+    from desim.workloads.report import Reason
 
     rows = ((f"``{reason.name}``", reason.action, reason.meaning) for reason in Reason)
     return [("reason", "row", "meaning"), *rows]
 
 
 def _agents() -> Rows:
-    from agents.batch import descriptions
+    from desim.agents.batch import descriptions
 
     return [("name", "what it does"), *((f"``{name}``", text) for name, text in descriptions().items())]
 

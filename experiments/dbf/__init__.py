@@ -3,7 +3,7 @@
 Wang, Harwood and Rodriguez, "Deep Back-Filling: a Split Window Technique for Deep Online Cluster Job Scheduling".
 """
 
-from experiments.families import Family
+from desim.experiments.families import Family
 
 __all__ = ["FAMILY"]
 
@@ -12,7 +12,7 @@ FAMILY = Family(
     title="Deep back-filling: split windows",
     source='L. Wang, A. Harwood and M. A. Rodriguez, "Deep back-filling: a split window technique for deep online '
     'cluster job scheduling", HPCC 2022.',
-    package="experiments.dbf",
+    package="desim.experiments.dbf",
     modules=("figure3", "figure4", "figure5", "figure6", "figure7", "controls", "starvation", "kth"),
 )
 """Its experiments, in the order in which they are run."""

@@ -1,4 +1,4 @@
-"""All experiments one after another, and their report: ``python -m experiments.dbf --quick``."""
+"""All experiments one after another, and their report: ``python -m desim.experiments.dbf --quick``."""
 
 from __future__ import annotations
 

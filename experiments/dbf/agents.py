@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from experiments.dbf.weights import INSPECTOR, SPLIT_WINDOW, Weights, learned
-from experiments.run import Choice
+from desim.experiments.dbf.weights import INSPECTOR, SPLIT_WINDOW, Weights, learned
+from desim.experiments.run import Choice
 
 __all__ = [
     "BASELINES",
@@ -56,7 +56,7 @@ CONTROLS = {
     "shortest in the window": "shortest",
     "reserving in the window": "reserving",
 }
-"""Rules without learning that see no more than a window, see :mod:`agents.batch.window_rules`."""
+"""Rules without learning that see no more than a window, see :mod:`desim.agents.batch.window_rules`."""
 
 
 def control(rule: str, head: int, tail: int) -> Choice:
@@ -70,7 +70,7 @@ def window_rows(weights: Mapping[str, Weights], size: int, tails: tuple[int, ...
     Parameters
     ----------
     weights : mapping of str to Weights
-        Of :func:`experiments.dbf.weights.find_weights`.
+        Of :func:`desim.experiments.dbf.weights.find_weights`.
     size : int
         Slots of the windows.
     tails : tuple of int
@@ -108,7 +108,7 @@ def other_windows(
     Parameters
     ----------
     weights : mapping of str to Weights
-        Of :func:`experiments.dbf.weights.find_weights`.
+        Of :func:`desim.experiments.dbf.weights.find_weights`.
     windows : tuple of pairs of ints
         For the agents for all windows.
     prefix : str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from desim.experiments.beside import Beside
+from desim.experiments.dbf.agents import LEARNED
+from desim.experiments.dbf.paper import HALVED, QUEUE_LENGTH, SLOWDOWN
+from desim.experiments.dbf.study import Panel, Study
 from desim.metrics.statistics import Estimate
-from experiments.beside import Beside
-from experiments.dbf.agents import LEARNED
-from experiments.dbf.paper import HALVED, QUEUE_LENGTH, SLOWDOWN
-from experiments.dbf.study import Panel, Study
 
 __all__ = ["bars_beside", "windows_beside"]
 

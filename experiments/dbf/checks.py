@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from experiments.checks import Check
-from experiments.dbf.agents import BOUND
-from experiments.dbf.paper import HALVED, TAIL_HELPS
-from experiments.dbf.report import METRIC_WORDS
-from experiments.dbf.study import Panel, Study
+from desim.experiments.checks import Check
+from desim.experiments.dbf.agents import BOUND
+from desim.experiments.dbf.paper import HALVED, TAIL_HELPS
+from desim.experiments.dbf.report import METRIC_WORDS
+from desim.experiments.dbf.study import Panel, Study
 
 __all__ = ["beaten", "fairness_checks", "halving_checks", "tail_checks"]
 

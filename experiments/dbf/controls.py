@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from desim.cli.output import print_table
+from desim.experiments.checks import print_checks
+from desim.experiments.compare import with_interval
+from desim.experiments.dbf import pictures
+from desim.experiments.dbf.agents import CONTROLS, control
+from desim.experiments.dbf.checks import beaten
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.report import METRIC_WORDS, print_agents, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.simulating import Choice, Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import SEED, SPLIT_WINDOW, Weights, find_weights
+from desim.experiments.options import run_as_program
 from desim.metrics.statistics import mean_interval, paired_difference
-from experiments.checks import print_checks
-from experiments.compare import with_interval
-from experiments.dbf import pictures
-from experiments.dbf.agents import CONTROLS, control
-from experiments.dbf.checks import beaten
-from experiments.dbf.options import Options
-from experiments.dbf.report import METRIC_WORDS, print_agents, print_end, print_header, print_missing, write_study
-from experiments.dbf.simulating import Choice, Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import SEED, SPLIT_WINDOW, Weights, find_weights
-from experiments.options import run_as_program
 
 __all__ = ["Controls", "controls"]
 
@@ -95,7 +95,7 @@ def panels_of(weights: Mapping[str, Weights], windows: tuple[tuple[int, int], ..
     Parameters
     ----------
     weights : mapping of str to Weights
-        Of :func:`experiments.dbf.weights.find_weights`; those for clusters of 256 cores count.
+        Of :func:`desim.experiments.dbf.weights.find_weights`; those for clusters of 256 cores count.
     windows : tuple of pairs of ints
         Beside those that something is trained for.
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.curves import Course
-from experiments.run import Choice, Run
+from desim.experiments.curves import Course
+from desim.experiments.run import Choice, Run
 
 __all__ = ["CURVE_METRICS", "Curve", "TrainingSetting", "perform_training"]
 
@@ -30,7 +30,7 @@ class Curve(Course):
     network : str
         What was trained.
     history : sequence of dict
-        Entries of :class:`agents.learning.training.Training`.
+        Entries of :class:`desim.agents.learning.training.Training`.
     """
 
     name: str
@@ -88,7 +88,7 @@ def perform_training(run: Run) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`TrainingSetting` and a :class:`~experiments.run.Choice` whose policy is a network, and whose
+        Of a :class:`TrainingSetting` and a :class:`~desim.experiments.run.Choice` whose policy is a network, and whose
         parameters tell the reward.
 
     Returns
@@ -96,9 +96,9 @@ def perform_training(run: Run) -> dict[str, Any]:
     dict
         The ``card`` of the weights, which are not kept, with their ``history``.
     """
-    from agents.batch.split_window import SplitWindowConfig
-    from agents.batch.training import EpisodeOptions, SplitWindowTraining, train
-    from agents.learning.training import TrainingConfig
+    from desim.agents.batch.split_window import SplitWindowConfig
+    from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, train
+    from desim.agents.learning.training import TrainingConfig
 
     choice: Choice = run.agent
     small: TrainingSetting = run.setting

@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from desim.cli.output import print_table, print_text
-from experiments.compare import short
-from experiments.curves import Curves
-from experiments.dbf import pictures
-from experiments.dbf.curves import CURVE_METRICS, Curve, TrainingSetting, perform_training
-from experiments.dbf.options import Options
-from experiments.dbf.paper import CLAIMS
-from experiments.dbf.report import METRIC_WORDS
-from experiments.dbf.simulating import Choice
-from experiments.dbf.weights import SPLIT_WINDOW, find_weights
-from experiments.options import run_as_program
-from experiments.results import print_heading
-from experiments.run import Run
-from experiments.runner import perform_all
+from desim.experiments.compare import short
+from desim.experiments.curves import Curves
+from desim.experiments.dbf import pictures
+from desim.experiments.dbf.curves import CURVE_METRICS, Curve, TrainingSetting, perform_training
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.paper import CLAIMS
+from desim.experiments.dbf.report import METRIC_WORDS
+from desim.experiments.dbf.simulating import Choice
+from desim.experiments.dbf.weights import SPLIT_WINDOW, find_weights
+from desim.experiments.options import run_as_program
+from desim.experiments.results import print_heading
+from desim.experiments.run import Run
+from desim.experiments.runner import perform_all
 
 __all__ = ["Figure3", "figure3"]
 

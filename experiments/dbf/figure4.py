@@ -5,18 +5,18 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.beside import print_beside
-from experiments.checks import print_checks
-from experiments.dbf import pictures
-from experiments.dbf.agents import BASELINES, control, inspector_rows
-from experiments.dbf.beside import bars_beside
-from experiments.dbf.checks import beaten
-from experiments.dbf.options import Options
-from experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
-from experiments.dbf.simulating import METRICS, Choice, Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import best_split, find_weights, learned
-from experiments.options import run_as_program
+from desim.experiments.beside import print_beside
+from desim.experiments.checks import print_checks
+from desim.experiments.dbf import pictures
+from desim.experiments.dbf.agents import BASELINES, control, inspector_rows
+from desim.experiments.dbf.beside import bars_beside
+from desim.experiments.dbf.checks import beaten
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.simulating import METRICS, Choice, Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import best_split, find_weights, learned
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure4", "figure4"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.beside import print_beside
-from experiments.checks import print_checks
-from experiments.dbf import window_pictures
-from experiments.dbf.agents import CONTROLS, LEARNED
-from experiments.dbf.beside import windows_beside
-from experiments.dbf.checks import beaten, halving_checks, tail_checks
-from experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
-from experiments.dbf.study import Study
-from experiments.dbf.windows import WindowOptions, measure_windows
-from experiments.options import run_as_program
+from desim.experiments.beside import print_beside
+from desim.experiments.checks import print_checks
+from desim.experiments.dbf import window_pictures
+from desim.experiments.dbf.agents import CONTROLS, LEARNED
+from desim.experiments.dbf.beside import windows_beside
+from desim.experiments.dbf.checks import beaten, halving_checks, tail_checks
+from desim.experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.study import Study
+from desim.experiments.dbf.windows import WindowOptions, measure_windows
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure5", "figure5"]
 

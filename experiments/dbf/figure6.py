@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.dbf import window_pictures
-from experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
-from experiments.dbf.study import Study
-from experiments.dbf.windows import WindowOptions, measure_windows
-from experiments.options import run_as_program
+from desim.experiments.dbf import window_pictures
+from desim.experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.study import Study
+from desim.experiments.dbf.windows import WindowOptions, measure_windows
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure6", "figure6"]
 

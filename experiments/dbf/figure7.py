@@ -6,17 +6,17 @@ import sys
 from dataclasses import dataclass
 
 from desim.cli.output import print_table
-from experiments.compare import with_interval
-from experiments.dbf import window_pictures
-from experiments.dbf.agents import CONTROLS, LEARNED, window_rows
-from experiments.dbf.job_types import WIDE, WIDE_METRICS, perform_by_type
-from experiments.dbf.options import Options
-from experiments.dbf.report import print_end, print_header, print_missing, write_study
-from experiments.dbf.simulating import Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import find_weights
-from experiments.dbf.windows import untrained
-from experiments.options import run_as_program
+from desim.experiments.compare import with_interval
+from desim.experiments.dbf import window_pictures
+from desim.experiments.dbf.agents import CONTROLS, LEARNED, window_rows
+from desim.experiments.dbf.job_types import WIDE, WIDE_METRICS, perform_by_type
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.report import print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.simulating import Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import find_weights
+from desim.experiments.dbf.windows import untrained
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure7", "figure7"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import Result
-from experiments.dbf.playing import Played
-from experiments.dbf.simulating import play_block, valid
-from experiments.run import Run
+from desim.experiments.dbf.playing import Played
+from desim.experiments.dbf.simulating import play_block, valid
+from desim.experiments.run import Run
 
 __all__ = ["CORES", "TIMES", "WIDE", "WIDE_METRICS", "perform_by_type"]
 
@@ -32,7 +32,7 @@ def perform_by_type(run: Run) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`~experiments.dbf.simulating.Setting` and a :class:`~experiments.run.Choice`.
+        Of a :class:`~desim.experiments.dbf.simulating.Setting` and a :class:`~desim.experiments.run.Choice`.
 
     Returns
     -------

@@ -6,17 +6,17 @@ import sys
 from dataclasses import dataclass
 from typing import ClassVar
 
-from experiments.checks import print_checks
-from experiments.dbf import pictures
-from experiments.dbf.agents import BASELINES, REFERENCE, control, other_windows
-from experiments.dbf.checks import beaten
-from experiments.dbf.options import Options
-from experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
-from experiments.dbf.simulating import METRICS, Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import find_weights
-from experiments.dbf.workloads import KTH
-from experiments.options import run_as_program
+from desim.experiments.checks import print_checks
+from desim.experiments.dbf import pictures
+from desim.experiments.dbf.agents import BASELINES, REFERENCE, control, other_windows
+from desim.experiments.dbf.checks import beaten
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.simulating import METRICS, Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import find_weights
+from desim.experiments.dbf.workloads import KTH
+from desim.experiments.options import run_as_program
 
 __all__ = ["Kth", "kth"]
 

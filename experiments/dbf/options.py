@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from experiments import options
-from experiments.dbf.simulating import BLOCK, Setting
-from experiments.dbf.workloads import TRACE, present
+from desim.experiments import options
+from desim.experiments.dbf.simulating import BLOCK, Setting
+from desim.experiments.dbf.workloads import TRACE, present
 
 __all__ = ["Options"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.experiments.dbf.agents import BASELINES, LEARNED
+from desim.experiments.dbf.curves import CURVE_METRICS, Curve
+from desim.experiments.dbf.report import METRIC_WORDS
+from desim.experiments.dbf.study import Panel, Study
+from desim.experiments.drawing import legend_below, line_handles, new_figure, write_figure
 from desim.plotting._style import LineStyle, line_styles
-from experiments.dbf.agents import BASELINES, LEARNED
-from experiments.dbf.curves import CURVE_METRICS, Curve
-from experiments.dbf.report import METRIC_WORDS
-from experiments.dbf.study import Panel, Study
-from experiments.drawing import legend_below, line_handles, new_figure, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

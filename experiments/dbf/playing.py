@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from agents.batch.split_window import SplitWindowAgent
-from agents.batch.window_rules import WindowRule
-from agents.learning.policy import to_tensors
 from desim import Result, Simulation
+from desim.agents.batch.split_window import SplitWindowAgent
+from desim.agents.batch.window_rules import WindowRule
+from desim.agents.learning.policy import to_tensors
 from desim.core import Agent
 from desim.envs.batch import make_reward
 from desim.problems.batch import BatchCluster

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from desim.cli.output import print_table, print_text
-from experiments.checks import Check
-from experiments.compare import with_interval
-from experiments.dbf.paper import CLAIMS
-from experiments.dbf.study import Panel, Study
-from experiments.results import print_heading, violation_lines, write_results
+from desim.experiments.checks import Check
+from desim.experiments.compare import with_interval
+from desim.experiments.dbf.paper import CLAIMS
+from desim.experiments.dbf.study import Panel, Study
+from desim.experiments.results import print_heading, violation_lines, write_results
 
 __all__ = [
     "METRIC_WORDS",

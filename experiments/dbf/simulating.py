@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from agents.batch import create as create_by_name
 from desim import Result
+from desim.agents.batch import create as create_by_name
 from desim.core import Agent
-from experiments.dbf.playing import REWARDS, Played, play
-from experiments.dbf.workloads import TRACE, Arrivals, episode
-from experiments.run import Choice, Run, is_valid
+from desim.experiments.dbf.playing import REWARDS, Played, play
+from desim.experiments.dbf.workloads import TRACE, Arrivals, episode
+from desim.experiments.run import Choice, Run, is_valid
 
 __all__ = ["BLOCK", "METRICS", "Choice", "Setting", "create", "numbers_of", "perform", "play_block"]
 
@@ -34,7 +34,7 @@ STARTED_JOBS = {f"started_{name}": name for name in ("waiting_time_mean", "waiti
 COUNTS = ("num_decisions", "num_cycles", "invisible_jobs", "hidden_share", *(f"return_{name}" for name in REWARDS))
 
 METRICS = (*ALL_JOBS, *STARTED_JOBS, *COUNTS)
-"""What is kept of an episode, see :mod:`desim.metrics.batch` and :class:`experiments.dbf.playing.Played`."""
+"""What is kept of an episode, see :mod:`desim.metrics.batch` and :class:`desim.experiments.dbf.playing.Played`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Setting:
     Attributes
     ----------
     workload : str
-        Of :func:`experiments.dbf.workloads.present`.
+        Of :func:`desim.experiments.dbf.workloads.present`.
     arrivals : {"open", "closed"}
         Whether jobs go on arriving until num_jobs have been started, or num_jobs arrive and all are finished.
     num_jobs : int
@@ -68,7 +68,7 @@ def create(choice: Choice) -> Agent:
     Parameters
     ----------
     choice : Choice
-        A name of :func:`agents.batch.create`. Its parameters only tell weights apart.
+        A name of :func:`desim.agents.batch.create`. Its parameters only tell weights apart.
 
     Returns
     -------

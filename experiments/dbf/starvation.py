@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.checks import print_checks
-from experiments.dbf import pictures
-from experiments.dbf.agents import BASELINES, BOUND, control, inspector_rows, other_windows
-from experiments.dbf.checks import fairness_checks
-from experiments.dbf.options import Options
-from experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
-from experiments.dbf.simulating import METRICS, Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import SEED, find_weights
-from experiments.options import run_as_program
+from desim.experiments.checks import print_checks
+from desim.experiments.dbf import pictures
+from desim.experiments.dbf.agents import BASELINES, BOUND, control, inspector_rows, other_windows
+from desim.experiments.dbf.checks import fairness_checks
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
+from desim.experiments.dbf.simulating import METRICS, Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import SEED, find_weights
+from desim.experiments.options import run_as_program
 
 __all__ = ["Starvation", "starvation"]
 

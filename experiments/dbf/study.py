@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
+from desim.experiments import panels as shared
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.simulating import Choice, Setting, perform
+from desim.experiments.dbf.workloads import most_episodes
+from desim.experiments.panels import outcomes_by
+from desim.experiments.run import Perform, Run
 from desim.metrics.statistics import Estimate, paired_difference
-from experiments import panels as shared
-from experiments.dbf.options import Options
-from experiments.dbf.simulating import Choice, Setting, perform
-from experiments.dbf.workloads import most_episodes
-from experiments.panels import outcomes_by
-from experiments.run import Perform, Run
 
 __all__ = ["Panel", "Study", "carry_out"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.learning.pretrained import PRETRAINED
+from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import RecordError
-from experiments.run import Choice
+from desim.experiments.run import Choice
 
 __all__ = ["Weights", "best_split", "find_weights", "learned"]
 

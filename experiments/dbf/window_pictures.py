@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from desim.experiments.dbf.agents import CONTROLS, LEARNED
+from desim.experiments.dbf.job_types import CORES, TIMES
+from desim.experiments.dbf.report import METRIC_WORDS
+from desim.experiments.dbf.study import Panel, Study
+from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
 from desim.plotting._style import line_styles
-from experiments.dbf.agents import CONTROLS, LEARNED
-from experiments.dbf.job_types import CORES, TIMES
-from experiments.dbf.report import METRIC_WORDS
-from experiments.dbf.study import Panel, Study
-from experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
 
 __all__ = ["draw_types", "draw_windows"]
 
@@ -86,7 +86,7 @@ def draw_types(study: Study, panel: Panel, row: str, *, name: str) -> Path:
     Parameters
     ----------
     study : Study
-        Of :func:`experiments.dbf.job_types.perform_by_type`.
+        Of :func:`desim.experiments.dbf.job_types.perform_by_type`.
     panel : Panel
         Its panel, whose columns are numbers of slots at the tail.
     row : str

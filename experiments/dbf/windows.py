@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
-from experiments.dbf.agents import LEARNED, window_rows
-from experiments.dbf.options import Options
-from experiments.dbf.paper import SIZES
-from experiments.dbf.simulating import Setting
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import find_weights
+from desim.experiments.dbf.agents import LEARNED, window_rows
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.paper import SIZES
+from desim.experiments.dbf.simulating import Setting
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import find_weights
 
 __all__ = ["WindowOptions", "measure_windows", "untrained"]
 

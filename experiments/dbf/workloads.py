@@ -12,7 +12,7 @@ from desim.cli.output import remark
 from desim.envs.batch import TraceEpisodes
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
-from workloads import lublin, swf
+from desim.workloads import lublin, swf
 
 __all__ = ["KTH", "NUM_CORES", "TRACE", "Arrivals", "episode", "most_episodes", "present"]
 

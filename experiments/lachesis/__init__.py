@@ -1,10 +1,10 @@
 """The experiments of LACHESIS: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment".
 
-Each module is a figure or a question and runs by itself, for example ``python -m experiments.lachesis.figure7``; all of
-them by ``python -m experiments.lachesis``.
+Each module is a figure or a question and runs by itself, for example ``python -m desim.experiments.lachesis.figure7``;
+all of them by ``python -m desim.experiments.lachesis``.
 """
 
-from experiments.families import Family
+from desim.experiments.families import Family
 
 __all__ = ["FAMILY"]
 
@@ -12,7 +12,7 @@ FAMILY = Family(
     name="lachesis",
     title="LACHESIS: DAG jobs on heterogeneous executors",
     source='Luo, Zhou, Li, Yuan, Zeng and Yao, "Learning to Optimize DAG Scheduling in Heterogeneous Environment".',
-    package="experiments.lachesis",
+    package="desim.experiments.lachesis",
     modules=("figure6", "figure7", "figure8", "figure9", "room", "generalization", "gantts", "optimality"),
 )
 """Its experiments, in the order in which they are run."""

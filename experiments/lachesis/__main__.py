@@ -1,4 +1,4 @@
-"""All experiments one after another, and their report: ``python -m experiments.lachesis --quick``."""
+"""All experiments one after another, and their report: ``python -m desim.experiments.lachesis --quick``."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from agents.learning.pretrained import pretrained_stem
-from experiments.lachesis.simulating import Choice
+from desim.agents.learning.pretrained import pretrained_stem
+from desim.experiments.lachesis.simulating import Choice
 
 __all__ = [
     "AGENTS",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.beside import print_beside
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS, REFERENCE
-from experiments.lachesis.beside import besides
-from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_study, write_study
-from experiments.lachesis.simulating import Setting
-from experiments.lachesis.study import Panel, Study, carry_out
+from desim.experiments.beside import print_beside
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS, REFERENCE
+from desim.experiments.lachesis.beside import besides
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.report import print_study, write_study
+from desim.experiments.lachesis.simulating import Setting
+from desim.experiments.lachesis.study import Panel, Study, carry_out
 
 __all__ = ["batches"]
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from desim.experiments.beside import Beside
+from desim.experiments.compare import lead_percent
+from desim.experiments.lachesis.agents import DECIMA, LACHESIS, PAPER_ROWS
+from desim.experiments.lachesis.report import MILLISECONDS, percentiles
+from desim.experiments.lachesis.study import Panel, Study
 from desim.metrics.statistics import Estimate
-from experiments.beside import Beside
-from experiments.compare import lead_percent
-from experiments.lachesis.agents import DECIMA, LACHESIS, PAPER_ROWS
-from experiments.lachesis.report import MILLISECONDS, percentiles
-from experiments.lachesis.study import Panel, Study
 
 __all__ = ["besides"]
 

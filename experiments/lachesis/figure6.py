@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.learning.checkpoint import load_weights
-from agents.learning.pretrained import PRETRAINED, pretrained_names
+from desim.agents.learning.checkpoint import load_weights
+from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 from desim.cli.output import print_table, print_text
-from experiments.compare import short
-from experiments.curves import Course, Curves
-from experiments.lachesis import pictures
-from experiments.lachesis.options import Options
-from experiments.lachesis.paper import FIGURE_6
-from experiments.options import run_as_program
-from experiments.results import print_heading
+from desim.experiments.compare import short
+from desim.experiments.curves import Course, Curves
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.paper import FIGURE_6
+from desim.experiments.options import run_as_program
+from desim.experiments.results import print_heading
 
 __all__ = ["Curve", "Figure6", "figure6"]
 
@@ -54,7 +54,7 @@ class Curve(Course):
     command : str
         What trains them again.
     history : sequence of dict
-        Entries of :class:`agents.learning.training.Training`.
+        Entries of :class:`desim.agents.learning.training.Training`.
     """
 
     name: str

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.lachesis.batches import batches
-from experiments.lachesis.options import Options
-from experiments.lachesis.paper import FIGURE_7
-from experiments.lachesis.study import Study
-from experiments.options import run_as_program
+from desim.experiments.lachesis.batches import batches
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.paper import FIGURE_7
+from desim.experiments.lachesis.study import Study
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure7", "figure7"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.beside import print_beside
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import (
+from desim.experiments.beside import print_beside
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.agents import (
     ARRIVING_ROWS,
     IDLE_ROWS,
     LACHESIS_COMPLETION,
@@ -16,13 +16,13 @@ from experiments.lachesis.agents import (
     PAPER_ROWS,
     REFERENCE,
 )
-from experiments.lachesis.beside import besides
-from experiments.lachesis.options import Options
-from experiments.lachesis.paper import FIGURE_9
-from experiments.lachesis.report import print_objectives, write_study
-from experiments.lachesis.simulating import Setting
-from experiments.lachesis.study import Panel, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.lachesis.beside import besides
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.paper import FIGURE_9
+from desim.experiments.lachesis.report import print_objectives, write_study
+from desim.experiments.lachesis.simulating import Setting
+from desim.experiments.lachesis.study import Panel, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure9", "figure9"]
 

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from agents.dag import create
 from desim import Result, simulate
+from desim.agents.dag import create
 from desim.cli.output import print_table
+from desim.experiments.compare import short
+from desim.experiments.drawing import write_figure
+from desim.experiments.lachesis.agents import IDLE_ROWS, LACHESIS, LEARNED, LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.simulating import Choice, Setting, jobs_of
+from desim.experiments.options import run_as_program
+from desim.experiments.results import print_heading, write_results
+from desim.experiments.run import is_valid
 from desim.plotting import gantt
 from desim.problems.dag import DagCluster
-from experiments.compare import short
-from experiments.drawing import write_figure
-from experiments.lachesis.agents import IDLE_ROWS, LACHESIS, LEARNED, LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
-from experiments.lachesis.options import Options
-from experiments.lachesis.simulating import Choice, Setting, jobs_of
-from experiments.options import run_as_program
-from experiments.results import print_heading, write_results
-from experiments.run import is_valid
-from workloads import executors
+from desim.workloads import executors
 
 __all__ = ["Chart", "Charts", "Gantts", "gantts"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import create
+from desim.agents.dag import create
+from desim.experiments.lachesis.simulating import measure
+from desim.experiments.run import Run
 from desim.problems.dag import Job
-from experiments.lachesis.simulating import measure
-from experiments.run import Run
-from workloads import executors, random_dags, submissions, tpch, wfformat
-from workloads.alibaba.dag_model import DagModel
-from workloads.alibaba.dag_model import generate as generate_alibaba
-from workloads.tpch import REFERENCE_SPEED
+from desim.workloads import executors, random_dags, submissions, tpch, wfformat
+from desim.workloads.alibaba.dag_model import DagModel
+from desim.workloads.alibaba.dag_model import generate as generate_alibaba
+from desim.workloads.tpch import REFERENCE_SPEED
 
 __all__ = [
     "ALIBABA",
@@ -125,7 +125,7 @@ def perform_general(run: Run) -> dict[str, Any]:
     Returns
     -------
     dict
-        As of `experiments.lachesis.simulating.measure`.
+        As of `desim.experiments.lachesis.simulating.measure`.
     """
     setting: GeneralSetting = run.setting
     machines = executors.heterogeneous(setting.num_executors, seed=run.seed)

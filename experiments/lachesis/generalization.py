@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from desim.exceptions import InvalidConfiguration
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import (
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.agents import (
     IDLE_ROWS,
     LACHESIS_COMPLETION,
     LEARNED,
@@ -16,7 +16,7 @@ from experiments.lachesis.agents import (
     PAPER_ROWS,
     REFERENCE,
 )
-from experiments.lachesis.general_settings import (
+from desim.experiments.lachesis.general_settings import (
     ALIBABA,
     GENERATED,
     MEASURED,
@@ -26,10 +26,10 @@ from experiments.lachesis.general_settings import (
     GeneralSetting,
     perform_general,
 )
-from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_objectives, write_study
-from experiments.lachesis.study import Panel, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.report import print_objectives, write_study
+from desim.experiments.lachesis.study import Panel, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["Generalization", "generalization"]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from desim.cli.output import print_table
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
-from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_study, write_study
-from experiments.lachesis.simulating import Choice, Setting
-from experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
-from experiments.lachesis.study import Panel, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.report import print_study, write_study
+from desim.experiments.lachesis.simulating import Choice, Setting
+from desim.experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
+from desim.experiments.lachesis.study import Panel, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["Optimality", "optimality"]
 

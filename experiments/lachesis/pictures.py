@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
+from desim.experiments.lachesis.agents import AGENTS
+from desim.experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
+from desim.experiments.lachesis.study import Panel, Study
 from desim.plotting._style import LineStyle, line_styles
-from experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
-from experiments.lachesis.agents import AGENTS
-from experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
-from experiments.lachesis.study import Panel, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from experiments.lachesis.figure6 import Curve
+    from desim.experiments.lachesis.figure6 import Curve
 
 __all__ = ["ABOVE_REFERENCE", "draw", "draw_curves"]
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from desim.cli.output import print_table, print_text
+from desim.experiments.compare import short, with_interval
+from desim.experiments.lachesis.simulating import METRICS
+from desim.experiments.lachesis.study import Panel, Study
+from desim.experiments.results import print_heading, violation_lines, write_results
 from desim.metrics.statistics import Estimate
-from experiments.compare import short, with_interval
-from experiments.lachesis.simulating import METRICS
-from experiments.lachesis.study import Panel, Study
-from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = ["METRIC_WORDS", "MILLISECONDS", "percentiles", "print_objectives", "print_study", "write_study"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.lachesis import pictures
-from experiments.lachesis.agents import (
+from desim.experiments.lachesis import pictures
+from desim.experiments.lachesis.agents import (
     IDLE_ROWS,
     LACHESIS_COMPLETION,
     LEARNED,
@@ -16,11 +16,11 @@ from experiments.lachesis.agents import (
     PLANNED_ROWS,
     REFERENCE,
 )
-from experiments.lachesis.options import Options
-from experiments.lachesis.report import print_objectives, write_study
-from experiments.lachesis.simulating import Setting
-from experiments.lachesis.study import Panel, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.report import print_objectives, write_study
+from desim.experiments.lachesis.simulating import Setting
+from desim.experiments.lachesis.study import Panel, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["Room", "room"]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import create
 from desim import simulate
+from desim.agents.dag import create
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
+from desim.experiments.run import Run, is_valid
 from desim.metrics.dag import dag_result_metrics
 from desim.problems.dag import DagCluster, Executors, Job
-from experiments.run import Run, is_valid
-from workloads import executors, submissions, tpch
+from desim.workloads import executors, submissions, tpch
 
 __all__ = ["METRICS", "SHARES", "Choice", "Setting", "jobs_of", "measure", "perform"]
 
@@ -69,7 +69,7 @@ class Choice:
     Attributes
     ----------
     policy : str
-        Its name in `agents.dag.registry`.
+        Its name in `desim.agents.dag.registry`.
     plan_ahead : bool
         It may assign nodes as soon as their parents are assigned.
     sha256 : str

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from agents.dag import create
-from agents.dag.optimum import Optimum
-from experiments.lachesis.simulating import measure
-from experiments.run import Run
-from workloads import executors, random_dags
+from desim.agents.dag import create
+from desim.agents.dag.optimum import Optimum
+from desim.experiments.lachesis.simulating import measure
+from desim.experiments.run import Run
+from desim.workloads import executors, random_dags
 
 __all__ = ["OPTIMUM", "SmallSetting", "perform_small"]
 
@@ -50,7 +50,7 @@ def perform_small(run: Run) -> dict[str, Any]:
     Returns
     -------
     dict
-        As of `experiments.lachesis.simulating.measure`; with ``proved`` and ``bound`` for the optimum.
+        As of `desim.experiments.lachesis.simulating.measure`; with ``proved`` and ``bound`` for the optimum.
     """
     setting: SmallSetting = run.setting
     job = random_dags.generate(setting.num_nodes, mean_work=100.0, ccr=setting.ccr, seed=run.seed)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from experiments import panels
-from experiments.lachesis.options import Options
-from experiments.lachesis.simulating import METRICS, SHARES, perform
-from experiments.panels import Panel, outcomes_of
-from experiments.run import Perform
+from desim.experiments import panels
+from desim.experiments.lachesis.options import Options
+from desim.experiments.lachesis.simulating import METRICS, SHARES, perform
+from desim.experiments.panels import Panel, outcomes_of
+from desim.experiments.run import Perform
 
 __all__ = ["Panel", "Study", "carry_out"]
 

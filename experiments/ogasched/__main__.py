@@ -1,4 +1,4 @@
-"""All experiments one after another, and their report: ``python -m experiments.ogasched --quick``."""
+"""All experiments one after another, and their report: ``python -m desim.experiments.ogasched --quick``."""
 
 from __future__ import annotations
 

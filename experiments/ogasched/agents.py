@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.ogasched.simulating import Choice
+from desim.experiments.ogasched.simulating import Choice
 
 __all__ = ["AGENTS", "MAIN_ROWS", "OGASCHED", "RIVALS", "VARIANTS", "choose", "ogasched"]
 
@@ -56,7 +56,8 @@ RIVALS: dict[str, Choice] = {
     "BinPacking": choose("BinPacking", order="workers", most_workers=None),
     "Spreading": choose("Spreading", order="workers", most_workers=None),
 }
-"""The baselines of the paper, each in the reading that earns most (`experiments.ogasched.rivals` compares them)."""
+"""The baselines of the paper, each in the reading that earns most (`desim.experiments.ogasched.rivals` compares
+them)."""
 
 VARIANTS: dict[str, Choice] = {
     "OGASched (reservation)": ogasched("reservation"),

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.experiments import drawing
+from desim.experiments.drawing import MARKERS, draw_estimates, line_handles, write_figure
+from desim.experiments.ogasched.agents import AGENTS, OGASCHED
+from desim.experiments.ogasched.report import METRIC_WORDS
+from desim.experiments.ogasched.study import Cell, Study
 from desim.metrics.statistics import Estimate
 from desim.plotting._style import LineStyle, line_styles
-from experiments import drawing
-from experiments.drawing import MARKERS, draw_estimates, line_handles, write_figure
-from experiments.ogasched.agents import AGENTS, OGASCHED
-from experiments.ogasched.report import METRIC_WORDS
-from experiments.ogasched.study import Cell, Study
 
 if TYPE_CHECKING:
     from pathlib import Path

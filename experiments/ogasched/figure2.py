@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.ogasched import pictures
-from experiments.ogasched.agents import AGENTS
-from experiments.ogasched.options import Options
-from experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
-from experiments.ogasched.report import print_study, write_study
-from experiments.ogasched.settings import DEFAULT, FIGURE_2
-from experiments.ogasched.study import Study, carry_out, grid
-from experiments.options import run_as_program
+from desim.experiments.ogasched import pictures
+from desim.experiments.ogasched.agents import AGENTS
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
+from desim.experiments.ogasched.report import print_study, write_study
+from desim.experiments.ogasched.settings import DEFAULT, FIGURE_2
+from desim.experiments.ogasched.study import Study, carry_out, grid
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure2", "figure2"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from experiments.ogasched import pictures
-from experiments.ogasched.agents import MAIN_ROWS
-from experiments.ogasched.options import Options
-from experiments.ogasched.report import print_study, write_study
-from experiments.ogasched.settings import CONTENTIONS, DEFAULT, contention_columns
-from experiments.ogasched.study import Study, carry_out, grid
-from experiments.options import run_as_program
+from desim.experiments.ogasched import pictures
+from desim.experiments.ogasched.agents import MAIN_ROWS
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.report import print_study, write_study
+from desim.experiments.ogasched.settings import CONTENTIONS, DEFAULT, contention_columns
+from desim.experiments.ogasched.study import Study, carry_out, grid
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure3", "figure3"]
 

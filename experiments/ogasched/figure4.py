@@ -8,14 +8,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from experiments.ogasched import pictures
-from experiments.ogasched.agents import RIVALS, ogasched
-from experiments.ogasched.options import Options
-from experiments.ogasched.report import print_study, write_study
-from experiments.ogasched.settings import DEFAULT
-from experiments.ogasched.simulating import Choice
-from experiments.ogasched.study import Entry, Key, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.ogasched import pictures
+from desim.experiments.ogasched.agents import RIVALS, ogasched
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.report import print_study, write_study
+from desim.experiments.ogasched.settings import DEFAULT
+from desim.experiments.ogasched.simulating import Choice
+from desim.experiments.ogasched.study import Entry, Key, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["Figure4", "figure4"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from experiments import options
-from experiments.ogasched.simulating import Setting
+from desim.experiments import options
+from desim.experiments.ogasched.simulating import Setting
 
 __all__ = ["Options"]
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.plotting._style import LineStyle
-from experiments.drawing import new_figure
-from experiments.ogasched.agents import AGENTS, OGASCHED
-from experiments.ogasched.drawing import (
+from desim.experiments.drawing import new_figure
+from desim.experiments.ogasched.agents import AGENTS, OGASCHED
+from desim.experiments.ogasched.drawing import (
     AXIS_WORDS,
     CUMULATIVE,
     THOUSAND,
@@ -25,7 +24,8 @@ from experiments.ogasched.drawing import (
     save,
     scaled,
 )
-from experiments.ogasched.study import Cell, Key, Study
+from desim.experiments.ogasched.study import Cell, Key, Study
+from desim.plotting._style import LineStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

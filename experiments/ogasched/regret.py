@@ -13,18 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from agents.multiserver.regret import Growth, growth_exponent
+from desim.agents.multiserver.regret import Growth, growth_exponent
 from desim.cli.output import print_table, print_text
+from desim.experiments.compare import with_interval
+from desim.experiments.drawing import write_figure
+from desim.experiments.ogasched.options import QUICK_NODES, QUICK_SLOTS, Options
+from desim.experiments.ogasched.regret_runs import ARRIVALS, Learner, RegretSetting, perform_regret
+from desim.experiments.options import run_as_program
+from desim.experiments.panels import outcomes_by
+from desim.experiments.results import write_results
+from desim.experiments.run import Run
 from desim.metrics.statistics import Estimate, mean_interval
 from desim.plotting._style import line_styles
-from experiments.compare import with_interval
-from experiments.drawing import write_figure
-from experiments.ogasched.options import QUICK_NODES, QUICK_SLOTS, Options
-from experiments.ogasched.regret_runs import ARRIVALS, Learner, RegretSetting, perform_regret
-from experiments.options import run_as_program
-from experiments.panels import outcomes_by
-from experiments.results import write_results
-from experiments.run import Run
 
 __all__ = ["POLICIES", "Regret", "RegretStudy", "regret"]
 

@@ -10,15 +10,15 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from agents.multiserver.adaptive import AdaGrad
-from agents.multiserver.oga import OGASched, OnlineGradient
-from agents.multiserver.regret import regret_bound, regret_curve
-from agents.multiserver.step_sizes import GeometricSteps, TheoreticalSteps
 from desim import simulate
+from desim.agents.multiserver.adaptive import AdaGrad
+from desim.agents.multiserver.oga import OGASched, OnlineGradient
+from desim.agents.multiserver.regret import regret_bound, regret_curve
+from desim.agents.multiserver.step_sizes import GeometricSteps, TheoreticalSteps
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.run import Run
 from desim.problems.multiserver import MultiServerCluster, RewardModel, SlotOutcome
-from experiments.run import Run
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 __all__ = ["ARRIVALS", "Learner", "RegretSetting", "perform_regret", "worst_served"]
 

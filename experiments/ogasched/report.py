@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from desim.cli.output import print_table, print_text
+from desim.experiments.beside import Beside, print_beside
+from desim.experiments.compare import short, with_interval
+from desim.experiments.ogasched.agents import RIVALS
+from desim.experiments.ogasched.study import Cell, Key, Study
+from desim.experiments.results import print_heading, violation_lines, write_results
 from desim.metrics.statistics import Estimate
-from experiments.beside import Beside, print_beside
-from experiments.compare import short, with_interval
-from experiments.ogasched.agents import RIVALS
-from experiments.ogasched.study import Cell, Key, Study
-from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = ["METRIC_WORDS", "print_study", "verdict", "write_study"]
 

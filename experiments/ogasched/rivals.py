@@ -1,7 +1,7 @@
 """Which reading of each baseline is the strongest: the paper describes them in a sentence each.
 
-Every reading that `agents.multiserver` knows runs in the setting of table II. The rows that the other experiments use
-are the references; a reading that earns more than its reference would be named.
+Every reading that `desim.agents.multiserver` knows runs in the setting of table II. The rows that the other
+experiments use are the references; a reading that earns more than its reference would be named.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.ogasched import pictures
-from experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, choose
-from experiments.ogasched.options import Options
-from experiments.ogasched.report import print_study, write_study
-from experiments.ogasched.settings import DEFAULT
-from experiments.ogasched.simulating import Choice
-from experiments.ogasched.study import Entry, Key, Study, carry_out
-from experiments.options import run_as_program
+from desim.experiments.ogasched import pictures
+from desim.experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, choose
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.report import print_study, write_study
+from desim.experiments.ogasched.settings import DEFAULT
+from desim.experiments.ogasched.simulating import Choice
+from desim.experiments.ogasched.study import Entry, Key, Study, carry_out
+from desim.experiments.options import run_as_program
 
 __all__ = ["READINGS", "Rivals", "rivals"]
 

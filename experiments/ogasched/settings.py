@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments.ogasched.simulating import Setting
+from desim.experiments.ogasched.simulating import Setting
 
 __all__ = ["CONTENTIONS", "DEFAULT", "FIGURE_2", "LARGE", "contention_columns"]
 

@@ -9,13 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from agents.multiserver import DRF, AdaGrad, BinPacking, Fairness, GeometricSteps, OGASched, OptimisticOGA, Spreading
 from desim import Result, simulate
+from desim.agents.multiserver import (
+    DRF,
+    AdaGrad,
+    BinPacking,
+    Fairness,
+    GeometricSteps,
+    OGASched,
+    OptimisticOGA,
+    Spreading,
+)
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.run import Choice, Run, is_valid
 from desim.problems.multiserver import MultiServerCluster
-from experiments.run import Choice, Run, is_valid
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 __all__ = ["MOST_POINTS", "Choice", "Setting", "create", "perform"]
 

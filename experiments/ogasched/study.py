@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from desim.experiments.compare import lead_percent
+from desim.experiments.ogasched.agents import OGASCHED
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.simulating import Choice, Setting, perform
+from desim.experiments.panels import count_invalid, outcomes_by
+from desim.experiments.run import Run
 from desim.metrics.statistics import Estimate, mean_interval, paired_difference
-from experiments.compare import lead_percent
-from experiments.ogasched.agents import OGASCHED
-from experiments.ogasched.options import Options
-from experiments.ogasched.simulating import Choice, Setting, perform
-from experiments.panels import count_invalid, outcomes_by
-from experiments.run import Run
 
 __all__ = ["METRICS", "Cell", "Entry", "Key", "Study", "carry_out", "grid"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from experiments.ogasched import pictures
-from experiments.ogasched.agents import MAIN_ROWS, RIVALS
-from experiments.ogasched.options import Options
-from experiments.ogasched.paper import TABLE_III, lead_percent
-from experiments.ogasched.report import print_study, write_study
-from experiments.ogasched.settings import DEFAULT
-from experiments.ogasched.simulating import Setting
-from experiments.ogasched.study import Entry, Key, Study, carry_out, grid
-from experiments.options import run_as_program
+from desim.experiments.ogasched import pictures
+from desim.experiments.ogasched.agents import MAIN_ROWS, RIVALS
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.paper import TABLE_III, lead_percent
+from desim.experiments.ogasched.report import print_study, write_study
+from desim.experiments.ogasched.settings import DEFAULT
+from desim.experiments.ogasched.simulating import Setting
+from desim.experiments.ogasched.study import Entry, Key, Study, carry_out, grid
+from desim.experiments.options import run_as_program
 
 __all__ = ["Table3", "table3"]
 

@@ -6,7 +6,7 @@ Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling
 Computing".
 """
 
-from experiments.families import Family
+from desim.experiments.families import Family
 
 __all__ = ["FAMILY"]
 
@@ -15,7 +15,7 @@ FAMILY = Family(
     title="OSDEC: deferrable jobs under a fluctuating capacity",
     source='H. Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable '
     'workloads in cloud computing".',
-    package="experiments.osdec",
+    package="desim.experiments.osdec",
     modules=("table1", "table2", "table4", "figure4", "forecasts", "attention", "safety"),
 )
 """Its experiments, in the order in which they are run."""

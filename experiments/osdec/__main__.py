@@ -1,4 +1,4 @@
-"""All experiments one after another, and their report: ``python -m experiments.osdec --quick``."""
+"""All experiments one after another, and their report: ``python -m desim.experiments.osdec --quick``."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agents.learning.pretrained import PRETRAINED
+from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
-from experiments.osdec.options import Options
-from experiments.osdec.simulating import Choice
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.simulating import Choice
 
 __all__ = [
     "AGENTS",

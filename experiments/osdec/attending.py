@@ -9,14 +9,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.deferrable.score_policy import AttentionPolicy
-from agents.learning.policy import one_thread, to_tensors
 from desim import simulate
+from desim.agents.deferrable.score_policy import AttentionPolicy
+from desim.agents.learning.policy import one_thread, to_tensors
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.osdec.learned import learned_agent, learned_policy
+from desim.experiments.osdec.simulating import Choice, Setting, scenario_of
+from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableObservation, JobSet
-from experiments.osdec.learned import learned_agent, learned_policy
-from experiments.osdec.simulating import Choice, Setting, scenario_of
-from experiments.run import Run
 
 __all__ = ["KINDS", "Seen", "kinds_of", "metric_of", "perform_attention", "seen_by"]
 
@@ -173,7 +173,7 @@ def perform_attention(run: Run) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`~experiments.osdec.simulating.Setting` and learned weights.
+        Of a :class:`~desim.experiments.osdec.simulating.Setting` and learned weights.
 
     Returns
     -------

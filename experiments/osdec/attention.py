@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from desim.cli.output import print_table, print_text
-from experiments.compare import with_interval
-from experiments.options import run_as_program
-from experiments.osdec import learned_pictures
-from experiments.osdec.agents import OSDEC
-from experiments.osdec.attending import KINDS, Seen, metric_of, perform_attention, seen_by
-from experiments.osdec.options import Options
-from experiments.osdec.report import cells_of
-from experiments.osdec.study import Panel, Study, learned_panels, measured
-from experiments.results import print_heading, write_results
+from desim.experiments.compare import with_interval
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import learned_pictures
+from desim.experiments.osdec.agents import OSDEC
+from desim.experiments.osdec.attending import KINDS, Seen, metric_of, perform_attention, seen_by
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.report import cells_of
+from desim.experiments.osdec.study import Panel, Study, learned_panels, measured
+from desim.experiments.results import print_heading, write_results
 
 __all__ = ["Attention", "attention", "shown_decision"]
 

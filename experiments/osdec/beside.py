@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from experiments.beside import Beside
-from experiments.compare import lead_percent
-from experiments.osdec.agents import OSDEC
-from experiments.osdec.paper import CASES, TABLE_1, TABLE_2, TABLE_4
-from experiments.osdec.study import Panel, Study
+from desim.experiments.beside import Beside
+from desim.experiments.compare import lead_percent
+from desim.experiments.osdec.agents import OSDEC
+from desim.experiments.osdec.paper import CASES, TABLE_1, TABLE_2, TABLE_4
+from desim.experiments.osdec.study import Panel, Study
 
 __all__ = ["cases_beside", "table_beside", "windows_beside"]
 

@@ -8,12 +8,12 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.experiments.checks import Check
+from desim.experiments.compare import lead_percent, with_interval
+from desim.experiments.osdec.agents import FORESIGHTED, OPTIMUM, OSDEC, PAPER_ROWS, VARIANTS
+from desim.experiments.osdec.paper import CASES, TABLE_1, TABLE_4
+from desim.experiments.panels import Panel, Study
 from desim.metrics.statistics import paired_difference
-from experiments.checks import Check
-from experiments.compare import lead_percent, with_interval
-from experiments.osdec.agents import FORESIGHTED, OPTIMUM, OSDEC, PAPER_ROWS, VARIANTS
-from experiments.osdec.paper import CASES, TABLE_1, TABLE_4
-from experiments.panels import Panel, Study
 
 __all__ = [
     "bound_checks",

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.cli.output import print_table, print_text
-from experiments.curves import Course, Curves
-from experiments.options import run_as_program
-from experiments.osdec import learned_pictures
-from experiments.osdec.agents import WORKLOADS, cards_of
-from experiments.osdec.options import Options
-from experiments.results import print_heading
+from desim.experiments.curves import Course, Curves
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import learned_pictures
+from desim.experiments.osdec.agents import WORKLOADS, cards_of
+from desim.experiments.osdec.options import Options
+from desim.experiments.results import print_heading
 
 __all__ = ["Curve", "Figure4", "by_workload", "figure4"]
 
@@ -43,7 +43,7 @@ class Curve(Course):
     command : str
         What trains them again.
     history : sequence of dict
-        Entries of :class:`agents.learning.training.Training`.
+        Entries of :class:`desim.agents.learning.training.Training`.
     """
 
     name: str

@@ -9,20 +9,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.deferrable.auxiliary import TASKS
-from agents.deferrable.forecasts import Forecast, LastValue, Seasonal
-from agents.deferrable.score_agent import ScoreAgent
-from agents.deferrable.score_policy import ScorePolicy
-from agents.learning.policy import one_thread
 from desim import simulate
+from desim.agents.deferrable.auxiliary import TASKS
+from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
+from desim.agents.deferrable.score_agent import ScoreAgent
+from desim.agents.deferrable.score_policy import ScorePolicy
+from desim.agents.learning.policy import one_thread
 from desim.envs.deferrable import ScoreEncoder
 from desim.envs.scaling import compressed
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.osdec.learned import learned_agent, learned_policy
+from desim.experiments.osdec.simulating import Setting, scenario_of, settings_of
+from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableObservation
-from experiments.osdec.learned import learned_agent, learned_policy
-from experiments.osdec.simulating import Setting, scenario_of, settings_of
-from experiments.run import Run
-from workloads.deferrable import Settings
+from desim.workloads.deferrable import Settings
 
 __all__ = ["MEASURES", "MODULE", "Noted", "capacity_forecasts", "metric_of", "note", "perform_forecasts", "sources_of"]
 
@@ -62,7 +62,7 @@ def sources_of(task: str) -> tuple[str, ...]:
     Parameters
     ----------
     task : str
-        One of :data:`agents.deferrable.auxiliary.TASKS`.
+        One of :data:`desim.agents.deferrable.auxiliary.TASKS`.
 
     Returns
     -------
@@ -160,7 +160,7 @@ def perform_forecasts(run: Run) -> dict[str, Any]:
     Parameters
     ----------
     run : Run
-        Of a :class:`~experiments.osdec.simulating.Setting` and learned weights.
+        Of a :class:`~desim.experiments.osdec.simulating.Setting` and learned weights.
 
     Returns
     -------

@@ -8,16 +8,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from desim.cli.output import print_table, print_text
+from desim.experiments.checks import Check, print_checks
+from desim.experiments.compare import with_interval
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import learned_pictures
+from desim.experiments.osdec.forecasting import MEASURES, MODULE, metric_of, perform_forecasts, sources_of
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.report import cells_of, print_deviations
+from desim.experiments.osdec.study import Panel, Study, learned_panels, measured
+from desim.experiments.results import print_heading, write_results
 from desim.metrics.statistics import Estimate, paired_difference
-from experiments.checks import Check, print_checks
-from experiments.compare import with_interval
-from experiments.options import run_as_program
-from experiments.osdec import learned_pictures
-from experiments.osdec.forecasting import MEASURES, MODULE, metric_of, perform_forecasts, sources_of
-from experiments.osdec.options import Options
-from experiments.osdec.report import cells_of, print_deviations
-from experiments.osdec.study import Panel, Study, learned_panels, measured
-from experiments.results import print_heading, write_results
 
 __all__ = ["Forecasts", "forecast_checks", "forecasts"]
 

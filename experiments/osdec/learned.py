@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from agents.deferrable.forecasts import Forecast
-from agents.deferrable.score_agent import ScoreAgent, ScoreConfig
-from agents.deferrable.score_policy import ScorePolicy
-from agents.learning.checkpoint import load_into, load_weights
-from agents.learning.pretrained import PRETRAINED
+from desim.agents.deferrable.forecasts import Forecast
+from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
+from desim.agents.deferrable.score_policy import ScorePolicy
+from desim.agents.learning.checkpoint import load_into, load_weights
+from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, create
+from desim.experiments.run import Run
 from desim.problems.deferrable import Foresight
-from experiments.osdec.simulating import Choice, Made, Setting, carry_out, create
-from experiments.run import Run
 
 __all__ = ["create_any", "learned_agent", "learned_policy", "perform_learned"]
 
@@ -77,8 +77,8 @@ def create_any(choice: Choice, setting: Setting, foresight: Callable[[], Foresig
     Parameters
     ----------
     choice : Choice
-        Which one: ``"score"`` with ``weights`` and ``sha256``, or what :func:`~experiments.osdec.simulating.create`
-        knows.
+        Which one: ``"score"`` with ``weights`` and ``sha256``, or what
+        :func:`~desim.experiments.osdec.simulating.create` knows.
     setting : Setting
         For agents that know the objective.
     foresight : callable
@@ -95,5 +95,5 @@ def create_any(choice: Choice, setting: Setting, foresight: Callable[[], Foresig
 
 
 def perform_learned(run: Run) -> dict[str, Any]:
-    """Simulate a run of a learned agent, as :func:`~experiments.osdec.simulating.carry_out` says."""
+    """Simulate a run of a learned agent, as :func:`~desim.experiments.osdec.simulating.carry_out` says."""
     return carry_out(run, create_any)

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from desim.experiments.drawing import MARKERS, legend_below, line_handles, new_figure, write_figure
+from desim.experiments.osdec.agents import OSDEC, WORKLOADS
+from desim.experiments.osdec.attending import Seen
+from desim.experiments.osdec.forecasting import MEASURES, MODULE, metric_of, sources_of
+from desim.experiments.osdec.pictures import styles_of
+from desim.experiments.osdec.shielding import BASES, row_of
+from desim.experiments.osdec.study import Panel, Study
 from desim.plotting._style import LineStyle, line_styles
-from experiments.drawing import MARKERS, legend_below, line_handles, new_figure, write_figure
-from experiments.osdec.agents import OSDEC, WORKLOADS
-from experiments.osdec.attending import Seen
-from experiments.osdec.forecasting import MEASURES, MODULE, metric_of, sources_of
-from experiments.osdec.pictures import styles_of
-from experiments.osdec.shielding import BASES, row_of
-from experiments.osdec.study import Panel, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from experiments.osdec.figure4 import Curve
+    from desim.experiments.osdec.figure4 import Curve
 
 __all__ = ["draw_attention", "draw_curves", "draw_forecasts", "draw_safety"]
 
@@ -78,7 +78,7 @@ def draw_forecasts(study: Study, path: Path) -> Path:
     Parameters
     ----------
     study : Study
-        Of :mod:`experiments.osdec.forecasts`.
+        Of :mod:`desim.experiments.osdec.forecasts`.
     path : Path
         The file.
 
@@ -159,7 +159,7 @@ def draw_safety(study: Study, agents: Sequence[str], path: Path) -> Path:
     Parameters
     ----------
     study : Study
-        Of :mod:`experiments.osdec.safety`.
+        Of :mod:`desim.experiments.osdec.safety`.
     agents : sequence of str
         The rows without a shield.
     path : Path

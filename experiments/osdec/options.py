@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from desim.exceptions import InvalidConfiguration
-from experiments import options
-from experiments.osdec.simulating import Setting
+from desim.experiments import options
+from desim.experiments.osdec.simulating import Setting
 
 __all__ = ["Options"]
 

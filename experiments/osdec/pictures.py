@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import Result, simulate
+from desim.experiments.drawing import MARKERS, draw_estimates, new_figure, write_figure
+from desim.experiments.osdec.agents import AGENTS, OPTIMUM, OSDEC, Trained
+from desim.experiments.osdec.paper import TABLE_1
+from desim.experiments.osdec.report import METRIC_WORDS
+from desim.experiments.osdec.simulating import scenario_of
+from desim.experiments.osdec.study import Panel, Study
 from desim.plotting import capacity_use
 from desim.plotting._style import LineStyle, line_styles
 from desim.problems.deferrable import Foresight, foresee
-from experiments.drawing import MARKERS, draw_estimates, new_figure, write_figure
-from experiments.osdec.agents import AGENTS, OPTIMUM, OSDEC, Trained
-from experiments.osdec.paper import TABLE_1
-from experiments.osdec.report import METRIC_WORDS
-from experiments.osdec.simulating import scenario_of
-from experiments.osdec.study import Panel, Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,7 +174,7 @@ def draw_trajectory(study: Study, panel: Panel, column: str) -> Path:
     Path
         The file.
     """
-    from experiments.osdec.learned import create_any
+    from desim.experiments.osdec.learned import create_any
 
     fitted = study.options.fit(panel.columns[column])
     results: dict[str, Result] = {}

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from desim.cli.output import print_table, print_text
+from desim.experiments.checks import Check, print_checks
+from desim.experiments.compare import short, with_interval
+from desim.experiments.osdec.agents import OPTIMUM
+from desim.experiments.osdec.paper import LEARNED_ROWS
+from desim.experiments.osdec.simulating import METRICS
+from desim.experiments.osdec.study import Panel, Study
+from desim.experiments.results import print_heading, violation_lines, write_results
 from desim.metrics.statistics import Estimate, mean_interval
-from experiments.checks import Check, print_checks
-from experiments.compare import short, with_interval
-from experiments.osdec.agents import OPTIMUM
-from experiments.osdec.paper import LEARNED_ROWS
-from experiments.osdec.simulating import METRICS
-from experiments.osdec.study import Panel, Study
-from experiments.results import print_heading, violation_lines, write_results
 
 __all__ = [
     "METRIC_WORDS",

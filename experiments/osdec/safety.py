@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 from desim.cli.output import print_table
 from desim.exceptions import InvalidConfiguration
-from experiments.checks import Check
-from experiments.compare import lead_percent, with_interval
-from experiments.options import run_as_program
-from experiments.osdec import learned_pictures
-from experiments.osdec.agents import MORE_ROWS, OSDEC, Trained, learned_rows
-from experiments.osdec.options import Options
-from experiments.osdec.report import print_findings, write_study
-from experiments.osdec.shielding import BASES, longest_run, perform_shielded, row_of
-from experiments.osdec.simulating import Choice, Setting
-from experiments.osdec.study import Panel, Study, measured
-from experiments.results import print_heading
+from desim.experiments.checks import Check
+from desim.experiments.compare import lead_percent, with_interval
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import learned_pictures
+from desim.experiments.osdec.agents import MORE_ROWS, OSDEC, Trained, learned_rows
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.report import print_findings, write_study
+from desim.experiments.osdec.shielding import BASES, longest_run, perform_shielded, row_of
+from desim.experiments.osdec.simulating import Choice, Setting
+from desim.experiments.osdec.study import Panel, Study, measured
+from desim.experiments.results import print_heading
 
 __all__ = ["AGENTS", "Safety", "bound_checks", "safety"]
 

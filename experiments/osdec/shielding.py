@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.deferrable.forecasts import Forecast, LastValue, Seasonal
-from agents.deferrable.orders import FIFO, Priority, Tetris
-from agents.deferrable.shield import CapacityShield, calibrate
+from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
+from desim.agents.deferrable.orders import FIFO, Priority, Tetris
+from desim.agents.deferrable.shield import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.osdec.agents import SCORE
+from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, settings_of
+from desim.experiments.run import Run
 from desim.problems.deferrable import Foresight
-from experiments.osdec.agents import SCORE
-from experiments.osdec.simulating import Choice, Made, Setting, carry_out, settings_of
-from experiments.run import Run
-from workloads.deferrable import Settings, generate
+from desim.workloads.deferrable import Settings, generate
 
 __all__ = ["BASES", "CALIBRATED_ON", "longest_run", "perform_shielded", "row_of", "shield_for"]
 
@@ -66,7 +66,7 @@ def shield_for(case: str, num_slots: int | None, base: str, level: float) -> Cap
     Parameters
     ----------
     case : str
-        Which workload, as of a :class:`~experiments.osdec.simulating.Setting`.
+        Which workload, as of a :class:`~desim.experiments.osdec.simulating.Setting`.
     num_slots : int or None
         Length of its trajectories.
     base : str
@@ -105,7 +105,7 @@ def _make(choice: Choice, setting: Setting, foresight: Callable[[], Foresight]) 
     shield = None if level is None else shield_for(setting.case, setting.num_slots, base, level)
     unknown: dict[str, Any] = {"bound": None, "proved": None}
     if choice.policy == SCORE:
-        from experiments.osdec.learned import learned_agent
+        from desim.experiments.osdec.learned import learned_agent
 
         return learned_agent(choice, shield), unknown
     if choice.policy not in _ORDERS:
@@ -114,7 +114,7 @@ def _make(choice: Choice, setting: Setting, foresight: Callable[[], Foresight]) 
 
 
 def perform_shielded(run: Run) -> dict[str, Any]:
-    """Simulate a run of an agent behind a shield, as :func:`~experiments.osdec.simulating.carry_out` says.
+    """Simulate a run of an agent behind a shield, as :func:`~desim.experiments.osdec.simulating.carry_out` says.
 
     Parameters
     ----------

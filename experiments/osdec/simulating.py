@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.deferrable import (
+from desim import simulate
+from desim.agents.deferrable import (
     FIFO,
     SJF,
     EarliestDeadline,
@@ -23,13 +24,12 @@ from agents.deferrable import (
     Tetris,
     offline_optimum,
 )
-from agents.deferrable.list_plan import ListPlan
-from desim import simulate
+from desim.agents.deferrable.list_plan import ListPlan
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.run import Choice, Run, is_valid
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
-from experiments.run import Choice, Run, is_valid
-from workloads.deferrable import FLUCTUATING, Settings, generate, named
+from desim.workloads.deferrable import FLUCTUATING, Settings, generate, named
 
 __all__ = [
     "METRICS",

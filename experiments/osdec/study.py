@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments import panels
-from experiments.osdec.agents import SCORE, Trained, learned_rows
-from experiments.osdec.options import Options
-from experiments.osdec.simulating import Choice, Setting, perform
-from experiments.panels import Outcomes, Panel, outcomes_of
-from experiments.run import Perform
+from desim.experiments import panels
+from desim.experiments.osdec.agents import SCORE, Trained, learned_rows
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.simulating import Choice, Setting, perform
+from desim.experiments.panels import Outcomes, Panel, outcomes_of
+from desim.experiments.run import Perform
 
 __all__ = ["Panel", "Study", "learned_panels", "measured"]
 
@@ -117,12 +117,12 @@ def measured(
     options : Options
         Size, seeds, processes, store.
     asked : sequence of Panel
-        Rows are :class:`~experiments.run.Choice` or :class:`~experiments.osdec.agents.Trained`.
+        Rows are :class:`~desim.experiments.run.Choice` or :class:`~desim.experiments.osdec.agents.Trained`.
     reference : str
         The agent that the others are compared with.
     by, learned_by : callable
         What performs a run of other agents, and of learned ones;
-        :func:`~experiments.osdec.learned.perform_learned` if left out.
+        :func:`~desim.experiments.osdec.learned.perform_learned` if left out.
 
     Returns
     -------
@@ -134,7 +134,7 @@ def measured(
     if any(part.rows for part in others):
         outcomes |= outcomes_of(others, options, by)
     if any(part.rows for part in learned):
-        from experiments.osdec.learned import perform_learned
+        from desim.experiments.osdec.learned import perform_learned
 
         outcomes |= outcomes_of(learned, options, learned_by or perform_learned)
     return Study(title, options, tuple(asked), reference, outcomes)

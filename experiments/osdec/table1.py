@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from experiments.beside import print_beside
-from experiments.options import run_as_program
-from experiments.osdec import pictures
-from experiments.osdec.agents import rows_of
-from experiments.osdec.beside import table_beside
-from experiments.osdec.checks import bound_checks, default_checks, online_checks
-from experiments.osdec.options import Options
-from experiments.osdec.paper import TABLE_1
-from experiments.osdec.report import (
+from desim.experiments.beside import print_beside
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import pictures
+from desim.experiments.osdec.agents import rows_of
+from desim.experiments.osdec.beside import table_beside
+from desim.experiments.osdec.checks import bound_checks, default_checks, online_checks
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.paper import TABLE_1
+from desim.experiments.osdec.report import (
     METRIC_WORDS,
     print_deviations,
     print_findings,
@@ -21,8 +21,8 @@ from experiments.osdec.report import (
     print_metrics,
     write_study,
 )
-from experiments.osdec.simulating import Setting
-from experiments.osdec.study import Panel, Study, measured
+from desim.experiments.osdec.simulating import Setting
+from desim.experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table1", "table1"]
 

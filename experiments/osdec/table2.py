@@ -6,18 +6,18 @@ import sys
 from dataclasses import dataclass
 
 from desim.cli.output import print_table
-from experiments.beside import print_beside
-from experiments.compare import lead_percent, short, with_interval
-from experiments.options import run_as_program
-from experiments.osdec import pictures
-from experiments.osdec.agents import rows_of
-from experiments.osdec.beside import windows_beside
-from experiments.osdec.checks import bound_checks, comparison_checks
-from experiments.osdec.options import Options
-from experiments.osdec.paper import LEARNED_ROWS, TABLE_2
-from experiments.osdec.report import print_deviations, print_findings, print_header, write_study
-from experiments.osdec.simulating import Setting
-from experiments.osdec.study import Panel, Study, measured
+from desim.experiments.beside import print_beside
+from desim.experiments.compare import lead_percent, short, with_interval
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import pictures
+from desim.experiments.osdec.agents import rows_of
+from desim.experiments.osdec.beside import windows_beside
+from desim.experiments.osdec.checks import bound_checks, comparison_checks
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.paper import LEARNED_ROWS, TABLE_2
+from desim.experiments.osdec.report import print_deviations, print_findings, print_header, write_study
+from desim.experiments.osdec.simulating import Setting
+from desim.experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table2", "table2"]
 

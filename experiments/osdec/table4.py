@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from desim.cli.output import print_table
-from experiments.beside import print_beside
-from experiments.compare import short, with_interval
-from experiments.options import run_as_program
-from experiments.osdec import pictures
-from experiments.osdec.agents import PAPER_ROWS, PLANNING_ROWS, rows_of
-from experiments.osdec.beside import cases_beside
-from experiments.osdec.checks import bound_checks, case_checks, nearness_checks
-from experiments.osdec.options import Options
-from experiments.osdec.paper import CASES, LEARNED_ROWS, TABLE_4
-from experiments.osdec.report import (
+from desim.experiments.beside import print_beside
+from desim.experiments.compare import short, with_interval
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import pictures
+from desim.experiments.osdec.agents import PAPER_ROWS, PLANNING_ROWS, rows_of
+from desim.experiments.osdec.beside import cases_beside
+from desim.experiments.osdec.checks import bound_checks, case_checks, nearness_checks
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.paper import CASES, LEARNED_ROWS, TABLE_4
+from desim.experiments.osdec.report import (
     METRIC_WORDS,
     print_deviations,
     print_findings,
@@ -24,8 +24,8 @@ from experiments.osdec.report import (
     shortfall,
     write_study,
 )
-from experiments.osdec.simulating import Setting
-from experiments.osdec.study import Panel, Study, measured
+from desim.experiments.osdec.simulating import Setting
+from desim.experiments.osdec.study import Panel, Study, measured
 
 __all__ = ["Table4", "table4"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from agents.multiserver.hindsight import Hindsight
+from desim.agents.multiserver.hindsight import Hindsight
 from desim.problems.multiserver import BipartiteGraph, RewardModel
 
 Floats = NDArray[np.float64]

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.deferrable.score_agent import ScoreConfig
-from agents.deferrable.score_policy import ScorePolicy
+from desim.agents.deferrable.score_agent import ScoreConfig
+from desim.agents.deferrable.score_policy import ScorePolicy
 from desim.envs.deferrable import DeferrableEnv, ScoreEncoder
 from desim.problems.deferrable import DeferrableCluster, Job
-from workloads import deferrable
+from desim.workloads import deferrable
 
 Arrays = dict[str, np.ndarray]
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from multiserver_slow_agents import Dense, Floats, assert_feasible, random_rewards, slots_of
 from numpy.random import default_rng
 
-from agents.multiserver import AdaGrad, GeometricSteps, NormalizedSteps, OGASched, OptimisticOGA
 from desim import simulate
+from desim.agents.multiserver import AdaGrad, GeometricSteps, NormalizedSteps, OGASched, OptimisticOGA
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiServerObservation, RewardModel
 

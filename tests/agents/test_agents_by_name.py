@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.batch import (
+from desim import InvalidConfiguration, simulate
+from desim.agents.batch import (
     F1,
     FCFS,
     PRIORITIES,
@@ -17,8 +18,7 @@ from agents.batch import (
     create,
     descriptions,
 )
-from agents.learning.pretrained import pretrained_names
-from desim import InvalidConfiguration, simulate
+from desim.agents.learning.pretrained import pretrained_names
 from desim.problems.batch import BatchCluster, Job
 
 JOBS = [Job(number, float(number % 7), 1 + number % 4, 9.0, 1.0 + number % 5) for number in range(40)]

@@ -17,11 +17,11 @@ torch = pytest.importorskip("torch")
 
 from score_cases import BUSY, batch_of, cluster_of, met_arrays, policy_of, random_cluster, single  # noqa: E402
 
-from agents.deferrable.auxiliary import _UNITS, KNOWN, TARGETS, AuxiliaryTasks, next_slots  # noqa: E402
-from agents.deferrable.score_agent import ScoreConfig  # noqa: E402
-from agents.learning.policy import one_thread  # noqa: E402
-from agents.learning.ppo import PPO, PPOConfig  # noqa: E402
-from agents.learning.rollout import Collector, Rollout  # noqa: E402
+from desim.agents.deferrable.auxiliary import _UNITS, KNOWN, TARGETS, AuxiliaryTasks, next_slots  # noqa: E402
+from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
+from desim.agents.learning.policy import one_thread  # noqa: E402
+from desim.agents.learning.ppo import PPO, PPOConfig  # noqa: E402
+from desim.agents.learning.rollout import Collector, Rollout  # noqa: E402
 from desim.envs.deferrable import HISTORY_FEATURES, DeferrableEnv  # noqa: E402
 
 CONFIG = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.batch import create
 from desim import simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job
 
 

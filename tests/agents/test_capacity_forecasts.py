@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.deferrable.forecasts import LastValue, Oracle, Seasonal, forecast_errors
 from desim import InvalidConfiguration, simulate
+from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal, forecast_errors
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, foresee
 from desim.processes.noisy_capacity import mean_reverting_capacity
 from desim.processes.patterns import Pattern

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.deferrable import FIFO, LastValue, Oracle, Seasonal
-from agents.deferrable.shield import CapacityShield, calibrate
 from desim import simulate
+from desim.agents.deferrable import FIFO, LastValue, Oracle, Seasonal
+from desim.agents.deferrable.shield import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
-from workloads import deferrable
+from desim.workloads import deferrable
 
 #: Jobs are long enough to be caught by a fall of the capacity.
 VOLATILE = replace(

@@ -26,7 +26,8 @@ from dag_references import (
     schedule_of,
 )
 
-from agents.dag import (
+from desim import simulate
+from desim.agents.dag import (
     CPOP,
     DEFT,
     DLS,
@@ -43,7 +44,6 @@ from agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim import simulate
 from desim.core import Agent
 from desim.problems.dag import DagCluster, DagObservation, Executors, Job
 

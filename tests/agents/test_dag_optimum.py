@@ -10,8 +10,8 @@ from dag_exhaustive import assert_feasible, least_makespan
 from dag_references import random_instance
 from published_dags import topcuoglu
 
-from agents.dag import CPOP, HEFT, PEFT, TDCA, ListScheduler, Optimum, RankUp, optimal_schedule
 from desim import simulate
+from desim.agents.dag import CPOP, HEFT, PEFT, TDCA, ListScheduler, Optimum, RankUp, optimal_schedule
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from dag_references import random_instance
 
-from agents.dag import DEFT, EFT, FIFO, LeastWork, ListScheduler, PatientScheduler, RankUp
-from agents.dag.ranks import mean_run_times, rank_up
 from desim import Simulation, simulate
+from desim.agents.dag import DEFT, EFT, FIFO, LeastWork, ListScheduler, PatientScheduler, RankUp
+from desim.agents.dag.ranks import mean_run_times, rank_up
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.processes import Outage, planned_outages

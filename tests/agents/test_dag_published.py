@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from published_dags import arabnejad, topcuoglu
 
-from agents.dag import CPOP, DLS, HEFT, PEFT
-from agents.dag.cpop import critical_path
-from agents.dag.peft import optimistic_cost_table
 from desim import simulate
+from desim.agents.dag import CPOP, DLS, HEFT, PEFT
+from desim.agents.dag.cpop import critical_path
+from desim.agents.dag.peft import optimistic_cost_table
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster, Executors, Job

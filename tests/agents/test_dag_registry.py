@@ -8,8 +8,8 @@ import pytest
 from dag_exhaustive import assert_feasible
 from dag_references import random_instance
 
-from agents.dag import create, descriptions
 from desim import Result, simulate
+from desim.agents.dag import create, descriptions
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages

@@ -35,8 +35,8 @@ from dag_references import (
     upward,
 )
 
-from agents.dag import CPOP, HEFT
 from desim import simulate
+from desim.agents.dag import CPOP, HEFT
 from desim.core import Agent
 from desim.problems.dag import DagCluster, Executors, Job
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.dag import create
 from desim import simulate
+from desim.agents.dag import create
 from desim.problems.dag import Executors, Job, TaskCluster
 from desim.validation import validate
 

@@ -7,11 +7,11 @@ import pytest
 from dag_exhaustive import assert_feasible
 from dag_references import random_instance, run_times_of
 
-from agents.dag import TDCA
-from agents.dag._tdca_clusters import estimate, make_clusters
-from agents.dag._tdca_merging import plan_with_tdca
-from agents.dag._union import union_of
 from desim import simulate
+from desim.agents.dag import TDCA
+from desim.agents.dag._tdca_clusters import estimate, make_clusters
+from desim.agents.dag._tdca_merging import plan_with_tdca
+from desim.agents.dag._union import union_of
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.dag import create
 from desim import simulate
+from desim.agents.dag import create
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.validation import validate
-from workloads import dax, executors, submissions, tpch, wfformat
+from desim.workloads import dax, executors, submissions, tpch, wfformat
 
 DATA = Path(__file__).resolve().parents[2] / "../shared/data"
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the traces of the project's own workplace are absent")

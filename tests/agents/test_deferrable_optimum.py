@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
 
-from agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder
-from agents.deferrable import _options as options_module
-from agents.deferrable._instance import Instance
-from agents.deferrable._milp import Solution, solve
-from agents.deferrable._reinsertion import improved
-from agents.deferrable._solver_output import no_solver_output
-from agents.deferrable.optimum import Optimum, Planned, _instance, offline_optimum
 from desim import simulate
+from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder
+from desim.agents.deferrable import _options as options_module
+from desim.agents.deferrable._instance import Instance
+from desim.agents.deferrable._milp import Solution, solve
+from desim.agents.deferrable._reinsertion import improved
+from desim.agents.deferrable._solver_output import no_solver_output
+from desim.agents.deferrable.optimum import Optimum, Planned, _instance, offline_optimum
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
 from desim.validation import validate
@@ -292,7 +292,7 @@ class TestBounds:
         foresight = Foresight((job(1, 0, 0, 0, 2, 2), job(2, 0, 0, 0, 2, 3)), np.full((4, 1), 3.0))
         poor = Solution(np.array([0, -1]), 9.0)  # to which nothing can be added
         for answer in (poor, Solution(None, 9.0)):
-            monkeypatch.setattr("agents.deferrable.optimum.solve", lambda *_, answer=answer, **__: answer)
+            monkeypatch.setattr("desim.agents.deferrable.optimum.solve", lambda *_, answer=answer, **__: answer)
             best = offline_optimum(foresight)
             assert (best.starts, best.value, best.bound, best.proved) == ((None, 0), 6, 9, False)
             assert best.relative_gap == 1 / 3

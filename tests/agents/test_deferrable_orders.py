@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.deferrable import (
+from desim import simulate
+from desim.agents.deferrable import (
     FIFO,
     SJF,
     EarliestDeadline,
@@ -23,8 +24,7 @@ from agents.deferrable import (
     create,
     descriptions,
 )
-from agents.deferrable.fitting import first_fitting
-from desim import simulate
+from desim.agents.deferrable.fitting import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, JobSet
 from desim.problems.deferrable.job_set import rows_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agents.batch import create
 from desim import Result, simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job, WaitUntil
 from desim.processes import Outage, planned_outages
 

@@ -17,18 +17,18 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
-from agents.dag._graph_experts import EXPERTS  # noqa: E402
-from agents.dag.graph_agent import GraphAgent, GraphConfig  # noqa: E402
-from agents.dag.graph_data import from_data, to_data  # noqa: E402
-from agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining, make_env, train, write  # noqa: E402
-from agents.learning.policy import to_tensors  # noqa: E402
-from agents.learning.training import TrainingConfig  # noqa: E402
 from desim import Simulation, simulate  # noqa: E402
+from desim.agents.dag._graph_experts import EXPERTS  # noqa: E402
+from desim.agents.dag.graph_agent import GraphAgent, GraphConfig  # noqa: E402
+from desim.agents.dag.graph_data import from_data, to_data  # noqa: E402
+from desim.agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining, make_env, train, write  # noqa: E402
+from desim.agents.learning.policy import to_tensors  # noqa: E402
+from desim.agents.learning.training import TrainingConfig  # noqa: E402
 from desim.envs.dag import FIXED_FEATURES, GraphSizes  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
 from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
 from desim.validation import validate  # noqa: E402
-from workloads import episodes  # noqa: E402
+from desim.workloads import episodes  # noqa: E402
 
 CONFIGS = [GraphConfig(kind, mode) for kind in ("lachesis", "decima") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
 PLANNED = GraphConfig(mode="planned")

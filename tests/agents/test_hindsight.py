@@ -10,7 +10,7 @@ from hindsight_cases import KINDS, Floats, check, cluster, random_case, rewards_
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.multiserver.hindsight import best_fixed_allocation, best_fixed_allocation_cvxpy
+from desim.agents.multiserver.hindsight import best_fixed_allocation, best_fixed_allocation_cvxpy
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.multiserver import UTILITIES, BipartiteGraph, Gang, GangRewards, RewardModel, Utility
 

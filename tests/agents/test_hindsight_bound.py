@@ -8,7 +8,7 @@ from hindsight_cases import check, cluster, feasible_points, random_case, reward
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.multiserver.hindsight import best_fixed_allocation, hindsight_bound
+from desim.agents.multiserver.hindsight import best_fixed_allocation, hindsight_bound
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import UTILITIES, BipartiteGraph, RewardModel, Utility
 

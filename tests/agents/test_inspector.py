@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from inspector_reference import ORDERS, Outcome, run_reference, workloads
 
-from agents.batch import F1, EASYBackfilling, create
-from agents.batch.inspector import BackfilledPriority, Inspector
-from agents.batch.inspector_network import InspectorConfig
-from agents.batch.inspector_training import InspectorTraining, measure_inspector, train_inspector, write_inspector
-from agents.batch.training import EpisodeOptions
-from agents.learning.checkpoint import save_weights
-from agents.learning.policy import MLPPolicy
-from agents.learning.training import TrainingConfig
 from desim import simulate
+from desim.agents.batch import F1, EASYBackfilling, create
+from desim.agents.batch.inspector import BackfilledPriority, Inspector
+from desim.agents.batch.inspector_network import InspectorConfig
+from desim.agents.batch.inspector_training import InspectorTraining, measure_inspector, train_inspector, write_inspector
+from desim.agents.batch.training import EpisodeOptions
+from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.policy import MLPPolicy
+from desim.agents.learning.training import TrainingConfig
 from desim.envs.batch import TraceEpisodes
 from desim.envs.batch.inspection import Inspection, Question
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.deferrable.list_plan import ORDERS, ListPlan, PlannedWaits, planned_starts
 from desim import simulate
+from desim.agents.deferrable.list_plan import ORDERS, ListPlan, PlannedWaits, planned_starts
 from desim.core import Simulation
 from desim.envs.deferrable import CURRENT_FEATURES, FUTURE_FEATURES, ScoreEncoder
 from desim.exceptions import InvalidConfiguration

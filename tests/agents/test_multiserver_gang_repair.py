@@ -13,8 +13,8 @@ from multiserver_slow_agents import random_rewards
 from multiserver_slow_repair import Loops, assert_carried_out, random_answer, random_gangs
 from numpy.random import default_rng
 
-from agents.multiserver import DRF, Fairness, GangRepair, create, descriptions
 from desim import simulate
+from desim.agents.multiserver import DRF, Fairness, GangRepair, create, descriptions
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import (
     BipartiteGraph,

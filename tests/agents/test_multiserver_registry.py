@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.random import default_rng
 
-from agents.multiserver import create, descriptions
 from desim import Result, simulate
+from desim.agents.multiserver import create, descriptions
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
 

@@ -20,8 +20,8 @@ from multiserver_slow_agents import (
 )
 from numpy.random import default_rng
 
-from agents.multiserver import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 from desim import simulate
+from desim.agents.multiserver import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiServerObservation, RewardModel
 

@@ -22,7 +22,8 @@ from multiserver_slow_agents import (
 )
 from numpy.random import default_rng
 
-from agents.multiserver import (
+from desim import simulate
+from desim.agents.multiserver import (
     GeometricSteps,
     NormalizedSteps,
     OGASched,
@@ -30,7 +31,6 @@ from agents.multiserver import (
     TheoreticalSteps,
     gradient_bound,
 )
-from desim import simulate
 from desim.problems.multiserver import (
     BipartiteGraph,
     MultiServerCluster,

@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 
 from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, slow_context  # noqa: E402
 
-from agents.deferrable.score_agent import ScoreConfig  # noqa: E402
-from agents.learning.policy import one_thread  # noqa: E402
+from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
+from desim.agents.learning.policy import one_thread  # noqa: E402
 from desim.core import Simulation  # noqa: E402
 from desim.problems.deferrable import DeferrableCluster, Job  # noqa: E402
 

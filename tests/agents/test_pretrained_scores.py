@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agents.deferrable import create
-from agents.learning.pretrained import pretrained_names
 from desim import simulate
+from desim.agents.deferrable import create
+from desim.agents.learning.pretrained import pretrained_names
 from desim.problems.deferrable import DeferrableCluster
 from desim.validation import validate
-from workloads.deferrable import DEFAULT, generate
+from desim.workloads.deferrable import DEFAULT, generate
 
 SHORT = replace(DEFAULT, num_slots=30)
 

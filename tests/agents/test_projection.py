@@ -24,8 +24,8 @@ from projection_references import (
     rounding,
 )
 
-from agents.multiserver import projection
-from agents.multiserver.projection import Projection, project
+from desim.agents.multiserver import projection
+from desim.agents.multiserver.projection import Projection, project
 from desim.problems.multiserver import BipartiteGraph
 
 Floats = NDArray[np.float64]

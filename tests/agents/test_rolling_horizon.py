@@ -9,11 +9,11 @@ import pytest
 from deferrable_exhaustive import random_case
 from numpy.typing import NDArray
 
-from agents.deferrable import FIFO
-from agents.deferrable.forecasts import LastValue, Oracle, Seasonal
-from agents.deferrable.optimum import offline_optimum
-from agents.deferrable.rolling_horizon import RollingHorizon
 from desim import simulate
+from desim.agents.deferrable import FIFO
+from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal
+from desim.agents.deferrable.optimum import offline_optimum
+from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, foresee
 from desim.result import Result

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.batch import FCFS, RolloutAgent, create
-from agents.dag import FIFO, ListScheduler
-from agents.dag import RolloutAgent as DagRolloutAgent
-from agents.dag import create as create_dag
-from agents.lookahead import Score
 from desim import DesimError, InvalidConfiguration, Result, Simulation, simulate
+from desim.agents.batch import FCFS, RolloutAgent, create
+from desim.agents.dag import FIFO, ListScheduler
+from desim.agents.dag import RolloutAgent as DagRolloutAgent
+from desim.agents.dag import create as create_dag
+from desim.agents.lookahead import Score
 from desim.problems.batch import BatchCluster, Job, Start
 from desim.problems.dag import (
     Assign,
@@ -32,7 +32,7 @@ from desim.problems.dag import (
 from desim.problems.dag import Job as DagJob
 from desim.processes import Outage, planned_outages, random_outages
 from desim.validation import validate
-from workloads import lublin, random_dags
+from desim.workloads import lublin, random_dags
 
 ONCE = settings(derandomize=True, deadline=None, max_examples=12)
 

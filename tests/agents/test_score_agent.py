@@ -18,14 +18,14 @@ torch = pytest.importorskip("torch")
 
 from score_cases import BUSY, cluster_of, policy_of, random_cluster, single  # noqa: E402
 
-from agents.deferrable import create  # noqa: E402
-from agents.deferrable.forecasts import LastValue, Oracle  # noqa: E402
-from agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
-from agents.deferrable.training import ScoreTraining, write  # noqa: E402
-from agents.learning._averaging import weights_of  # noqa: E402
-from agents.learning.policy import one_thread, to_tensors  # noqa: E402
-from agents.learning.training import TrainingResult  # noqa: E402
 from desim import Simulation, simulate  # noqa: E402
+from desim.agents.deferrable import create  # noqa: E402
+from desim.agents.deferrable.forecasts import LastValue, Oracle  # noqa: E402
+from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
+from desim.agents.deferrable.training import ScoreTraining, write  # noqa: E402
+from desim.agents.learning._averaging import weights_of  # noqa: E402
+from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
+from desim.agents.learning.training import TrainingResult  # noqa: E402
 from desim.envs.deferrable import DeferrableEnv  # noqa: E402
 from desim.exceptions import InvalidConfiguration, RecordError  # noqa: E402
 from desim.problems.deferrable import DeferrableObservation, Job, JobSet, foresee  # noqa: E402

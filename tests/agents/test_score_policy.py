@@ -17,11 +17,11 @@ torch = pytest.importorskip("torch")
 
 from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, single, slow_context  # noqa: E402
 
-from agents.deferrable._score_network import _Recurrent, scores_of  # noqa: E402
-from agents.deferrable.list_plan import PlannedWaits  # noqa: E402
-from agents.deferrable.score_agent import ScoreConfig  # noqa: E402
-from agents.deferrable.score_policy import LEAST_DEVIATION, AttentionPolicy  # noqa: E402
-from agents.learning.policy import one_thread, to_tensors  # noqa: E402
+from desim.agents.deferrable._score_network import _Recurrent, scores_of  # noqa: E402
+from desim.agents.deferrable.list_plan import PlannedWaits  # noqa: E402
+from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
+from desim.agents.deferrable.score_policy import LEAST_DEVIATION, AttentionPolicy  # noqa: E402
+from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
 from desim.envs.deferrable import CURRENT_FEATURES  # noqa: E402
 
 SMALL = ScoreConfig(max_jobs=9, max_future_jobs=6, width=8)

@@ -12,23 +12,23 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.batch import create
-from agents.batch.command import TrainingOptions
-from agents.batch.networks import WindowScorer
-from agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure, train, with_seed, write
-from agents.learning import pretrained
-from agents.learning.checkpoint import load_weights, save_weights
-from agents.learning.distributions import MaskedCategorical
-from agents.learning.policy import Policy, to_tensors
-from agents.learning.training import TrainingConfig, TrainingResult, validation_seeds
 from desim import Simulation, simulate
+from desim.agents.batch import create
+from desim.agents.batch.command import TrainingOptions
+from desim.agents.batch.networks import WindowScorer
+from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
+from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure, train, with_seed, write
+from desim.agents.learning import pretrained
+from desim.agents.learning.checkpoint import load_weights, save_weights
+from desim.agents.learning.distributions import MaskedCategorical
+from desim.agents.learning.policy import Policy, to_tensors
+from desim.agents.learning.training import TrainingConfig, TrainingResult, validation_seeds
 from desim.envs import ACTION_MASK
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, BatchEnv
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problems.batch import BatchCluster, Job
 from desim.validation import validate
-from workloads import lublin
+from desim.workloads import lublin
 
 CORES = 32
 JOBS = lublin.generate(250, CORES, seed=11, load=1.1, overestimate=2.0)

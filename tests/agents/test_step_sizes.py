@@ -11,7 +11,8 @@ import pytest
 from multiserver_slow_agents import diameter, norm, random_rewards, theoretical
 from numpy.random import default_rng
 
-from agents.multiserver import (
+from desim import simulate
+from desim.agents.multiserver import (
     GeometricSteps,
     NormalizedSteps,
     OGASched,
@@ -20,7 +21,6 @@ from agents.multiserver import (
     diameter_bound,
     gradient_bound,
 )
-from desim import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import (
     BipartiteGraph,

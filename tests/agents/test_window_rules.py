@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from agents.batch import SimpleBackfilling, create
-from agents.batch.window_rules import RULES, WindowRule
 from desim import Simulation, simulate
+from desim.agents.batch import SimpleBackfilling, create
+from desim.agents.batch.window_rules import RULES, WindowRule
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.validation import validate
-from workloads import lublin
+from desim.workloads import lublin
 
 JOBS = lublin.generate(600, 64, seed=3, load=1.1)
 

@@ -14,10 +14,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from queueing import BatchMeans, Estimate, erlang_c, erlang_c_wait, pollaczek_khinchine_wait
 
-from agents.batch import FCFS
 from desim import simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster
-from workloads.arrivals import Sampler, constant, exponential, poisson_jobs
+from desim.workloads.arrivals import Sampler, constant, exponential, poisson_jobs
 
 
 def run(

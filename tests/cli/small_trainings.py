@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agents.batch.command import TrainingOptions
-from agents.batch.training import EpisodeOptions
+from desim.agents.batch.command import TrainingOptions
+from desim.agents.batch.training import EpisodeOptions
 
 FULL = TrainingOptions.settings
 

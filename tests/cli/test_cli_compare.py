@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from command_line import INTERRUPTIBLE, Desim
 
-from agents.batch import create
 from desim import Result, simulate
+from desim.agents.batch import create
 from desim.cli import compare as command
 from desim.cli import demo, sweep
 from desim.cli.compare import Compare
@@ -31,7 +31,7 @@ from desim.exceptions import InfeasibleAction
 from desim.metrics import mean_interval, paired_difference
 from desim.parallel import Workers
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 SMALL = ["--jobs", "60", "--cores", "32", "--load", "0.9", "--workers", "1"]
 AGENTS = ["--agents", "fcfs,easy,sjf"]

@@ -11,13 +11,13 @@ import pytest
 from command_line import Desim
 from scipy import stats
 
-from agents.batch import create
-from agents.batch.split_window import SplitWindowConfig
-from agents.learning.checkpoint import save_weights
 from desim import Simulation
+from desim.agents.batch import create
+from desim.agents.batch.split_window import SplitWindowConfig
+from desim.agents.learning.checkpoint import save_weights
 from desim.cli.evaluate import METRICS
 from desim.problems.batch import BatchCluster, Job
-from workloads import lublin, swf
+from desim.workloads import lublin, swf
 
 TRACE = ("--jobs", "400", "--cores", "32", "--seed", "5", "--load", "1.1")
 SMALL = ("evaluate", "batch", *TRACE, "--episodes", "4", "--episode-jobs", "60")

@@ -75,7 +75,7 @@ import polars as pl
 from desim import Problem
 from desim.problems.batch import BatchCluster
 from desim.records import Schema
-from workloads import lublin
+from desim.workloads import lublin
 
 calls = 0
 
@@ -310,10 +310,10 @@ def test_of_a_package_and_a_module_of_one_name_the_package_counts(place: Path) -
 def test_a_problem_with_ones_own_workload(desim: Desim) -> None:
     import numpy as np
 
-    from agents.batch import create
     from desim import simulate
+    from desim.agents.batch import create
     from desim.problems.batch import BatchCluster
-    from workloads import lublin
+    from desim.workloads import lublin
 
     arguments = ["compare", "mine_problem:make", "--agents", "fcfs,easy,mine_agents:Shortest", "--seeds", "2"]
     outcome = desim(*arguments, "--workers", "1", "--seed", "4", "--set", "num_jobs=25", "--json")

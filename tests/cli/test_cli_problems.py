@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from command_line import Desim
 
-from agents.dag import registry as dag_agents
-from agents.deferrable import registry as deferrable_agents
-from agents.multiserver import registry as multiserver_agents
 from desim import Result, simulate
+from desim.agents.dag import registry as dag_agents
+from desim.agents.deferrable import registry as deferrable_agents
+from desim.agents.multiserver import registry as multiserver_agents
 from desim.cli import sweep
 from desim.cli.compare import Compare
 from desim.problems.dag import DagCluster, Job
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.multiserver import MultiServerCluster
-from workloads import episodes, wfformat
+from desim.workloads import episodes, wfformat
 
 
 class Case(NamedTuple):

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from command_line import INTERRUPTIBLE, Desim
 
-from agents.batch import create
 from desim import Result, simulate
+from desim.agents.batch import create
 from desim.metrics import BATCH_METRICS
 from desim.problems.batch import BatchCluster
-from workloads import swf
+from desim.workloads import swf
 
 
 def test_records_and_metrics_are_those_of_simulate(desim: Desim, log: Path, tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from command_line import INTERRUPTIBLE, Desim
 from small_trainings import environment, shrink, small
 
-from agents.batch.command import TrainingOptions
-from agents.batch.split_window import SplitWindowAgent
-from agents.batch.training import train
-from agents.learning.checkpoint import load_weights
+from desim.agents.batch.command import TrainingOptions
+from desim.agents.batch.split_window import SplitWindowAgent
+from desim.agents.batch.training import train
+from desim.agents.learning.checkpoint import load_weights
 
 TINY = ("train", "batch", "--cores", "16", "--head", "4", "--tail", "2", "--workers", "0")
 

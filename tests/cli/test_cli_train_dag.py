@@ -10,10 +10,10 @@ from command_line import Desim
 
 pytest.importorskip("torch_geometric")
 
-from agents.dag import create
-from agents.dag.command import QUICK_WARM_START, TrainingOptions
-from agents.dag.graph_agent import GraphAgent
-from agents.learning.checkpoint import load_weights
+from desim.agents.dag import create
+from desim.agents.dag.command import QUICK_WARM_START, TrainingOptions
+from desim.agents.dag.graph_agent import GraphAgent
+from desim.agents.learning.checkpoint import load_weights
 
 TINY = ("train", "dag", "--steps", "100", "--jobs", "1", "2", "--executors", "2", "--intervals", "0", "--ccr", "1")
 

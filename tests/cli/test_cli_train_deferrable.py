@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from command_line import Desim
 
-from agents.deferrable import create
-from agents.deferrable.command import QUICK_STEPS, TrainingOptions
-from agents.deferrable.score_agent import ScoreAgent
-from agents.learning.checkpoint import load_weights
-from agents.learning.pretrained import pretrained_names, pretrained_stem
+from desim.agents.deferrable import create
+from desim.agents.deferrable.command import QUICK_STEPS, TrainingOptions
+from desim.agents.deferrable.score_agent import ScoreAgent
+from desim.agents.learning.checkpoint import load_weights
+from desim.agents.learning.pretrained import pretrained_names, pretrained_stem
 
 TINY = ("train", "deferrable", "--steps", "1", "--episodes-of", "fluctuating", "--validation-episodes", "1")
 

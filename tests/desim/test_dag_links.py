@@ -11,8 +11,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import InvalidConfiguration, Result, simulate
+from desim.agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import Assign, DagCluster, DagObservation, Executors, Job, SharedLinks
 from desim.processes import Outage, planned_outages, random_outages
 from desim.validation import validate

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from dag_scripts import Scripted, assign, chain, cluster_of, moves, outcomes, run
 
-from agents.dag import EFT, FIFO, ListScheduler
 from desim import simulate
+from desim.agents.dag import EFT, FIFO, ListScheduler
 from desim.problems.dag import Assign, Job
 from desim.processes import Outage
 

@@ -16,8 +16,8 @@ import simpy
 from dag_scripts import Scripted, assign, chain, cluster_of, outcomes, run
 from small_agents import python
 
-from agents.dag import DEFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import Result, simulate
+from desim.agents.dag import DEFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import Assign, DagCluster, Executors, Job

@@ -9,8 +9,8 @@ import polars as pl
 import polars.testing
 import pytest
 
-from agents.dag import FIFO, HEFT, ListScheduler, RandomOrder
 from desim import InvalidConfiguration, Simulation, simulate
+from desim.agents.dag import FIFO, HEFT, ListScheduler, RandomOrder
 from desim.decision_times import DecisionTimes
 from desim.problems.dag import DagCluster, Executors, Job
 

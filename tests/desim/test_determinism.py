@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 from small_agents import python, random_jobs
 
-from agents.batch import create
 from desim import simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster
 from desim.processes import random_outages
 
 RUN = """
 import os, sys
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
-from agents.batch import create
+from desim.agents.batch import create
 from desim import simulate
 from desim.problems.batch import BatchCluster
 from desim.processes import random_outages

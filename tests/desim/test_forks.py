@@ -16,9 +16,9 @@ from small_agents import FirstFit, Recorder, Scripted, drive, make_jobs, random_
 from test_dag_runs import random_jobs as random_dags
 from test_task_cluster import random_jobs as random_task_jobs
 
-from agents.batch import FCFS, create
-from agents.dag import DEFT, EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim import DesimError, InvalidConfiguration, Result, Simulation, simulate
+from desim.agents.batch import FCFS, create
+from desim.agents.dag import DEFT, EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim.core import Decision, Phase, at
 from desim.decision_times import DecisionTimes
 from desim.problems.base import Problem

@@ -12,12 +12,18 @@ from small_agents import python
 import desim
 
 ROOT = Path(desim.__file__).resolve().parents[1]
-PACKAGES = ("desim", "agents", "workloads", "experiments")
+PACKAGES = ("desim", "desim/agents", "desim/workloads", "desim/experiments")
+OTHERS = ("desim.agents", "desim.workloads", "desim.experiments")
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in PACKAGES
     for path in sorted((ROOT / package).rglob("*.py"))
 }
+
+
+def room_of(module: str) -> str:
+    """Return which of the four packages a module belongs to."""
+    return next((other for other in OTHERS if f"{module}.".startswith(f"{other}.")), "desim")
 
 
 def imports_of(name: str, *, when_imported: bool) -> Iterator[str]:
@@ -44,32 +50,37 @@ def imports_of(name: str, *, when_imported: bool) -> Iterator[str]:
 
 def project_imports(name: str, *, when_imported: bool = False) -> list[str]:
     found = imports_of(name, when_imported=when_imported)
-    return sorted({module for module in found if module.split(".")[0] in PACKAGES})
+    return sorted({module for module in found if module.split(".")[0] == "desim"})
 
 
 def test_the_packages_are_there() -> None:
-    assert {"desim.core", "desim.problems.batch.cluster", "agents.batch.backfilling", "workloads.swf"} <= set(MODULES)
+    assert {
+        "desim.core",
+        "desim.problems.batch.cluster",
+        "desim.agents.batch.backfilling",
+        "desim.workloads.swf",
+    } <= set(MODULES)
     assert "desim._clock" in project_imports("desim.core")
     assert "desim.result" in project_imports("desim.core")
     assert "desim.result" not in project_imports("desim.core", when_imported=True)
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "desim"])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "desim"])
 def test_desim_knows_no_agent_workload_or_experiment(name: str) -> None:
     allowed = {"desim"}
     if name.startswith("desim.cli"):  # the command line is where everything meets
-        allowed |= {"agents", "workloads", "experiments"}
-    assert {module.split(".")[0] for module in project_imports(name)} <= allowed
+        allowed |= set(OTHERS)
+    assert {room_of(module) for module in project_imports(name)} <= allowed
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "agents"])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "desim.agents"])
 def test_agents_know_desim_only(name: str) -> None:
-    assert {module.split(".")[0] for module in project_imports(name)} <= {"agents", "desim"}
+    assert {room_of(module) for module in project_imports(name)} <= {"desim.agents", "desim"}
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name.split(".")[0] == "workloads"])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) == "desim.workloads"])
 def test_workloads_know_entities_and_errors_only(name: str) -> None:
-    foreign = [module for module in project_imports(name) if not module.startswith("workloads")]
+    foreign = [module for module in project_imports(name) if not module.startswith("desim.workloads")]
     entities = {"desim.exceptions", "desim.problems.batch.entities", "desim.problems.batch"}
     entities |= {f"desim.problems.multiserver{name}" for name in ("", ".graph", ".rewards", ".utilities")}
     entities |= {f"desim.problems.dag{name}" for name in ("", ".job", ".executors", ".task_times")}
@@ -146,16 +157,16 @@ def test_the_torch_of_these_tests_can_be_imported(tmp_path: Path) -> None:
         "desim.envs.dag",
         "desim.envs.deferrable",
         "desim.envs.multiserver",
-        "agents.batch",
-        "agents.dag",
-        "agents.multiserver",
-        "workloads.azure",
-        "workloads.deferrable",
-        "workloads.episodes",
-        "workloads.swf",
-        "workloads.multiserver",
-        "workloads.tpch",
-        "workloads.wfformat",
+        "desim.agents.batch",
+        "desim.agents.dag",
+        "desim.agents.multiserver",
+        "desim.workloads.azure",
+        "desim.workloads.deferrable",
+        "desim.workloads.episodes",
+        "desim.workloads.swf",
+        "desim.workloads.multiserver",
+        "desim.workloads.tpch",
+        "desim.workloads.wfformat",
     ],
 )
 def test_an_import_is_light(module: str, tmp_path: Path) -> None:
@@ -163,7 +174,7 @@ def test_an_import_is_light(module: str, tmp_path: Path) -> None:
     assert fresh(code, tmp_path) == ""
 
 
-@pytest.mark.parametrize("module", ["desim", "desim.problems.batch", "desim.plugins", "workloads.episodes"])
+@pytest.mark.parametrize("module", ["desim", "desim.problems.batch", "desim.plugins", "desim.workloads.episodes"])
 def test_only_environments_import_gymnasium(module: str, tmp_path: Path) -> None:
     code = f"import {module}, sys; before = 'gymnasium' in sys.modules; import desim.envs; "
     assert fresh(f"{code} print(before, 'gymnasium' in sys.modules)", tmp_path) == "False True"
@@ -174,7 +185,8 @@ def test_an_import_prints_nothing_and_leaves_random_states_alone(tmp_path: Path)
 import random, sys
 import numpy as np
 before = random.getstate(), np.random.get_state()[1].tolist()
-import desim, agents.batch, workloads.swf, workloads.lublin, desim.plotting, desim.metrics, desim.validation
+import desim, desim.agents.batch, desim.workloads.swf, desim.workloads.lublin, desim.plotting
+import desim.metrics, desim.validation
 after = random.getstate(), np.random.get_state()[1].tolist()
 assert before == after
 """
@@ -184,7 +196,7 @@ assert before == after
 def test_heuristics_run_without_torch(tmp_path: Path) -> None:
     code = """
 import sys
-from agents.batch import PRIORITIES, create
+from desim.agents.batch import PRIORITIES, create
 from desim import simulate
 from desim.problems.batch import BatchCluster, Job
 jobs = [Job(number, float(number), 1 + number % 3, 9.0, 7.0) for number in range(30)]

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_agents import FirstFit, Recorder, Scripted, drive, make_jobs
 
-from agents.batch import FCFS
 from desim import InvalidConfiguration, Phase, Simulation, at, simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster, Job
 
 

@@ -12,14 +12,14 @@ import polars as pl
 import pytest
 from small_agents import FirstFit, python, random_jobs
 
-from agents.batch import FCFS
 from desim import Result, simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster
 
 PREPARE = """
 import os, signal, sys
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
-from agents.batch import FCFS
+from desim.agents.batch import FCFS
 from desim import Result, SimulationInterrupted, simulate
 from desim.problems.batch import BatchCluster
 from small_agents import FirstFit, random_jobs

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from agents.multiserver import DRF, Fairness
 from desim import InvalidConfiguration, simulate
+from desim.agents.multiserver import DRF, Fairness
 from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
 from desim.processes import job_stream
 

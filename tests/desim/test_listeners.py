@@ -9,8 +9,8 @@ from deferrable_agents import FirstFit as FirstThatFit
 from deferrable_agents import Scripted as Answers
 from small_agents import make_jobs, random_jobs
 
-from agents.batch import FCFS
 from desim import InvalidConfiguration, Result, simulate
+from desim.agents.batch import FCFS
 from desim.problems import deferrable
 from desim.problems.batch import BatchCluster, Execution, Job
 from desim.problems.deferrable import DeferrableCluster, SlotOutcome

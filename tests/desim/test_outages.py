@@ -11,8 +11,8 @@ import simpy
 from scipy import stats
 from small_agents import FirstFit, Recorder, make_jobs, random_jobs
 
-from agents.batch import FCFS, create
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
+from desim.agents.batch import FCFS, create
 from desim.problems.batch import BatchCluster, Job, core_set
 from desim.processes import Outage, planned_outages, random_outages
 

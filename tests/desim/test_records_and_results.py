@@ -11,8 +11,8 @@ import pytest
 from polars.testing import assert_frame_equal
 from small_agents import random_jobs
 
-from agents.batch import FCFS, create
 from desim import RecordError, Result, simulate
+from desim.agents.batch import FCFS, create
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import random_outages
 

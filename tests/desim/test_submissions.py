@@ -10,8 +10,8 @@ import pytest
 import simpy
 from small_agents import FirstFit, Recorder, make_jobs
 
-from agents.batch import FCFS
 from desim import WorkloadError, simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster, Job, check_job
 
 GOOD = Job(7, 1.0, 1, 5.0, 5.0)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.dag import DEFT, EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, simulate
+from desim.agents.dag import DEFT, EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import (
     Assign,
     AssignTasks,
@@ -26,7 +26,7 @@ from desim.problems.dag import (
     TaskTimes,
 )
 from desim.processes import Outage, planned_outages, random_outages
-from workloads import tpch
+from desim.workloads import tpch
 
 TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "outages", "executors", "channels")
 RUNS = ("node", "task", "executor", "starting_time", "finish_time")

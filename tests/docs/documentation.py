@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.rst") if not {"_build", "auto_examples", "examples"} & set(path.parts))
 EXAMPLES = sorted((DOCS / "examples").rglob("plot_*.py"))
-PACKAGES = ("desim", "agents", "workloads")
+PACKAGES = ("desim", "desim.agents", "desim.workloads")
 #: Where the packages are, which need not be beside the tests.
-FOLDERS = [Path(*importlib.import_module(package).__path__) for package in (*PACKAGES, "experiments")]
+FOLDERS = [Path(*importlib.import_module(package).__path__) for package in (*PACKAGES, "desim.experiments")]
 SOURCES = sorted(path for folder in FOLDERS for path in folder.rglob("*.py"))
 
 DIRECTIVE = re.compile(
@@ -27,7 +27,8 @@ DIRECTIVE = re.compile(
 
 def module_name(path: Path) -> str:
     """Return what the module of a source file is called."""
-    top = next(folder.parent for folder in FOLDERS if path.is_relative_to(folder))
+    folder = max((folder for folder in FOLDERS if path.is_relative_to(folder)), key=lambda folder: len(folder.parts))
+    top = folder.parent if folder.name == "desim" else folder.parent.parent
     return ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -86,7 +87,7 @@ def documented() -> Shown:
                 shown.modules.append(name)
                 shown.names.extend(f"{name}.{member}" for member in members_shown(name, body))
             elif kind not in ("autosummary", "automodule", "currentmodule"):
-                full = name.split(".")[0] in (*PACKAGES, "experiments")
+                full = name.split(".")[0] == "desim"
                 shown.names.append(name if full else f"{module}.{name}")
     return shown
 

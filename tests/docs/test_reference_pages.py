@@ -1,8 +1,8 @@
 """The reference documents every public object.
 
 Public is what a package lists in its ``__all__``, and what a module does whose members the reference shows, or that
-lies directly in ``agents``, ``agents.learning`` or ``workloads``, which list nothing. What other modules list is for
-the modules beside them.
+lies directly in ``agents``, ``desim.agents.learning`` or ``workloads``, which list nothing. What other modules list is
+for the modules beside them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import inspect
 import pkgutil
 from typing import Any
 
-from documentation import DOCS, PACKAGES, documented, is_there, thing_called
+from documentation import DOCS, documented, is_there, thing_called
 
-#: Parts of the program behind the command line, which has a guide instead.
-COMMAND_LINE = ("desim.cli",)
-LISTING_NOTHING = ("agents", "agents.learning", "workloads")
+import desim
+
+#: The command line has a guide instead, and the experiments are programs.
+PROGRAMS = ("desim.cli", "desim.experiments")
+LISTING_NOTHING = ("desim.agents", "desim.agents.learning", "desim.workloads")
 
 
 def public_modules() -> list[str]:
     """Return the modules whose lists of names are public."""
     found = []
     shown = set(documented().modules)
-    for package in PACKAGES:
-        root = importlib.import_module(package)
-        for info in (None, *pkgutil.walk_packages(root.__path__, f"{package}.")):
-            name = package if info is None else info.name
-            inside = name.rpartition(".")[0] in LISTING_NOTHING
-            hidden = name.startswith(COMMAND_LINE) or any(part.startswith("_") for part in name.split("."))
-            if not hidden and (info is None or info.ispkg or inside or name in shown):
-                found.append(name)
+    for info in (None, *pkgutil.walk_packages(desim.__path__, "desim.")):
+        name = "desim" if info is None else info.name
+        inside = name.rpartition(".")[0] in LISTING_NOTHING
+        hidden = name.startswith(PROGRAMS) or any(part.startswith("_") for part in name.split("."))
+        if not hidden and (info is None or info.ispkg or inside or name in shown):
+            found.append(name)
     return found
 
 
@@ -51,7 +51,13 @@ def undocumented(modules: list[str], names: list[str]) -> list[str]:
 
 def test_the_reference_documents_every_public_object() -> None:
     modules = public_modules()
-    assert {"desim", "desim.processes", "workloads.swf", "agents.learning.ppo", "agents.dag.orders"} <= set(modules)
+    assert {
+        "desim",
+        "desim.processes",
+        "desim.workloads.swf",
+        "desim.agents.learning.ppo",
+        "desim.agents.dag.orders",
+    } <= set(modules)
     assert undocumented(modules, documented().names) == []
 
 
@@ -70,6 +76,6 @@ def test_constants_have_the_text_of_where_they_are_defined() -> None:
     assert spec is not None and spec.loader is not None
     comments = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(comments)
-    assert comments.comment_of("workloads.multiserver", "RESOURCES") == ["Resources of a generated system.", ""]
+    assert comments.comment_of("desim.workloads.multiserver", "RESOURCES") == ["Resources of a generated system.", ""]
     assert comments.comment_of("desim.envs", "ACTION_MASK") == comments.comment_of("desim.envs.base", "ACTION_MASK")
     assert comments.comment_of("desim.envs", "nothing") == comments.comment_of("math", "pi") == []

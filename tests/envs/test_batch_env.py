@@ -13,8 +13,8 @@ from env_cases import Masked, Unmasked, play, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.batch import SimpleBackfilling
 from desim import simulate
+from desim.agents.batch import SimpleBackfilling
 from desim.core import Decision, Simulation
 from desim.envs.batch import (
     CLUSTER_FEATURES,
@@ -29,7 +29,7 @@ from desim.envs.batch import (
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import Outage, planned_outages
-from workloads import lublin
+from desim.workloads import lublin
 
 WINDOWS = st.tuples(st.integers(0, 5), st.integers(0, 5)).filter(any)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.batch import EASYBackfilling, WindowRule
 from desim import simulate
+from desim.agents.batch import EASYBackfilling, WindowRule
 from desim.envs import ACTION_MASK
 from desim.envs.batch import BatchEnv, FeatureEncoder, SplitWindow, TraceEpisodes, WaitingCost
 from desim.exceptions import InvalidConfiguration

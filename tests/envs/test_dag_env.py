@@ -15,9 +15,9 @@ from env_cases import Masked, Unmasked, play, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.dag import DEFT, EFT, FIFO, ListScheduler
-from agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim import simulate
+from desim.agents.dag import DEFT, EFT, FIFO, ListScheduler
+from desim.agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim.core import Decision, Simulation
 from desim.envs.dag import (
     EXECUTOR_FEATURES,
@@ -32,7 +32,7 @@ from desim.envs.dag import (
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskState
 from desim.processes import planned_outages
-from workloads import episodes
+from desim.workloads import episodes
 
 
 def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simulation, Decision]]:

@@ -17,8 +17,8 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.dag import DEFT
-from agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.agents.dag import DEFT
+from desim.agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim.core import Decision, Simulation
 from desim.envs.dag import (
     CANDIDATE_FEATURES,

@@ -13,9 +13,9 @@ from env_cases import Masked, play, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.deferrable import FIFO, EarliestDeadline, LargestRevenue
-from agents.deferrable.fitting import first_fitting
 from desim import simulate
+from desim.agents.deferrable import FIFO, EarliestDeadline, LargestRevenue
+from desim.agents.deferrable.fitting import first_fitting
 from desim.core import Decision, Simulation
 from desim.envs.deferrable import (
     CURRENT_FEATURES,
@@ -30,7 +30,7 @@ from desim.envs.deferrable import (
 )
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, Job
-from workloads import deferrable
+from desim.workloads import deferrable
 
 RESOURCES = ("cores", "memory")
 

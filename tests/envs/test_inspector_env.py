@@ -11,8 +11,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_sb3
 
-from agents.batch.inspector import BackfilledPriority, Inspector
 from desim import simulate
+from desim.agents.batch.inspector import BackfilledPriority, Inspector
 from desim.envs import ACTION_MASK
 from desim.envs.batch import TraceEpisodes
 from desim.envs.batch.inspector import INSPECTION_FEATURES, Improvement, InspectorEnv

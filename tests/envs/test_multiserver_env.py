@@ -16,7 +16,7 @@ from desim.core import Simulation
 from desim.envs.multiserver import AllocationEncoder, MultiServerEnv, PaperReward
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
-from workloads import multiserver
+from desim.workloads import multiserver
 
 
 def random_cluster(rng: Random, **options: Any) -> MultiServerCluster:

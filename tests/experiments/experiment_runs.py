@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from desim.exceptions import WorkloadError
-from experiments.run import Run
+from desim.experiments.run import Run
 
 
 @dataclass(frozen=True)

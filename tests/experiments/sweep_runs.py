@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from desim.exceptions import DesimError, WorkloadError
+from desim.experiments.run import Run
+from desim.experiments.runner import perform_all
+from desim.experiments.store import Store
 from desim.parallel import Workers
-from experiments.run import Run
-from experiments.runner import perform_all
-from experiments.store import Store
 
 
 @dataclass(frozen=True)

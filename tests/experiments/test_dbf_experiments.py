@@ -14,35 +14,35 @@ import numpy as np
 import pytest
 import torch
 
-from agents.batch import create as create_by_name
-from agents.batch.inspector_network import InspectorConfig
-from agents.batch.split_window import SplitWindowConfig
-from agents.learning.checkpoint import save_weights
-from agents.learning.policy import to_tensors
 from desim import simulate
+from desim.agents.batch import create as create_by_name
+from desim.agents.batch.inspector_network import InspectorConfig
+from desim.agents.batch.split_window import SplitWindowConfig
+from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.policy import to_tensors
 from desim.envs.batch import BatchEnv
 from desim.exceptions import InvalidConfiguration, RecordError
-from experiments.dbf import FAMILY, workloads
-from experiments.dbf.agents import BASELINES, BOUND, CONTROLS, LEARNED, REFERENCE, inspector_rows, window_rows
-from experiments.dbf.checks import beaten, fairness_checks, halving_checks, tail_checks
-from experiments.dbf.controls import Controls, controls, panels_of
-from experiments.dbf.curves import Curve
-from experiments.dbf.figure3 import Figure3, figure3
-from experiments.dbf.figure4 import Figure4, figure4
-from experiments.dbf.figure5 import Figure5, figure5
-from experiments.dbf.figure6 import Figure6, figure6
-from experiments.dbf.figure7 import Figure7, figure7
-from experiments.dbf.job_types import CORES, TIMES, WIDE, perform_by_type
-from experiments.dbf.kth import Kth, kth
-from experiments.dbf.options import Options
-from experiments.dbf.playing import REWARDS, play
-from experiments.dbf.simulating import METRICS, Choice, Setting, create, perform
-from experiments.dbf.starvation import Starvation, starvation
-from experiments.dbf.study import Panel, Study, carry_out
-from experiments.dbf.weights import best_split, find_weights, learned
-from experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
-from experiments.options import run_as_program
-from experiments.run import Run
+from desim.experiments.dbf import FAMILY, workloads
+from desim.experiments.dbf.agents import BASELINES, BOUND, CONTROLS, LEARNED, REFERENCE, inspector_rows, window_rows
+from desim.experiments.dbf.checks import beaten, fairness_checks, halving_checks, tail_checks
+from desim.experiments.dbf.controls import Controls, controls, panels_of
+from desim.experiments.dbf.curves import Curve
+from desim.experiments.dbf.figure3 import Figure3, figure3
+from desim.experiments.dbf.figure4 import Figure4, figure4
+from desim.experiments.dbf.figure5 import Figure5, figure5
+from desim.experiments.dbf.figure6 import Figure6, figure6
+from desim.experiments.dbf.figure7 import Figure7, figure7
+from desim.experiments.dbf.job_types import CORES, TIMES, WIDE, perform_by_type
+from desim.experiments.dbf.kth import Kth, kth
+from desim.experiments.dbf.options import Options
+from desim.experiments.dbf.playing import REWARDS, play
+from desim.experiments.dbf.simulating import METRICS, Choice, Setting, create, perform
+from desim.experiments.dbf.starvation import Starvation, starvation
+from desim.experiments.dbf.study import Panel, Study, carry_out
+from desim.experiments.dbf.weights import best_split, find_weights, learned
+from desim.experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
+from desim.experiments.options import run_as_program
+from desim.experiments.run import Run
 
 SMALL = Setting(GENERATED, num_jobs=120, episodes=2, check=True)
 HISTORY = [
@@ -388,7 +388,7 @@ def test_learning_curves_come_from_the_cards(weights: Path, tmp_path: Path) -> N
 
 
 def test_a_trial_of_the_learning_curves_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("experiments.dbf.figure3.TRIAL_STEPS", 1_100)
+    monkeypatch.setattr("desim.experiments.dbf.figure3.TRIAL_STEPS", 1_100)
     study = figure3(Figure3(out=tmp_path, **SIZE))
     assert [(curve.network, curve.reward) for curve in study.curves] == [("mlp", "paper"), ("scorer", "waiting")]
     assert all(curve.decisions[-1] >= 1_000 and len(curve.history) >= 2 for curve in study.curves)
@@ -398,7 +398,7 @@ def test_a_trial_of_the_learning_curves_trains(tmp_path: Path, monkeypatch: pyte
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in FAMILY.modules:
-        module = import_module(f"experiments.dbf.{name}")
+        module = import_module(f"desim.experiments.dbf.{name}")
         assert issubclass(getattr(module, name.capitalize()), Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--workload", "generated", "--out", str(tmp_path / "out")]
     given = [*arguments, "--sizes", "8", "--tails", "0", "--weights", str(tmp_path)]

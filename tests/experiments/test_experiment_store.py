@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.experiments import source
+from desim.experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
+from desim.experiments.ogasched.simulating import Setting, perform
+from desim.experiments.run import Run
+from desim.experiments.runner import SweepFailed, SweepInterrupted, perform_all, settings_of
+from desim.experiments.source import modules_behind, source_digest
+from desim.experiments.store import Store
 from desim.parallel import Workers
-from experiments import source
-from experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
-from experiments.ogasched.simulating import Setting, perform
-from experiments.run import Run
-from experiments.runner import SweepFailed, SweepInterrupted, perform_all, settings_of
-from experiments.source import modules_behind, source_digest
-from experiments.store import Store
 
 ROOT = Path(source.__file__).resolve().parents[1]
-PACKAGES = tuple(str(ROOT / name) for name in ("desim", "agents", "workloads", "experiments"))
+PACKAGES = str(ROOT / "desim")
 PLAIN = st.recursive(
     st.none()
     | st.booleans()
@@ -162,7 +162,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from experiment_runs import multiply, runs\n"
         "from desim.parallel import Workers\n"
-        "from experiments.runner import perform_all; from experiments.store import Store\n"
+        "from desim.experiments.runner import perform_all; from desim.experiments.store import Store\n"
         "wanted = runs(Path(sys.argv[1]), range(6), seconds=0.15)\n"
         "perform_all(multiply, wanted, Store(Path(sys.argv[2])), workers=Workers(1))\n"
     )
@@ -259,7 +259,7 @@ def test_a_project_of_ones_own_counts_and_what_is_installed_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, content in {
-        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep\nfrom experiments.runner import perform_all\n",
+        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep\nfrom desim.experiments.runner import perform_all\n",
         "ownhelp.py": "from desim.exceptions import DesimError\n",
         "ownkit/__init__.py": "",
         "ownkit/deep.py": "VALUE = 1\n",
@@ -283,12 +283,12 @@ def test_a_project_of_ones_own_counts_and_what_is_installed_does_not(
 
 
 def test_the_experiments_depend_on_dynamics_agents_and_workloads_but_not_on_pictures() -> None:
-    names = set(modules_behind("experiments.ogasched.simulating"))
+    names = set(modules_behind("desim.experiments.ogasched.simulating"))
     needed = {
         "desim.core",
         "desim.problems.multiserver.cluster",
-        "agents.multiserver.projection",
-        "workloads.multiserver",
+        "desim.agents.multiserver.projection",
+        "desim.workloads.multiserver",
     }
     assert needed <= names
     outside = (
@@ -296,11 +296,11 @@ def test_the_experiments_depend_on_dynamics_agents_and_workloads_but_not_on_pict
         "desim.plotting",
         "desim.metrics",
         "desim.validation",
-        "agents.batch",
+        "desim.agents.batch",
         "desim.problems.batch",
     )
     assert not [name for name in names if name.startswith(outside)]
-    assert "experiments.ogasched.pictures" not in names
+    assert "desim.experiments.ogasched.pictures" not in names
 
 
 def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
@@ -321,8 +321,8 @@ def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
         sys.setprofile(None)
     ours = {Path(name) for name in executed if name.startswith(PACKAGES)}
     ours.discard(Path(__file__))
-    assert ours >= {ROOT / "agents/multiserver/projection.py", ROOT / "desim/core.py"}
-    assert ours <= set(modules_behind("experiments.ogasched.simulating").values())
+    assert ours >= {ROOT / "desim/agents/multiserver/projection.py", ROOT / "desim/core.py"}
+    assert ours <= set(modules_behind("desim.experiments.ogasched.simulating").values())
 
 
 def test_a_function_of_the_program_itself_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

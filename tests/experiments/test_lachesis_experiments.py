@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.dag import create
 from desim import simulate
+from desim.agents.dag import create
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import DagCluster
-from experiments.lachesis import FAMILY, pictures
-from experiments.lachesis.agents import (
+from desim.experiments.lachesis import FAMILY, pictures
+from desim.experiments.lachesis.agents import (
     AGENTS,
     IDLE_ROWS,
     LACHESIS,
@@ -29,22 +28,23 @@ from experiments.lachesis.agents import (
     PLANNED_ROWS,
     REFERENCE,
 )
-from experiments.lachesis.figure6 import Figure6, figure6
-from experiments.lachesis.figure7 import Figure7, figure7
-from experiments.lachesis.figure8 import Figure8, figure8
-from experiments.lachesis.figure9 import Figure9, figure9
-from experiments.lachesis.gantts import Gantts, gantts
-from experiments.lachesis.general_settings import MEASURED, GeneralSetting, perform_general
-from experiments.lachesis.general_settings import jobs_of as general_jobs_of
-from experiments.lachesis.generalization import Generalization, generalization
-from experiments.lachesis.optimality import ROWS, Optimality, optimality
-from experiments.lachesis.room import Room, room
-from experiments.lachesis.simulating import METRICS, Choice, Setting, jobs_of, perform
-from experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
-from experiments.lachesis.study import Panel, Study
-from experiments.options import run_as_program
-from experiments.run import Run
-from workloads import executors
+from desim.experiments.lachesis.figure6 import Figure6, figure6
+from desim.experiments.lachesis.figure7 import Figure7, figure7
+from desim.experiments.lachesis.figure8 import Figure8, figure8
+from desim.experiments.lachesis.figure9 import Figure9, figure9
+from desim.experiments.lachesis.gantts import Gantts, gantts
+from desim.experiments.lachesis.general_settings import MEASURED, GeneralSetting, perform_general
+from desim.experiments.lachesis.general_settings import jobs_of as general_jobs_of
+from desim.experiments.lachesis.generalization import Generalization, generalization
+from desim.experiments.lachesis.optimality import ROWS, Optimality, optimality
+from desim.experiments.lachesis.room import Room, room
+from desim.experiments.lachesis.simulating import METRICS, Choice, Setting, jobs_of, perform
+from desim.experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
+from desim.experiments.lachesis.study import Panel, Study
+from desim.experiments.options import run_as_program
+from desim.experiments.run import Run
+from desim.problems.dag import DagCluster
+from desim.workloads import executors
 
 SMALL = Setting(num_jobs=4, num_executors=6, check=True)
 SIZE: dict[str, Any] = {"quick": True, "seeds": 2, "jobs": 1}
@@ -198,7 +198,7 @@ def test_a_row_has_the_marker_of_the_legend_in_every_panel(tmp_path: Path, monke
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in FAMILY.modules:
-        module = import_module(f"experiments.lachesis.{name}")
+        module = import_module(f"desim.experiments.lachesis.{name}")
         assert issubclass(getattr(module, name.capitalize()), module.Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--numbers", "2", "--out", str(tmp_path / "out")]
     assert run_as_program(Figure7, figure7, arguments) == 0
@@ -260,13 +260,13 @@ def test_other_workloads_have_the_load_that_is_asked_for() -> None:
 def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = Figure7(out=tmp_path, numbers=(2,), **SIZE)
     first = figure7(options)
-    monkeypatch.setattr("experiments.panels.perform_all", _refusing)
+    monkeypatch.setattr("desim.experiments.panels.perform_all", _refusing)
     again = figure7(options)
     assert again.outcomes == first.outcomes
 
 
 def _refusing(by: Any, wanted: Any, store: Any, **options: Any) -> Any:
-    from experiments.runner import settings_of
+    from desim.experiments.runner import settings_of
 
     found = {run: store.find(settings_of(by, run)) for run in wanted}
     assert None not in found.values()

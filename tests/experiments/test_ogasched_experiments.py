@@ -18,32 +18,32 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from desim.exceptions import InvalidConfiguration
+from desim.experiments import ogasched as package
+from desim.experiments.compare import lead_percent, short, with_interval
+from desim.experiments.drawing import MARKERS, line_handles
+from desim.experiments.ogasched import FAMILY
+from desim.experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, VARIANTS, choose, ogasched
+from desim.experiments.ogasched.drawing import agent_styles, draw_points
+from desim.experiments.ogasched.figure2 import Figure2, figure2
+from desim.experiments.ogasched.figure3 import Figure3, figure3
+from desim.experiments.ogasched.figure4 import Figure4, figure4
+from desim.experiments.ogasched.figure5 import Figure5, figure5
+from desim.experiments.ogasched.figure6 import Figure6, figure6
+from desim.experiments.ogasched.figure7 import Figure7, figure7
+from desim.experiments.ogasched.options import Options
+from desim.experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
+from desim.experiments.ogasched.paper import lead_percent as paper_lead
+from desim.experiments.ogasched.report import verdict
+from desim.experiments.ogasched.rivals import Rivals, rivals
+from desim.experiments.ogasched.settings import DEFAULT, FIGURE_2, LARGE
+from desim.experiments.ogasched.simulating import MOST_POINTS, Choice, Setting, create, perform
+from desim.experiments.ogasched.study import Cell, Entry, Key, Study
+from desim.experiments.ogasched.table3 import Table3, table3
+from desim.experiments.options import run_as_program
+from desim.experiments.run import Run
 from desim.metrics.statistics import Estimate
 from desim.problems.multiserver import MultiServerObservation
-from experiments import ogasched as package
-from experiments.compare import lead_percent, short, with_interval
-from experiments.drawing import MARKERS, line_handles
-from experiments.ogasched import FAMILY
-from experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, VARIANTS, choose, ogasched
-from experiments.ogasched.drawing import agent_styles, draw_points
-from experiments.ogasched.figure2 import Figure2, figure2
-from experiments.ogasched.figure3 import Figure3, figure3
-from experiments.ogasched.figure4 import Figure4, figure4
-from experiments.ogasched.figure5 import Figure5, figure5
-from experiments.ogasched.figure6 import Figure6, figure6
-from experiments.ogasched.figure7 import Figure7, figure7
-from experiments.ogasched.options import Options
-from experiments.ogasched.paper import FIGURE_2_LEADS, TABLE_III
-from experiments.ogasched.paper import lead_percent as paper_lead
-from experiments.ogasched.report import verdict
-from experiments.ogasched.rivals import Rivals, rivals
-from experiments.ogasched.settings import DEFAULT, FIGURE_2, LARGE
-from experiments.ogasched.simulating import MOST_POINTS, Choice, Setting, create, perform
-from experiments.ogasched.study import Cell, Entry, Key, Study
-from experiments.ogasched.table3 import Table3, table3
-from experiments.options import run_as_program
-from experiments.run import Run
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"
 SMALL = Setting(num_ports=4, num_nodes=12, num_slots=30)
@@ -257,7 +257,7 @@ def test_every_module_is_among_all_experiments() -> None:
     programs = {path.stem for path in paths if "run_as_program(" in path.read_text()}
     assert programs - {"__main__", "options"} == set(FAMILY.modules)
     for name in FAMILY.modules:
-        module = import_module(f"experiments.ogasched.{name}")
+        module = import_module(f"desim.experiments.ogasched.{name}")
         assert issubclass(getattr(module, name.capitalize()), Options)
         assert callable(getattr(module, name))
 

@@ -14,16 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from agents.deferrable import FIFO, LastValue, Tetris, forecast_errors
-from agents.deferrable.score_agent import ScoreAgent, ScoreConfig
-from agents.learning.checkpoint import save_weights
-from agents.learning.policy import to_tensors
 from desim import simulate
+from desim.agents.deferrable import FIFO, LastValue, Tetris, forecast_errors
+from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
+from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.policy import to_tensors
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster
-from experiments.options import run_as_program
-from experiments.osdec import FAMILY
-from experiments.osdec.agents import (
+from desim.experiments.options import run_as_program
+from desim.experiments.osdec import FAMILY
+from desim.experiments.osdec.agents import (
     AGENTS,
     MORE_ROWS,
     OPTIMUM,
@@ -34,10 +33,10 @@ from experiments.osdec.agents import (
     learned_rows,
     rows_of,
 )
-from experiments.osdec.attending import KINDS, kinds_of, perform_attention, seen_by
-from experiments.osdec.attending import metric_of as attention_metric
-from experiments.osdec.attention import Attention, attention, shown_decision
-from experiments.osdec.checks import (
+from desim.experiments.osdec.attending import KINDS, kinds_of, perform_attention, seen_by
+from desim.experiments.osdec.attending import metric_of as attention_metric
+from desim.experiments.osdec.attention import Attention, attention, shown_decision
+from desim.experiments.osdec.checks import (
     bound_checks,
     case_checks,
     comparison_checks,
@@ -45,23 +44,24 @@ from experiments.osdec.checks import (
     nearness_checks,
     online_checks,
 )
-from experiments.osdec.figure4 import Figure4, by_workload, figure4
-from experiments.osdec.forecasting import MEASURES, MODULE, metric_of, note, perform_forecasts, sources_of
-from experiments.osdec.forecasts import Forecasts, forecast_checks, forecasts
-from experiments.osdec.learned import learned_agent, learned_policy, perform_learned
-from experiments.osdec.options import Options
-from experiments.osdec.paper import CASES, TABLE_1, TABLE_4
-from experiments.osdec.report import print_deviations, print_metrics, shortfall
-from experiments.osdec.safety import Safety, safety
-from experiments.osdec.safety import bound_checks as level_checks
-from experiments.osdec.shielding import BASES, longest_run, perform_shielded, row_of, shield_for
-from experiments.osdec.simulating import METRICS, Choice, Setting, create, perform, scenario_of, settings_of
-from experiments.osdec.study import Panel, Study
-from experiments.osdec.table1 import Table1, table1
-from experiments.osdec.table2 import Table2, table2
-from experiments.osdec.table4 import COLUMNS, Table4, table4
-from experiments.run import Run
-from workloads.deferrable import DEFAULT, generate
+from desim.experiments.osdec.figure4 import Figure4, by_workload, figure4
+from desim.experiments.osdec.forecasting import MEASURES, MODULE, metric_of, note, perform_forecasts, sources_of
+from desim.experiments.osdec.forecasts import Forecasts, forecast_checks, forecasts
+from desim.experiments.osdec.learned import learned_agent, learned_policy, perform_learned
+from desim.experiments.osdec.options import Options
+from desim.experiments.osdec.paper import CASES, TABLE_1, TABLE_4
+from desim.experiments.osdec.report import print_deviations, print_metrics, shortfall
+from desim.experiments.osdec.safety import Safety, safety
+from desim.experiments.osdec.safety import bound_checks as level_checks
+from desim.experiments.osdec.shielding import BASES, longest_run, perform_shielded, row_of, shield_for
+from desim.experiments.osdec.simulating import METRICS, Choice, Setting, create, perform, scenario_of, settings_of
+from desim.experiments.osdec.study import Panel, Study
+from desim.experiments.osdec.table1 import Table1, table1
+from desim.experiments.osdec.table2 import Table2, table2
+from desim.experiments.osdec.table4 import COLUMNS, Table4, table4
+from desim.experiments.run import Run
+from desim.problems.deferrable import DeferrableCluster
+from desim.workloads.deferrable import DEFAULT, generate
 
 SMALL = Setting(num_slots=20, check=True)
 SIZE: dict[str, Any] = {"quick": True, "jobs": 1}
@@ -360,7 +360,7 @@ def test_every_agent_has_a_colour(weights: Path) -> None:
 
 def test_all_modules_can_be_run_as_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in FAMILY.modules:
-        module = import_module(f"experiments.osdec.{name}")
+        module = import_module(f"desim.experiments.osdec.{name}")
         assert issubclass(getattr(module, name.capitalize()), module.Options)
     arguments = ["--quick", "--seeds", "1", "--jobs", "1", "--heuristics-only", "--out", str(tmp_path / "out")]
     assert run_as_program(Table2, table2, arguments) == 0

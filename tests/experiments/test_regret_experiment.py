@@ -9,14 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.multiserver.hindsight import best_fixed_allocation
-from agents.multiserver.regret import regret_bound
+from desim.agents.multiserver.hindsight import best_fixed_allocation
+from desim.agents.multiserver.regret import regret_bound
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.ogasched.regret import POLICIES, THEORY, Regret, RegretStudy, regret
+from desim.experiments.ogasched.regret_runs import (
+    _LEARNERS,
+    ARRIVALS,
+    Learner,
+    RegretSetting,
+    perform_regret,
+    worst_served,
+)
+from desim.experiments.run import Run
 from desim.problems.multiserver import MultiServerObservation
-from experiments.ogasched.regret import POLICIES, THEORY, Regret, RegretStudy, regret
-from experiments.ogasched.regret_runs import _LEARNERS, ARRIVALS, Learner, RegretSetting, perform_regret, worst_served
-from experiments.run import Run
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 
 @pytest.mark.parametrize("policy", POLICIES)

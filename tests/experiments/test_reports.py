@@ -22,12 +22,12 @@ from desim.cli import main
 from desim.cli.output import print_table, print_text
 from desim.cli.transcript import keep, transcript
 from desim.exceptions import InvalidConfiguration, RecordError
+from desim.experiments.account import ACCOUNT_FILE, Account, description_of
+from desim.experiments.beside import Beside
+from desim.experiments.chapters import Bullets, Paragraph, Table, chapters_of
+from desim.experiments.options import run_as_program
+from desim.experiments.pages import _escaped
 from desim.metrics.statistics import Estimate, mean_interval
-from experiments.account import ACCOUNT_FILE, Account, description_of
-from experiments.beside import Beside
-from experiments.chapters import Bullets, Paragraph, Table, chapters_of
-from experiments.options import run_as_program
-from experiments.pages import _escaped
 
 NAN = float("nan")
 
@@ -124,7 +124,10 @@ def test_account_that_cannot_be_written_does_not_hide_the_result(
 
 
 def test_description_is_the_first_line_without_an_import() -> None:
-    assert description_of("experiments.osdec.table1") == "Table 1: utilization, delay and total reward of every agent."
+    assert (
+        description_of("desim.experiments.osdec.table1")
+        == "Table 1: utilization, delay and total reward of every agent."
+    )
     assert description_of("no_such_module") == ""
 
 

@@ -18,14 +18,14 @@ import pytest
 from sweep_runs import Walker, traced, walk, walks
 
 from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.experiments import progress
+from desim.experiments.files import HOST, StorageError, is_alive, process_mark, remove_leftovers, write_durably
+from desim.experiments.ledger import SweepStatus
+from desim.experiments.options import Options
+from desim.experiments.run import Run
+from desim.experiments.runner import SweepFailed, _Job, _perform_elsewhere, perform_all, settings_of
+from desim.experiments.store import Store
 from desim.parallel import Workers
-from experiments import progress
-from experiments.files import HOST, StorageError, is_alive, process_mark, remove_leftovers, write_durably
-from experiments.ledger import SweepStatus
-from experiments.options import Options
-from experiments.run import Run
-from experiments.runner import SweepFailed, _Job, _perform_elsewhere, perform_all, settings_of
-from experiments.store import Store
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parents[1]}:{HERE}"}
@@ -141,9 +141,9 @@ FULL = """
 import json, resource, subprocess, sys
 from pathlib import Path
 from desim.parallel import Workers
-from experiments.runner import perform_all, settings_of
-from experiments.store import Store
-from experiments.files import StorageError
+from desim.experiments.runner import perform_all, settings_of
+from desim.experiments.store import Store
+from desim.experiments.files import StorageError
 from sweep_runs import walk, walks
 
 store, trace, jobs, how = Store(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -207,9 +207,9 @@ READ_ONLY = """
 import json, subprocess, sys
 from pathlib import Path
 from desim.parallel import Workers
-from experiments.runner import perform_all
-from experiments.store import Store
-from experiments.files import StorageError
+from desim.experiments.runner import perform_all
+from desim.experiments.store import Store
+from desim.experiments.files import StorageError
 from sweep_runs import walk, walks
 
 store, trace = Store(Path(sys.argv[1])), Path(sys.argv[2])
@@ -361,7 +361,7 @@ def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
     new = perform_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
     assert [one["end"] for one in new.values()] == pytest.approx([2 * one["end"] for one in old.values()])
     with monkeypatch.context() as patched:
-        patched.setattr("experiments.runner.source_digest", lambda module: "edited")
+        patched.setattr("desim.experiments.runner.source_digest", lambda module: "edited")
         perform_all(walk, walks(trace, 2), store, workers=Workers(1))
     assert traced(trace) == [0, 0, 0, 1, 1, 1]
     assert kept.items() <= contents(store).items()
@@ -551,8 +551,8 @@ CLUSTER = """
 import json, sys
 from pathlib import Path
 from desim.parallel import Workers
-from experiments.runner import SweepFailed, perform_all
-from experiments.store import Store
+from desim.experiments.runner import SweepFailed, perform_all
+from desim.experiments.store import Store
 from sweep_runs import Walker, walk, walks
 
 def sweep(backend, address):

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from agents.batch import create
 from desim import Result, simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, core_set
 from desim.processes import Outage, planned_outages
-from workloads import lublin
+from desim.workloads import lublin
 
 
 def _run(**options: Any) -> Result:

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from agents.batch import create
 from desim import Result, simulate
+from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.export import chrome_trace, to_chrome_trace
 from desim.problems.batch import BatchCluster, Job, core_set, parse_core_sets

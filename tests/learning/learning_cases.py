@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agents.learning.distributions import Distribution, Gaussian, MaskedCategorical
-from agents.learning.policy import MLPPolicy, Policy, initialized, mlp, to_tensors
-from agents.learning.rollout import Rollout
+from desim.agents.learning.distributions import Distribution, Gaussian, MaskedCategorical
+from desim.agents.learning.policy import MLPPolicy, Policy, initialized, mlp, to_tensors
+from desim.agents.learning.rollout import Rollout
 
 Box, Discrete, Dict = gymnasium.spaces.Box, gymnasium.spaces.Discrete, gymnasium.spaces.Dict
 

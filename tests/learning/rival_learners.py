@@ -8,11 +8,11 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from agents.learning.evaluation import evaluate
-from agents.learning.learner import Discounting
-from agents.learning.policy import MLPPolicy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.learning.evaluation import evaluate
+from desim.agents.learning.learner import Discounting
+from desim.agents.learning.policy import MLPPolicy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.training import Task, Training, TrainingConfig
 
 Make = Callable[[], gymnasium.Env[Any, Any]]
 

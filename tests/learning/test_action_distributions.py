@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from learning_cases import categorical
 from scipy import stats
 
-from agents.learning.distributions import Gaussian, MaskedCategorical
-from agents.learning.policy import MLPPolicy, initialized, mlp
+from desim.agents.learning.distributions import Gaussian, MaskedCategorical
+from desim.agents.learning.policy import MLPPolicy, initialized, mlp
 from desim.exceptions import InvalidConfiguration
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.learning.gae import advantages
-from agents.learning.learner import Discounting, between
+from desim.agents.learning.gae import advantages
+from desim.agents.learning.learner import Discounting, between
 from desim.exceptions import InvalidConfiguration
 
 

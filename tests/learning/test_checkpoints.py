@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from agents.learning import checkpoint
-from agents.learning.checkpoint import load_checkpoint, load_into, load_weights, save_checkpoint, save_weights
+from desim.agents.learning import checkpoint
+from desim.agents.learning.checkpoint import load_checkpoint, load_into, load_weights, save_checkpoint, save_weights
 from desim.exceptions import RecordError
 
 TENSORS = {

@@ -12,12 +12,12 @@ import torch
 from learning_cases import Bandit, PointPolicy, bandit_policy
 from torch import Tensor, nn
 
-from agents.learning._drawing import drawn
-from agents.learning.distributions import Distribution
-from agents.learning.imitation import clone
-from agents.learning.learner import Learner
-from agents.learning.policy import MLPPolicy, to_tensors
-from agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning._drawing import drawn
+from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.imitation import clone
+from desim.agents.learning.learner import Learner
+from desim.agents.learning.policy import MLPPolicy, to_tensors
+from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.exceptions import InvalidConfiguration
 
 

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from agents.deferrable._demonstrations import EXPERT, _Demonstrator, agreement, demonstrations, distance
-from agents.deferrable.auxiliary import KNOWN, TARGETS, seen_of
-from agents.deferrable.list_plan import ListPlan
-from agents.deferrable.score_agent import ScoreConfig
-from agents.deferrable.training import DeferrableEpisodes
-from agents.learning.distributions import Gaussian
-from agents.learning.policy import to_tensors
 from desim import Simulation, simulate
+from desim.agents.deferrable._demonstrations import EXPERT, _Demonstrator, agreement, demonstrations, distance
+from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, seen_of
+from desim.agents.deferrable.list_plan import ListPlan
+from desim.agents.deferrable.score_agent import ScoreConfig
+from desim.agents.deferrable.training import DeferrableEpisodes
+from desim.agents.learning.distributions import Gaussian
+from desim.agents.learning.policy import to_tensors
 from desim.problems.deferrable import DeferrableCluster
-from workloads import deferrable
+from desim.workloads import deferrable
 
 SHORT: Any = replace(deferrable.DEFAULT, num_slots=12, arrival_rate=1.0, capacity_mean=9.0)
 AGENT = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)
@@ -50,7 +50,7 @@ def test_demonstrations_are_those_of_the_episodes() -> None:
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_what_is_noted_is_what_a_list_plan_starts(noise: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agents.deferrable._demonstrations._NOISE", (noise,))
+    monkeypatch.setattr("desim.agents.deferrable._demonstrations._NOISE", (noise,))
     jobs, capacity, num_slots = deferrable.generate(SHORT, seed=4)
     cluster = DeferrableCluster(jobs, capacity, num_slots=num_slots)
     shown, done = demonstrations(replace(AGENT, max_jobs=32), lambda rng: cluster, seeds_of(1))  # type: ignore[arg-type]

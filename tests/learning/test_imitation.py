@@ -12,20 +12,20 @@ import pytest
 import torch
 from learning_cases import Bandit, bandit_policy
 
-from agents.batch import SimpleBackfilling
-from agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from agents.batch.training import EXPERTS, aged, reserving, shortest
-from agents.batch.window_rules import WindowRule
-from agents.learning.imitation import Expert, imitate
-from agents.learning.learner import Discounting
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.rollout import Collector
 from desim import simulate
+from desim.agents.batch import SimpleBackfilling
+from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
+from desim.agents.batch.training import EXPERTS, aged, reserving, shortest
+from desim.agents.batch.window_rules import WindowRule
+from desim.agents.learning.imitation import Expert, imitate
+from desim.agents.learning.learner import Discounting
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.rollout import Collector
 from desim.envs import ACTION_MASK
 from desim.envs.batch import BatchEnv, FeatureEncoder, FlatEncoder, SplitWindow, TraceEpisodes, WindowEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, BatchObservation, Job
-from workloads import lublin
+from desim.workloads import lublin
 
 #: All masks of the bandit.
 PAIRS = np.array([[number in pair for number in range(4)] for pair in combinations(range(4), 2)], int)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from agents.learning.numpy_mlp import NumpyMLP
-from agents.learning.policy import initialized, mlp
+from desim.agents.learning.numpy_mlp import NumpyMLP
+from desim.agents.learning.policy import initialized, mlp
 from desim.exceptions import InvalidConfiguration
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from learning_cases import Line, Point, PointPolicy, batch_of, line_length, line_policy
 
-from agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.evaluation import evaluate, mean_of
 
 
 def test_it_plays_each_seed_as_one_environment_would() -> None:

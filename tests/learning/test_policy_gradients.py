@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from learning_cases import BEST, RANDOM, Bandit, Line, Luck, bandit_policy, line_policy
 
-from agents.learning.actor_critic import ActorCritic, ActorCriticConfig
-from agents.learning.baselines import group_means
-from agents.learning.evaluation import evaluate, mean_of
-from agents.learning.learner import Discounting, Learner
-from agents.learning.policy import MLPPolicy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.reinforce import Reinforce, ReinforceConfig
-from agents.learning.rollout import Collector, Rollout
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.learning.actor_critic import ActorCritic, ActorCriticConfig
+from desim.agents.learning.baselines import group_means
+from desim.agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.policy import MLPPolicy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.reinforce import Reinforce, ReinforceConfig
+from desim.agents.learning.rollout import Collector, Rollout
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration
 
 Baseline = Any

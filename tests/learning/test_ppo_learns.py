@@ -12,12 +12,12 @@ import torch
 from learning_cases import BEST, RANDOM, Bandit, Line, Point, PointPolicy, line_policy
 from rival_learners import BANDIT, CARTPOLE, ours, theirs
 
-from agents.learning.evaluation import evaluate, mean_of
-from agents.learning.learner import Discounting, Samples, explained
-from agents.learning.policy import Policy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.rollout import Collector, Rollout
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.learner import Discounting, Samples, explained
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.rollout import Collector, Rollout
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration
 
 

@@ -15,15 +15,15 @@ import pytest
 import torch
 from learning_cases import Line, line_length, line_policy
 
-from agents.learning.actor_critic import ActorCritic, ActorCriticConfig
-from agents.learning.checkpoint import DOCUMENT, load_checkpoint
-from agents.learning.learner import Discounting, Learner
-from agents.learning.normalizers import ObservationNormalizer
-from agents.learning.policy import MLPPolicy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.reinforce import Reinforce, ReinforceConfig
-from agents.learning.rollout import Rollout
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.agents.learning.actor_critic import ActorCritic, ActorCriticConfig
+from desim.agents.learning.checkpoint import DOCUMENT, load_checkpoint
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.normalizers import ObservationNormalizer
+from desim.agents.learning.policy import MLPPolicy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.reinforce import Reinforce, ReinforceConfig
+from desim.agents.learning.rollout import Rollout
+from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.exceptions import InvalidConfiguration, RecordError
 
 TASK = Task(Line, Line, line_length)

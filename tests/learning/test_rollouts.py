@@ -23,9 +23,9 @@ from learning_cases import (
     line_policy,
 )
 
-from agents.learning.distributions import MaskedCategorical
-from agents.learning.policy import Policy, to_tensors
-from agents.learning.rollout import Collector, Rollout, concatenated
+from desim.agents.learning.distributions import MaskedCategorical
+from desim.agents.learning.policy import Policy, to_tensors
+from desim.agents.learning.rollout import Collector, Rollout, concatenated
 from desim.exceptions import InvalidConfiguration
 
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from learning_cases import Line
 from torch import Tensor
 
-from agents.learning.distributions import Distribution
-from agents.learning.evaluation import evaluate
-from agents.learning.normalizers import ObservationNormalizer, RunningMoments
-from agents.learning.policy import MLPPolicy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.rollout import Collector
+from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.evaluation import evaluate
+from desim.agents.learning.normalizers import ObservationNormalizer, RunningMoments
+from desim.agents.learning.policy import MLPPolicy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.rollout import Collector
 
 parts = st.lists(st.lists(st.floats(-1e6, 1e6), max_size=6), max_size=6)
 

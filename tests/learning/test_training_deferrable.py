@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.deferrable._demonstrations import demonstrations
-from agents.deferrable.command import QUICK_STEPS, TrainingOptions
-from agents.deferrable.score_agent import ScoreAgent, ScoreConfig
-from agents.deferrable.training import (
+from desim import simulate
+from desim.agents.deferrable._demonstrations import demonstrations
+from desim.agents.deferrable.command import QUICK_STEPS, TrainingOptions
+from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
+from desim.agents.deferrable.training import (
     DEFAULT_PPO,
     DEFAULT_REINFORCE,
     DeferrableEpisodes,
@@ -24,11 +25,10 @@ from agents.deferrable.training import (
     measure,
     train,
 )
-from agents.learning.training import TrainingConfig, TrainingResult
-from desim import simulate
+from desim.agents.learning.training import TrainingConfig, TrainingResult
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster
-from workloads import deferrable
+from desim.workloads import deferrable
 
 SHORT: Any = replace(deferrable.DEFAULT, num_slots=12, arrival_rate=2.0)
 AGENT = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)
@@ -118,7 +118,7 @@ def test_a_warm_start_is_the_same_again_and_its_own_for_each_seed(monkeypatch: p
         seeds.append([seed.generate_state(4).tolist() for seed in arguments[2]])
         return demonstrations(*arguments, **options)
 
-    monkeypatch.setattr("agents.deferrable.training.demonstrations", noting)
+    monkeypatch.setattr("desim.agents.deferrable.training.demonstrations", noting)
     settings = replace(PPO_TRAINING, warm_start=3, training=replace(LOOP, total_steps=1))
     other = replace(settings, training=replace(settings.training, seed=1))
     told: list[dict[str, Any]] = []

@@ -11,11 +11,11 @@ import pytest
 import torch
 from learning_cases import Line, line_length, line_policy
 
-from agents.learning.evaluation import evaluate, mean_of
-from agents.learning.learner import Discounting, Learner
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.rollout import Rollout
-from agents.learning.training import Task, Training, TrainingConfig, TrainingResult, validation_seeds
+from desim.agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.learner import Discounting, Learner
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.rollout import Rollout
+from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult, validation_seeds
 from desim.exceptions import InvalidConfiguration
 
 TINY = TrainingConfig(total_steps=240, num_envs=4, num_steps=10, validation_episodes=5, validate_every=2)

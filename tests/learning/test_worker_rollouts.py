@@ -15,8 +15,8 @@ import pytest
 import torch
 from learning_cases import Line, assert_same, line_length, line_policy
 
-from agents.learning.rollout import Collector, Rollout, concatenated
-from agents.learning.workers import WorkerCollector
+from desim.agents.learning.rollout import Collector, Rollout, concatenated
+from desim.agents.learning.workers import WorkerCollector
 from desim.exceptions import DesimError, InvalidConfiguration
 
 Make = Callable[..., WorkerCollector]

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import (
+from desim import Result, simulate
+from desim.agents.dag import (
     DEFT,
     EFT,
     FIFO,
@@ -19,7 +20,6 @@ from agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim import Result, simulate
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks
 from desim.processes import random_outages
 

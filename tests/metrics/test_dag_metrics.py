@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
 from desim import InvalidConfiguration, Result, simulate
+from desim.agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
 from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
 from desim.metrics.dag_bounds import critical_paths, earliest_finishes, lower_bound, serial_time
 from desim.metrics.dag_input import read_graph, read_jobs

@@ -12,7 +12,7 @@ from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.dag import ListScheduler
+from desim.agents.dag import ListScheduler
 
 END = {"completed", "interrupted"}
 

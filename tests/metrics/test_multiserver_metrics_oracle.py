@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.multiserver import create
 from desim import simulate
+from desim.agents.multiserver import create
 from desim.metrics import reward_ratio, running_average_reward
 from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
 

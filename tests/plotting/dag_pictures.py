@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.dag import DEFT, HEFT, ListScheduler, RankUp
 from desim import Phase, Result, at, simulate
+from desim.agents.dag import DEFT, HEFT, ListScheduler, RankUp
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 
 # The example of figure 3 of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: run times on three executors, and data.

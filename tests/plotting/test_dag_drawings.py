@@ -25,7 +25,7 @@ from desim.plotting._dag_tables import executors_of, job_of
 from desim.plotting._layers import lay_out, layers_of
 from desim.plotting.dag_drawing import longest_path
 from desim.problems.dag import Executors, Job, to_networkx
-from workloads import wfformat
+from desim.workloads import wfformat
 
 MONTAGE = Path(__file__).resolve().parents[2] / "../shared/data/workflows/montage-chameleon-2mass-005d-001.json"
 

@@ -31,8 +31,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim import InvalidConfiguration, Result, simulate
+from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim.plotting import executor_gantt, gantt
 from desim.plotting._critical_chain import critical_chain
 from desim.problems.dag import Executors, Job, TaskCluster

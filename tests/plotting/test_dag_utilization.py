@@ -24,8 +24,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from agents.dag import EFT, HEFT, ListScheduler, RankUp
 from desim import InvalidConfiguration, Result, simulate
+from desim.agents.dag import EFT, HEFT, ListScheduler, RankUp
 from desim.plotting import executor_utilization, jobs_in_system, queue_length, utilization
 from desim.plotting._dag_runs import load_dag_runs
 from desim.plotting._dag_series import useless_copies

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from agents.batch import FCFS, SimpleBackfilling
 from desim import Simulation, simulate
+from desim.agents.batch import FCFS, SimpleBackfilling
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import stop_after
-from workloads import lublin
+from desim.workloads import lublin
 
 JOBS = [Job(number, 10.0 * number, 1, 15.0, 15.0) for number in range(9)]  # on one core: starts at 0, 15, 30, ...
 

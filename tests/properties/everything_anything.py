@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agents.multiserver.gang import GangRepair
+from desim.agents.multiserver.gang import GangRepair
 from desim.problems.batch import Start, WaitUntil
 from desim.problems.dag import Assign, AssignTasks
 

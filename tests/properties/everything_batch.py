@@ -13,7 +13,7 @@ from everything_names import looks_ahead
 from desim.core import Phase, at
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import Outage, planned_outages, random_outages, stop_after
-from workloads import arrivals, lublin
+from desim.workloads import arrivals, lublin
 
 __all__ = ["build", "draw", "submitted"]
 

@@ -11,7 +11,7 @@ from everything_names import ANY, base_of, looks_ahead
 
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster, TaskTimes
 from desim.processes import stop_after
-from workloads import random_dags, submissions, tpch
+from desim.workloads import random_dags, submissions, tpch
 
 __all__ = ["build", "draw", "submitted"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from everything_batch import submitting
 from everything_draws import Drawn, Draws
 
-from agents.deferrable import CapacityShield, LastValue, Seasonal
+from desim.agents.deferrable import CapacityShield, LastValue, Seasonal
 from desim.problems.deferrable import DeferrableCluster, Job
 from desim.processes import (
     Pattern,
@@ -20,7 +20,7 @@ from desim.processes import (
     stepped_capacity,
     stop_after,
 )
-from workloads import deferrable
+from desim.workloads import deferrable
 
 __all__ = ["build", "draw", "submitted"]
 

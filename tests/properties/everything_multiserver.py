@@ -17,7 +17,7 @@ from desim.problems.multiserver import (
     RewardModel,
 )
 from desim.processes import job_stream, stop_after
-from workloads import multiserver
+from desim.workloads import multiserver
 
 __all__ = ["build", "draw", "submitted"]
 

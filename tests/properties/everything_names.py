@@ -11,9 +11,9 @@ from typing import Any
 
 from everything_anything import ANYTHING
 
-from agents.batch.orders import PRIORITIES
-from agents.batch.window_rules import RULES
-from agents.learning.pretrained import PRETRAINED, pretrained_names
+from desim.agents.batch.orders import PRIORITIES
+from desim.agents.batch.window_rules import RULES
+from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 
 __all__ = ["ANY", "agent_names", "base_of", "create", "is_learned", "kind_of", "looks_ahead", "patterns_of"]
 
@@ -25,7 +25,7 @@ _BACKFILLING = ("backfilling", "easy", "easy-specific", "conservative", "conserv
 
 
 def _registry(problem: str) -> Any:
-    return import_module(f"agents.{problem}.registry")
+    return import_module(f"desim.agents.{problem}.registry")
 
 
 def _backfilling(prefix: str) -> Callable[[], list[str]]:

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 from reference import Conservative, Easy, Placed, Scheduler, Simple, Strict, run_reference
 
-from agents.batch import create
 from desim import simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job
 
 __all__ = ["KINDS", "Scenario", "difference", "random_scenario", "scenarios", "simulated"]
 
 KINDS = ("strict", "backfilling", "easy", "easy-specific", "conservative", "conservative-specific")
-"""The kinds of agents, by the names that ``agents.batch.create`` gives them."""
+"""The kinds of agents, by the names that ``desim.agents.batch.create`` gives them."""
 
 
 class Scenario(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scenarios import KINDS, Scenario, difference, random_scenario, scenarios, simulated
 
-from agents.batch import create
+from desim.agents.batch import create
 
 ORDERS = ("fcfs", "sjf", "lcfs", "f1")
 PAIRS = [*product(KINDS, ORDERS), *product(("strict", "backfilling", "easy"), ("sjf-cores", "wfp3"))]

@@ -15,7 +15,7 @@ from dag_reference import Reference, ReferenceCopy, Scenario, random_scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.dag import (
+from desim.agents.dag import (
     DEFT,
     EFT,
     FIFO,

@@ -12,7 +12,8 @@ import pytest
 from dag_agents import Anything, Logged, carry_out
 from dag_reference import Reference, Scenario, random_scenario
 
-from agents.dag import (
+from desim import simulate
+from desim.agents.dag import (
     DEFT,
     EFT,
     FIFO,
@@ -26,7 +27,6 @@ from agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim import simulate
 from desim.core import Simulation
 from desim.exceptions import InfeasibleAction
 from desim.problems.dag import Assign, Copy, Timetable

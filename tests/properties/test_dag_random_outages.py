@@ -14,8 +14,8 @@ from dag_reference import Scenario, random_scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import Result, simulate
+from desim.agents.dag import DEFT, EFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import Assign
 from desim.processes import Outage, planned_outages, random_outages
 

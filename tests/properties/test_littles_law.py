@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scenarios import KINDS, Scenario, random_scenario
 
-from agents.batch import PRIORITIES, create
 from desim import simulate
+from desim.agents.batch import PRIORITIES, create
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import Outage, planned_outages
 

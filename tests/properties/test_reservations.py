@@ -9,7 +9,7 @@ import pytest
 from reference import Conservative, run_reference
 from scenarios import random_scenario, simulated
 
-from agents.batch import ConservativeBackfilling
+from desim.agents.batch import ConservativeBackfilling
 
 
 class Watched:

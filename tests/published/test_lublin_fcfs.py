@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from agents.batch import FCFS
 from desim import Result, simulate
+from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster, Job
-from workloads import swf
+from desim.workloads import swf
 
 LOG = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.batch import PRIORITIES, create
 from desim import Simulation, simulate
+from desim.agents.batch import PRIORITIES, create
 from desim.problems.batch import BatchCluster, Job
 
 # At 2,100 s: r = 100 s, n = 4 cores, s = 1,000 s, and so w = 1,100 s; then r = 10,000 s, n = 16, s = 100 s.

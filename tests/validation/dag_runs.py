@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from editable_runs import EditableRun
 
-from agents.dag import (
+from desim import Result, simulate
+from desim.agents.dag import (
     DEFT,
     EFT,
     FIFO,
@@ -23,7 +24,6 @@ from agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim import Result, simulate
 from desim.problems.dag import Assign, DagCluster, Executors, Job, SharedLinks
 from desim.processes import random_outages
 

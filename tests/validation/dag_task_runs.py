@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from dag_runs import Run, random_executors
 
-from agents.dag import EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim import simulate
+from desim.agents.dag import EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import Assign, AssignTasks, Job, TaskCluster, TaskTimes
 from desim.processes import Outage, planned_outages, random_outages
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from editable_runs import EditableRun
 
-from agents.multiserver import create
 from desim import simulate
+from desim.agents.multiserver import create
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
 
 UTILITIES = ("linear", "log", "reciprocal", "poly")

@@ -42,7 +42,7 @@ from desim.problems.dag.task_state import TaskState
 from desim.processes import random_outages
 from desim.validation import DAG_TASK_RULES, validate
 from desim.validation.dag_lookup import count_until
-from workloads import tpch
+from desim.workloads import tpch
 
 # -- valid runs ---------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from multiserver_runs import AGENTS, Run, random_rewards, random_run
 
-from agents.multiserver import create
 from desim import InvalidConfiguration, Result, WorkloadError, simulate
+from desim.agents.multiserver import create
 from desim.problems.multiserver import (
     UTILITIES,
     BipartiteGraph,
@@ -26,7 +26,7 @@ from desim.problems.multiserver import (
 )
 from desim.problems.multiserver.feasibility import Feasibility
 from desim.validation import MULTISERVER_RULES, validate, validate_multiserver
-from workloads.multiserver import bernoulli_arrivals, generate
+from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 OF_HOLDING = {"minimum_speed", "queue"}
 

@@ -21,8 +21,8 @@ from scipy import stats
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads.alibaba import DagModel, dags
-from workloads.alibaba.dag_model import generate
+from desim.workloads.alibaba import DagModel, dags
+from desim.workloads.alibaba.dag_model import generate
 
 PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba" / "v2018_distributions.json"
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads.alibaba import DagReason, DagReport, dags
+from desim.workloads.alibaba import DagReason, DagReport, dags
 
 COLUMNS = {
     "task_name": pl.String,

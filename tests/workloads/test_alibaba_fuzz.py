@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import WorkloadError
-from workloads import alibaba
-from workloads.alibaba import TABLES, TableSchema
+from desim.workloads import alibaba
+from desim.workloads.alibaba import TABLES, TableSchema
 
 CONTENT = {
     "batch_task": b"M1,10,j_1,1,Terminated,100,160,50.0,0.39\nR2_1,1,j_1,1,Failed,160,160,100.0,101\n\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from workloads import alibaba
+from desim.workloads import alibaba
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba"
 

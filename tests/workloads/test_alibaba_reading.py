@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from workloads import alibaba
-from workloads.alibaba import TABLES, Column, TableSchema
+from desim.workloads import alibaba
+from desim.workloads.alibaba import TABLES, Column, TableSchema
 
 DTYPES = {"string": pl.String, "whole number": pl.Int64, "number": pl.Float64}
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads import alibaba
+from desim.workloads import alibaba
 
 MACHINE = {
     "machine_id": pl.String,

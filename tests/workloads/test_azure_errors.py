@@ -12,7 +12,7 @@ import pytest
 from azure_files import TYPES, packing_file, vm
 
 from desim.exceptions import WorkloadError
-from workloads.azure import packing
+from desim.workloads.azure import packing
 
 
 def error_of(path: Path, **options: Any) -> str:

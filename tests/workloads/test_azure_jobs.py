@@ -17,8 +17,8 @@ from scipy.stats import chisquare
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, Job, foresee
 from desim.processes import replayed_vms
-from workloads.azure import VirtualMachine, VmReason, VmReport, deferrable_jobs, low_priority, on_demand, packing
-from workloads.deferrable import Constant, Geometric, Proportional, Sometimes, Uniform, UpTo
+from desim.workloads.azure import VirtualMachine, VmReason, VmReport, deferrable_jobs, low_priority, on_demand, packing
+from desim.workloads.deferrable import Constant, Geometric, Proportional, Sometimes, Uniform, UpTo
 
 
 def machines(number: int, **fields: Any) -> list[VirtualMachine]:

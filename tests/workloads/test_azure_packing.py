@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads.azure import VirtualMachine, VmReason, packing
+from desim.workloads.azure import VirtualMachine, VmReason, packing
 
 DAY = 288.0  # slots of 5 minutes
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads.azure import VirtualMachine, VmReason, vm_2017
+from desim.workloads.azure import VirtualMachine, VmReason, vm_2017
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "azure"
 NAMES = {name: f"azure_v1_{name}.txt" for name in ("dev_flavors", "dev_durations", "flavor_map", "interval_map")}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job
-from workloads import batsim, swf
-from workloads.report import Reason
+from desim.workloads import batsim, swf
+from desim.workloads.report import Reason
 
 PROFILES: dict[str, Any] = {
     "short": {"type": "delay", "delay": 2.5},

@@ -13,7 +13,7 @@ from scipy.stats import chisquare, kstest
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.entities import Job as BatchJob
 from desim.problems.dag.job import Job
-from workloads import submissions, swf
+from desim.workloads import submissions, swf
 
 JOBS = [Job(7, [1.0 + number], label=f"kind{number}", submission_time=9.0) for number in range(4)]
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads import dax
+from desim.workloads import dax
 
 GENOME = Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "GENOME.d.351024866.5.dax"
 

@@ -17,7 +17,7 @@ from scipy.stats import chi2_contingency, chisquare
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, Job, foresee
 from desim.problems.deferrable.job import check_job
-from workloads.deferrable import (
+from desim.workloads.deferrable import (
     CORE_CASES,
     DEFAULT,
     DURATION_CASES,

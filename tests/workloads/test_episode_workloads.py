@@ -9,9 +9,9 @@ import pytest
 
 from desim import plugins
 from desim.exceptions import InvalidConfiguration
-from workloads import episodes, submissions
-from workloads.deferrable import FLUCTUATING
-from workloads.transform import offered_load
+from desim.workloads import episodes, submissions
+from desim.workloads.deferrable import FLUCTUATING
+from desim.workloads.transform import offered_load
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -21,7 +21,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 def test_every_problem_has_a_workload_that_is_found() -> None:
     for problem in ("batch", "dag", "deferrable", "multiserver"):
         assert plugins.episode_workload(problem) is getattr(episodes, problem)
-    assert "workloads" in plugins.packages()
+    assert "desim" in plugins.packages()
 
 
 def described(workload: Any) -> str:

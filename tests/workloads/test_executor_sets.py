@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
-from workloads import executors
+from desim.workloads import executors
 
 
 def apart(table: Any) -> Any:

@@ -13,10 +13,10 @@ from numpy.random import default_rng
 from scipy.stats import chisquare
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads import lublin
-from workloads._lublin_means import core_probabilities, mean_interarrival
-from workloads._lublin_model import TYPES, Block
-from workloads.transform import offered_load
+from desim.workloads import lublin
+from desim.workloads._lublin_means import core_probabilities, mean_interarrival
+from desim.workloads._lublin_model import TYPES, Block
+from desim.workloads.transform import offered_load
 
 MODELS: list[Any] = ["all", "batch", "interactive"]
 

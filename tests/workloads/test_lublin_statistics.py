@@ -16,9 +16,9 @@ from scipy.special import gammainc
 from scipy.stats import chisquare, ks_2samp
 
 from desim.problems.batch.entities import Job
-from workloads import lublin, swf
-from workloads._lublin_means import core_probabilities, mean_interarrival, mean_run_time, mean_work
-from workloads._lublin_model import TYPES, daily_cycle
+from desim.workloads import lublin, swf
+from desim.workloads._lublin_means import core_probabilities, mean_interarrival, mean_run_time, mean_work
+from desim.workloads._lublin_model import TYPES, daily_cycle
 
 MODELS: list[Any] = ["all", "batch", "interactive"]
 NAMES = "serial pow2 ulow umed uhi uprob a1 b1 a2 b2 pa pb aarr barr anum bnum arar"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare, ks_2samp
 
 from desim.exceptions import WorkloadError
-from workloads import _alibaba_fit, alibaba
-from workloads._alibaba_model import LEVELS, MACHINE_SHAPES, POD_CLASSES, draw_requests
-from workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
+from desim.workloads import _alibaba_fit, alibaba
+from desim.workloads._alibaba_model import LEVELS, MACHINE_SHAPES, POD_CLASSES, draw_requests
+from desim.workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba"
 

@@ -15,13 +15,13 @@ from multiserver_systems import MACHINES, REQUESTS, ports_of, same
 from numpy.random import Generator, default_rng
 from scipy.stats import chisquare, ks_2samp, kstest
 
-from agents.multiserver import Fairness
 from desim import simulate
+from desim.agents.multiserver import Fairness
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerCluster
-from workloads import multiserver
-from workloads._named_streams import NamedStreams
-from workloads.multiserver import bernoulli_arrivals, from_alibaba, generate
+from desim.workloads import multiserver
+from desim.workloads._named_streams import NamedStreams
+from desim.workloads.multiserver import bernoulli_arrivals, from_alibaba, generate
 
 
 @settings(max_examples=60, deadline=None)

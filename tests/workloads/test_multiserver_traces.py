@@ -16,8 +16,8 @@ from numpy.random import default_rng
 from scipy.stats import chisquare
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads import multiserver
-from workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
+from desim.workloads import multiserver
+from desim.workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
 
 
 def plain_types(rows: list[tuple[float, ...]], count: int) -> list[tuple[float, ...]]:

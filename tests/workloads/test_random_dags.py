@@ -17,7 +17,7 @@ from scipy.stats import kstest
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads import random_dags
+from desim.workloads import random_dags
 
 generate = random_dags.generate
 

@@ -12,8 +12,8 @@ import pytest
 
 from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import check_job
-from workloads import batsim, swf
-from workloads.trace import Trace
+from desim.workloads import batsim, swf
+from desim.workloads.trace import Trace
 
 FILES = 6_000
 

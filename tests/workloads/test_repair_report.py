@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from workloads.report import Reason, RepairReport
+from desim.workloads.report import Reason, RepairReport
 
 
 def filled() -> RepairReport:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from desim.exceptions import InvalidConfiguration
-from workloads.multiserver import bernoulli_arrivals, periodic_arrivals, poisson_arrivals
+from desim.workloads.multiserver import bernoulli_arrivals, periodic_arrivals, poisson_arrivals
 
 
 def test_bernoulli_arrivals() -> None:

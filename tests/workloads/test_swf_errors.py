@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from desim.exceptions import WorkloadError
-from workloads import swf
+from desim.workloads import swf
 
 GOOD = b"1 0 -1 10 2 -1 -1 2 10 -1 1 -1 -1 -1 -1 -1 -1 -1"
 

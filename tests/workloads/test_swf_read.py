@@ -11,9 +11,9 @@ import pytest
 from swf_rows import HEADER, row
 
 from desim.problems.batch.entities import Job
-from workloads import swf
-from workloads.report import Reason
-from workloads.trace import TraceHeader
+from desim.workloads import swf
+from desim.workloads.report import Reason
+from desim.workloads.trace import TraceHeader
 
 RealLog = Callable[[str], Path]
 

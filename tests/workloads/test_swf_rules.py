@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from swf_rows import row
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads import swf
-from workloads._selector import SeenNumbers
-from workloads.report import Reason
+from desim.workloads import swf
+from desim.workloads._selector import SeenNumbers
+from desim.workloads.report import Reason
 
 
 @pytest.mark.parametrize(

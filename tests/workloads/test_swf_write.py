@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from desim.exceptions import WorkloadError
 from desim.problems.batch.entities import Job
-from workloads import swf
-from workloads.report import Reason
+from desim.workloads import swf
+from desim.workloads.report import Reason
 
 whole_jobs = st.builds(
     Job,

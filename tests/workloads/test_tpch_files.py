@@ -18,7 +18,7 @@ from tpch_documents import MEASURED, Document, durations, stages, write
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads import tpch
+from desim.workloads import tpch
 
 measured = pytest.mark.skipif(not MEASURED.is_dir(), reason="needs the TPC-H measurements in the shared data")
 

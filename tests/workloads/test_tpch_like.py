@@ -14,7 +14,7 @@ from tpch_documents import MEASURED, write
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads import random_dags, tpch
+from desim.workloads import random_dags, tpch
 
 ALL_SIZES = (2, 5, 10, 20, 50, 80, 100)
 measured = pytest.mark.skipif(not MEASURED.is_dir(), reason="needs the TPC-H measurements in the shared data")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.interchange import to_networkx
 from desim.problems.dag.job import Job
-from workloads import wfformat
+from desim.workloads import wfformat
 
 MONTAGE = (
     Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "montage-chameleon-2mass-005d-001.json"

@@ -1,21 +1,21 @@
 """Alibaba cluster traces: cluster-trace-v2018, cluster-trace-gpu-v2020 and cluster-trace-gpu-v2023.
 
 `machines` and `requests` give what a simulation needs, in one form for all three; `read` and `stream` give any of the
-tables in `TABLES` as published. The jobs of v2018 as graphs of tasks are in `workloads.alibaba.dags`, jobs drawn from
-its published histograms in `workloads.alibaba.dag_model`.
+tables in `TABLES` as published. The jobs of v2018 as graphs of tasks are in `desim.workloads.alibaba.dags`, jobs drawn
+from its published histograms in `desim.workloads.alibaba.dag_model`.
 """
 
 from __future__ import annotations
 
-from workloads.alibaba.dag_model import DagModel
-from workloads.alibaba.dag_report import DagReason, DagReport
-from workloads.alibaba.dags import DagStream, jobs
-from workloads.alibaba.machines import machines
-from workloads.alibaba.reading import TableStream, read, stream
-from workloads.alibaba.report import TableReport
-from workloads.alibaba.requests import requests
-from workloads.alibaba.schema import Column, TableSchema
-from workloads.alibaba.tables import TABLES, find_table
+from desim.workloads.alibaba.dag_model import DagModel
+from desim.workloads.alibaba.dag_report import DagReason, DagReport
+from desim.workloads.alibaba.dags import DagStream, jobs
+from desim.workloads.alibaba.machines import machines
+from desim.workloads.alibaba.reading import TableStream, read, stream
+from desim.workloads.alibaba.report import TableReport
+from desim.workloads.alibaba.requests import requests
+from desim.workloads.alibaba.schema import Column, TableSchema
+from desim.workloads.alibaba.tables import TABLES, find_table
 
 __all__ = [
     "TABLES",

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from workloads.alibaba._dag_parts import part_of
-from workloads.alibaba._histograms import Histogram
+from desim.workloads.alibaba._dag_parts import part_of
+from desim.workloads.alibaba._histograms import Histogram
 
 if TYPE_CHECKING:
-    from workloads.alibaba.dag_model import DagModel
+    from desim.workloads.alibaba.dag_model import DagModel
 
 __all__ = ["Shapes"]
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
-from workloads._columns import LARGEST
-from workloads.alibaba._dag_parts import part_of
-from workloads.alibaba.dag_report import DagReason, DagReport
+from desim.workloads._columns import LARGEST
+from desim.workloads.alibaba._dag_parts import part_of
+from desim.workloads.alibaba.dag_report import DagReason, DagReport
 
 __all__ = ["DagRules", "Row", "Work", "make_job"]
 
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class DagRules:
-    """Which tasks and jobs to keep, and what their work is; see `workloads.alibaba.dags.jobs`."""
+    """Which tasks and jobs to keep, and what their work is; see `desim.workloads.alibaba.dags.jobs`."""
 
     work: Work
     reference_speed: float

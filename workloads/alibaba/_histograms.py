@@ -11,8 +11,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads._columns import LARGEST, Floats
-from workloads._workflow_json import Entries, object_of, shown
+from desim.workloads._columns import LARGEST, Floats
+from desim.workloads._workflow_json import Entries, object_of, shown
 
 __all__ = ["Histogram", "histogram_of", "histograms_of"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from workloads._columns import LARGEST
-from workloads.alibaba.report import TableReport
-from workloads.alibaba.schema import Column, TableSchema
+from desim.workloads._columns import LARGEST
+from desim.workloads.alibaba.report import TableReport
+from desim.workloads.alibaba.schema import Column, TableSchema
 
 if TYPE_CHECKING:
     import polars as pl

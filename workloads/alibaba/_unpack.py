@@ -12,7 +12,7 @@ from typing import IO, cast
 import numpy as np
 
 from desim.exceptions import WorkloadError
-from workloads._files import LONGEST_LINE, Pathish, open_binary
+from desim.workloads._files import LONGEST_LINE, Pathish, open_binary
 
 __all__ = ["batches", "chunks"]
 

@@ -27,13 +27,13 @@ from numpy.random import Generator
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.job import Job
-from workloads._edge_sizes import with_ccr
-from workloads._files import Pathish, read_bytes
-from workloads._named_streams import NamedStreams, number, whole_number
-from workloads._workflow_json import decode, object_of
-from workloads.alibaba._dag_shapes import Levels, Pairs, Shapes
-from workloads.alibaba._dag_tasks import Work
-from workloads.alibaba._histograms import Histogram, histogram_of, histograms_of
+from desim.workloads._edge_sizes import with_ccr
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._named_streams import NamedStreams, number, whole_number
+from desim.workloads._workflow_json import decode, object_of
+from desim.workloads.alibaba._dag_shapes import Levels, Pairs, Shapes
+from desim.workloads.alibaba._dag_tasks import Work
+from desim.workloads.alibaba._histograms import Histogram, histogram_of, histograms_of
 
 __all__ = ["DagModel", "generate"]
 

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from workloads._columns import LARGEST
-from workloads._files import Pathish
-from workloads._named_streams import number
-from workloads.alibaba._dag_tasks import DagRules, Row, Work, make_job
-from workloads.alibaba.dag_report import DagReport
-from workloads.alibaba.reading import stream
+from desim.workloads._columns import LARGEST
+from desim.workloads._files import Pathish
+from desim.workloads._named_streams import number
+from desim.workloads.alibaba._dag_tasks import DagRules, Row, Work, make_job
+from desim.workloads.alibaba.dag_report import DagReport
+from desim.workloads.alibaba.reading import stream
 
 if TYPE_CHECKING:
     import polars as pl
@@ -137,7 +137,7 @@ def jobs(
     Parameters
     ----------
     source : str, path-like or polars.DataFrame
-        The file ``batch_task.csv``, see `workloads.alibaba.read`, or a table with its columns.
+        The file ``batch_task.csv``, see `desim.workloads.alibaba.read`, or a table with its columns.
     work : {"task_duration", "instances"}
         The work of a task: its duration, as if it had run whole on one executor, or that times its instances.
     reference_speed : float

@@ -20,10 +20,10 @@ import os
 from typing import TYPE_CHECKING
 
 from desim.exceptions import WorkloadError
-from workloads._files import Pathish
-from workloads.alibaba._amounts import refuse_negative
-from workloads.alibaba.reading import read
-from workloads.alibaba.tables import find_table
+from desim.workloads._files import Pathish
+from desim.workloads.alibaba._amounts import refuse_negative
+from desim.workloads.alibaba.reading import read
+from desim.workloads.alibaba.tables import find_table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,12 +15,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads._files import Pathish
-from workloads.alibaba._parse import parse, without_header
-from workloads.alibaba._unpack import batches, chunks
-from workloads.alibaba.report import TableReport
-from workloads.alibaba.schema import TableSchema
-from workloads.alibaba.tables import find_table
+from desim.workloads._files import Pathish
+from desim.workloads.alibaba._parse import parse, without_header
+from desim.workloads.alibaba._unpack import batches, chunks
+from desim.workloads.alibaba.report import TableReport
+from desim.workloads.alibaba.schema import TableSchema
+from desim.workloads.alibaba.tables import find_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,7 +36,7 @@ class TableStream:
     path : str or path-like
         The file: csv, plain or gzip, or a tar archive of one csv file.
     table : str, optional
-        Name of the table, one of `workloads.alibaba.TABLES`; by default the file name decides.
+        Name of the table, one of `desim.workloads.alibaba.TABLES`; by default the file name decides.
     batch_rows : int
         Rows a batch, at most.
     max_rows : int, optional
@@ -99,7 +99,7 @@ def stream(
     path : str or path-like
         The file: csv, plain or gzip, or a tar archive of one csv file.
     table : str, optional
-        Name of the table, one of `workloads.alibaba.TABLES`; by default the file name decides.
+        Name of the table, one of `desim.workloads.alibaba.TABLES`; by default the file name decides.
     batch_rows : int
         Rows a batch, at most.
     max_rows : int, optional
@@ -126,7 +126,7 @@ def read(path: Pathish, table: str | None = None, *, max_rows: int | None = None
     path : str or path-like
         The file: csv, plain or gzip, or a tar archive of one csv file.
     table : str, optional
-        Name of the table, one of `workloads.alibaba.TABLES`; by default the file name decides.
+        Name of the table, one of `desim.workloads.alibaba.TABLES`; by default the file name decides.
     max_rows : int, optional
         Stop after so many rows.
 

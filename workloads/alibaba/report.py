@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from workloads.report import EXAMPLES
+from desim.workloads.report import EXAMPLES
 
 __all__ = ["TableReport"]
 

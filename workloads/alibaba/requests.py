@@ -27,10 +27,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from workloads._files import Pathish
-from workloads.alibaba._amounts import refuse_negative
-from workloads.alibaba.reading import stream
-from workloads.alibaba.tables import find_table
+from desim.workloads._files import Pathish
+from desim.workloads.alibaba._amounts import refuse_negative
+from desim.workloads.alibaba.reading import stream
+from desim.workloads.alibaba.tables import find_table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -29,8 +29,8 @@ from pathlib import PurePath
 from types import MappingProxyType
 
 from desim.exceptions import InvalidConfiguration
-from workloads._files import Pathish
-from workloads.alibaba.schema import Column, TableSchema
+from desim.workloads._files import Pathish
+from desim.workloads.alibaba.schema import Column, TableSchema
 
 __all__ = ["TABLES", "find_table"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from desim.exceptions import WorkloadError
-from workloads._files import Pathish
+from desim.workloads._files import Pathish
 
 __all__ = ["PackingFile", "TypeRow", "VmRow", "open_packing_file"]
 

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from desim.exceptions import WorkloadError
-from workloads.azure._vm_2017_maps import Bin, Flavor, numbered_lines, shown
+from desim.workloads.azure._vm_2017_maps import Bin, Flavor, numbered_lines, shown
 
 __all__ = ["Batch", "Item", "Line", "PairedFiles"]
 

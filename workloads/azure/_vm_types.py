@@ -9,9 +9,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads._named_streams import number
-from workloads.azure._packing_file import PackingFile
-from workloads.azure.report import VmReason, VmReport
+from desim.workloads._named_streams import number
+from desim.workloads.azure._packing_file import PackingFile
+from desim.workloads.azure.report import VmReason, VmReport
 
 __all__ = ["Share", "Sizing"]
 

@@ -15,10 +15,10 @@ from numpy.random import Generator, SeedSequence, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable.job import Job
-from workloads._named_streams import whole_number
-from workloads._seeds import seed_sequence
-from workloads._window_laws import Law, drawn, law_of
-from workloads.azure.machine import HIGH_PRIORITY, LOW_PRIORITY, VirtualMachine
+from desim.workloads._named_streams import whole_number
+from desim.workloads._seeds import seed_sequence
+from desim.workloads._window_laws import Law, drawn, law_of
+from desim.workloads.azure.machine import HIGH_PRIORITY, LOW_PRIORITY, VirtualMachine
 
 __all__ = ["DeferrableJobs", "OfPriority", "deferrable_jobs", "low_priority", "on_demand"]
 
@@ -54,7 +54,7 @@ def on_demand(vms: Iterable[VirtualMachine]) -> OfPriority:
     Parameters
     ----------
     vms : iterable of VirtualMachine
-        Such as `workloads.azure.packing.read_vms` returns it.
+        Such as `desim.workloads.azure.packing.read_vms` returns it.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def low_priority(vms: Iterable[VirtualMachine]) -> OfPriority:
     Parameters
     ----------
     vms : iterable of VirtualMachine
-        Such as `workloads.azure.packing.read_vms` returns it.
+        Such as `desim.workloads.azure.packing.read_vms` returns it.
 
     Returns
     -------
@@ -175,7 +175,7 @@ def deferrable_jobs(
         once: read it with ``alive_before="drop"``.
     notice : Law or int
         Slots from the submission (rounded up) to the earliest start: a number, or a distribution such as
-        ``workloads.deferrable.Uniform(0, 12)``, see `workloads.deferrable`.
+        ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable`.
     slack : Law or int
         Slots from the earliest to the latest start.
     longest : int, optional

@@ -28,12 +28,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads._files import Pathish
-from workloads._named_streams import interval, number
-from workloads.azure._packing_file import VmRow, open_packing_file
-from workloads.azure._vm_types import Share, Sizing
-from workloads.azure.machine import VirtualMachine
-from workloads.azure.report import VmReason, VmReport
+from desim.workloads._files import Pathish
+from desim.workloads._named_streams import interval, number
+from desim.workloads.azure._packing_file import VmRow, open_packing_file
+from desim.workloads.azure._vm_types import Share, Sizing
+from desim.workloads.azure.machine import VirtualMachine
+from desim.workloads.azure.report import VmReason, VmReport
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal
 
-from workloads._ledger import Ledger
-from workloads.report import EXAMPLES
+from desim.workloads._ledger import Ledger
+from desim.workloads.report import EXAMPLES
 
 __all__ = ["VmReason", "VmReport"]
 

@@ -24,13 +24,13 @@ from typing import Literal, get_args
 from numpy.random import Generator, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from workloads._files import Pathish, read_bytes
-from workloads._named_streams import number
-from workloads._seeds import seed_sequence
-from workloads.azure._vm_2017_maps import Bin, read_bins, read_flavors
-from workloads.azure._vm_2017_parse import Line, PairedFiles
-from workloads.azure.machine import VirtualMachine
-from workloads.azure.report import VmReason, VmReport
+from desim.workloads._files import Pathish, read_bytes
+from desim.workloads._named_streams import number
+from desim.workloads._seeds import seed_sequence
+from desim.workloads.azure._vm_2017_maps import Bin, read_bins, read_flavors
+from desim.workloads.azure._vm_2017_parse import Line, PairedFiles
+from desim.workloads.azure.machine import VirtualMachine
+from desim.workloads.azure.report import VmReason, VmReport
 
 __all__ = ["READING_SECONDS", "Within", "read_vms"]
 

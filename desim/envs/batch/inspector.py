@@ -202,7 +202,7 @@ class InspectorEnv(SchedulingEnv):
     Parameters
     ----------
     base : BasePolicy
-        Chooses, and back-fills; for example :class:`agents.batch.inspector.BackfilledPriority`.
+        Chooses, and back-fills; for example :class:`desim.agents.batch.inspector.BackfilledPriority`.
     jobs : sequence of Job, or callable
         A trace that sequences are cut from, or what makes the problem of a sequence from a random generator. Its jobs
         must not be an iterator, because the base policy faces the same.

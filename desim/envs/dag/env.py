@@ -29,15 +29,15 @@ class DagEnv(SchedulingEnv):
     ----------
     workload : sequence of DagCluster, or callable, optional
         Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
-        queries like those of TPC-H are drawn for each episode, see :func:`workloads.episodes.dag`, and executors once
-        for the environment.
+        queries like those of TPC-H are drawn for each episode, see :func:`desim.workloads.episodes.dag`, and executors
+        once for the environment.
     num_executors : int
         Executors of every cluster.
     max_nodes : int
         How many executable nodes are seen.
     allocation : callable, optional
         Chooses the executor of a node, given the observation, the job and the node, such as
-        ``agents.dag.DEFT().allocate``; an action is then a node alone.
+        ``desim.agents.dag.DEFT().allocate``; an action is then a node alone.
     observation : {"nodes"} or Encoder
         What is seen; with an encoder of your own max_nodes and allocation play no part.
     reward : {"makespan", "completion_time"} or Reward

@@ -71,7 +71,7 @@ class GraphEncoder:
     Parameters
     ----------
     allocation : callable
-        Such as ``agents.dag.DEFT().allocate``.
+        Such as ``desim.agents.dag.DEFT().allocate``.
     only_idle : bool
         Whether nodes are kept back until an executor is idle.
     sizes : GraphSizes

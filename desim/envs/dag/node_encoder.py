@@ -60,7 +60,7 @@ class NodeEncoder:
     max_nodes : int
         How many executable nodes are seen, P; others are counted.
     allocation : callable, optional
-        Called with the observation, the job and the node, such as ``agents.dag.DEFT().allocate``.
+        Called with the observation, the job and the node, such as ``desim.agents.dag.DEFT().allocate``.
 
     Raises
     ------

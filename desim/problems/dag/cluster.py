@@ -59,7 +59,7 @@ class DagCluster(DagDynamics):
 
     Examples
     --------
-    >>> from agents.dag import HEFT
+    >>> from desim.agents.dag import HEFT
     >>> from desim import simulate
     >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
     >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0), plan_ahead=True), HEFT())

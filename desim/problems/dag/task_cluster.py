@@ -73,7 +73,7 @@ class TaskCluster(DagCluster):
 
     Examples
     --------
-    >>> from agents.dag import EFT, FIFO, ListScheduler
+    >>> from desim.agents.dag import EFT, FIFO, ListScheduler
     >>> from desim import simulate
     >>> job = Job(1, [6.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 1])
     >>> result = simulate(TaskCluster([job], Executors([1.0, 1.0])), ListScheduler(FIFO(), EFT()))

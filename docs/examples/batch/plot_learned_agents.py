@@ -18,11 +18,11 @@ import json
 
 import matplotlib.pyplot as plt
 
-from agents.batch import create
-from agents.learning.pretrained import PRETRAINED
 from desim import plotting, simulate
+from desim.agents.batch import create
+from desim.agents.learning.pretrained import PRETRAINED
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 jobs = lublin.generate(num_jobs=1_000, num_cores=256, seed=20_251, load=1.06)
 cluster = BatchCluster(jobs, num_cores=256)

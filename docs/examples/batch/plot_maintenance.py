@@ -9,11 +9,11 @@ does starts only what ends in time. It runs in a second.
 # %%
 # An agent that wraps another and keeps from the queue what might run into the maintenance.
 
-from agents.batch import EASYBackfilling
 from desim import plotting, simulate
+from desim.agents.batch import EASYBackfilling
 from desim.problems.batch import BatchCluster, core_set
 from desim.processes import Outage, planned_outages
-from workloads import lublin
+from desim.workloads import lublin
 
 hour, day = 3_600.0, 86_400.0
 

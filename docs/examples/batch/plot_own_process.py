@@ -13,10 +13,10 @@ the utilization tell about it. It runs in a second.
 # for two days on average, takes one of four racks down, and repairs it. As a background process it does not keep the
 # run going. Its random numbers belong to the seed of the run, so that every agent meets the same failures.
 
-from agents.batch import EASYBackfilling
 from desim import Phase, at, plotting, simulate
+from desim.agents.batch import EASYBackfilling
 from desim.problems.batch import BatchCluster, core_set
-from workloads import lublin
+from desim.workloads import lublin
 
 hour, day = 3_600.0, 86_400.0
 

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from agents.batch.training import measure
-from agents.learning.distributions import MaskedCategorical
-from agents.learning.learner import Discounting
-from agents.learning.policy import Policy
-from agents.learning.ppo import PPO, PPOConfig
-from agents.learning.training import Task, Training, TrainingConfig
+from desim.agents.batch.training import measure
+from desim.agents.learning.distributions import MaskedCategorical
+from desim.agents.learning.learner import Discounting
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE, BatchEnv, TraceEpisodes
-from workloads import lublin
+from desim.workloads import lublin
 
 seen = ["requested_time", "requested_cores_log", "waiting_time"]
 

@@ -12,10 +12,10 @@ A generated workload of 1,000 jobs, simulated on 64 cores with four policies, an
 # The workload comes from the Lublin-Feitelson model at an offered load of 0.9. Users request up to three times the run
 # time that their jobs need. One cluster object serves all runs.
 
-from agents.batch import create
 from desim import plotting, simulate
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 jobs = lublin.generate(num_jobs=1_000, num_cores=64, seed=0, load=0.9, overestimate=3.0)
 cluster = BatchCluster(jobs, num_cores=64)

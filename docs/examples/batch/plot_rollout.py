@@ -17,10 +17,10 @@ answer that went best. The copies know no more than the agent does: requested ti
 
 import matplotlib.pyplot as plt
 
-from agents.batch import EASYBackfilling, RolloutAgent
 from desim import plotting, simulate
+from desim.agents.batch import EASYBackfilling, RolloutAgent
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 cluster = BatchCluster(lublin.generate(40, 32, seed=2, load=1.0), num_cores=32)
 agent = RolloutAgent(EASYBackfilling("fcfs"))

@@ -17,11 +17,11 @@ import math
 
 from matplotlib.figure import Figure
 
-from agents.batch import create
 from desim import simulate
+from desim.agents.batch import create
 from desim.metrics import mean_interval, paired_difference
 from desim.problems.batch import BatchCluster
-from workloads import lublin
+from desim.workloads import lublin
 
 counts = (5, 10, 20, 40)
 waits = {"easy-fcfs": [], "easy-sjf": []}

@@ -12,11 +12,11 @@ runs in a few seconds.
 # All schedulers meet the same graphs, of 60 nodes in layers, with edges that take as long as nodes, on the same eight
 # executors. Makespans of different graphs cannot be averaged in good conscience; ranks and ratios can.
 
-from agents.dag import create
 from desim import plotting, simulate
+from desim.agents.dag import create
 from desim.metrics import paired_tests, performance_profile, rank_agents
 from desim.problems.dag import DagCluster
-from workloads import executors, random_dags
+from desim.workloads import executors, random_dags
 
 machines = executors.heterogeneous(8, seed=0)
 planning = ("heft", "peft", "cpop", "tdca")

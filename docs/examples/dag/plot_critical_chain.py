@@ -13,10 +13,10 @@ depends on. It runs in a second.
 # plans the whole job with what it knows of run times and transfers; "random" assigns nodes in any order, each to the
 # executor that can start it first.
 
-from agents.dag import create
 from desim import plotting, simulate
+from desim.agents.dag import create
 from desim.problems.dag import DagCluster
-from workloads import executors, random_dags
+from desim.workloads import executors, random_dags
 
 machines = executors.heterogeneous(4, seed=2)
 job = random_dags.generate(24, shape=0.8, out_degree=2, ccr=2.0, seed=5)

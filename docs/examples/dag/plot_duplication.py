@@ -12,10 +12,10 @@ on how long sending takes. It runs in a few seconds.
 # plans the whole job and copies nothing, is best where sending takes little, and DEFT where it takes as long as running
 # or longer. (The lower bound knows of transfers only in part, so that all gaps grow.)
 
-from agents.dag import create
 from desim import plotting, simulate
+from desim.agents.dag import create
 from desim.problems.dag import DagCluster
-from workloads import executors, random_dags
+from desim.workloads import executors, random_dags
 
 names = ("rank_up-eft", "rank_up-deft", "heft")
 ratios = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0)

@@ -14,11 +14,11 @@ also runs copies of a parent where its data are needed. It runs in a few seconds
 # area is a mean run time, the width of an edge the size of its data. The critical path is the longest one if all takes
 # its mean time; the run can be shorter, for data need no time within an executor.
 
-from agents.dag import DEFT, EFT, FIFO, HEFT, SJF, ListScheduler, RankUp
 from desim import plotting, simulate
+from desim.agents.dag import DEFT, EFT, FIFO, HEFT, SJF, ListScheduler, RankUp
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
-from workloads import executors, tpch
+from desim.workloads import executors, tpch
 
 run_times = [
     [14, 16, 9],

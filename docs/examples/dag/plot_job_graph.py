@@ -16,7 +16,7 @@ import networkx as nx
 
 from desim import plotting
 from desim.problems.dag import from_networkx
-from workloads import random_dags, tpch
+from desim.workloads import random_dags, tpch
 
 query = tpch.generate(1, queries=[8], sizes=(10,), ccr=0.5, seed=0)[0]
 query_axes = plotting.dag_drawing(query)

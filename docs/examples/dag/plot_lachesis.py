@@ -13,11 +13,11 @@ with. The agents are trained; it runs in a few seconds.
 # nodes to idle executors only, and to none while a busy one, which holds the data, would finish them sooner: its
 # executors hardly wait for data, which is grey in the charts, and the long chain of the last job begins in time.
 
-from agents.dag import create
 from desim import plotting, simulate
+from desim.agents.dag import create
 from desim.decision_times import DecisionTimes
 from desim.problems.dag import DagCluster
-from workloads import executors, submissions, tpch
+from desim.workloads import executors, submissions, tpch
 
 machines = executors.heterogeneous(8, seed=3)
 jobs = submissions.poisson(tpch.generate(20, ccr=2.0, seed=3), 45.0, seed=3)

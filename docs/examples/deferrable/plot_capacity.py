@@ -13,11 +13,11 @@ and four days of two rules are drawn. It runs in a few seconds.
 # for five hours on average. They come first. Jobs that can wait get the rest, which is what an agent has to do with:
 # it is known for the slot that begins, and nobody knows what comes next. A slot is an hour.
 
-from agents.deferrable import create
 from desim import plotting, simulate
+from desim.agents.deferrable import create
 from desim.problems.deferrable import DeferrableCluster
 from desim.processes import Pattern, on_demand_vms
-from workloads.deferrable import FLUCTUATING, generate
+from desim.workloads.deferrable import FLUCTUATING, generate
 
 batches = Pattern(3.0, amplitude=0.6, peak=14, day_length=24, weekend_level=0.7)
 capacity = on_demand_vms(

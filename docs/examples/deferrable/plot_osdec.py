@@ -20,12 +20,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from agents.deferrable import create, offline_optimum
-from agents.deferrable.score_agent import ScoreAgent
-from agents.learning.pretrained import PRETRAINED
 from desim import plotting, simulate
+from desim.agents.deferrable import create, offline_optimum
+from desim.agents.deferrable.score_agent import ScoreAgent
+from desim.agents.learning.pretrained import PRETRAINED
 from desim.problems.deferrable import DeferrableCluster, foresee
-from workloads.deferrable import FLUCTUATING, generate
+from desim.workloads.deferrable import FLUCTUATING, generate
 
 scenario = generate(FLUCTUATING, seed=1)
 cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario.num_slots)

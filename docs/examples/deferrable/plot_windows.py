@@ -15,8 +15,8 @@ Computing"). What the pictures of :mod:`desim.plotting` tell about four ways to 
 
 import numpy as np
 
-from agents.deferrable import FIFO, SJF, Tetris
 from desim import plotting, simulate
+from desim.agents.deferrable import FIFO, SJF, Tetris
 from desim.problems.deferrable import DeferrableCluster, Job
 
 num_slots = 96

@@ -14,10 +14,10 @@ Heat maps of a resource over the slots: how full each machine is, and what each 
 # a few machines that it keeps full: memory on many machines brings a job less than the communication between them
 # costs.
 
-from agents.multiserver import Fairness, OGASched
 from desim import plotting, simulate
+from desim.agents.multiserver import Fairness, OGASched
 from desim.problems.multiserver import MultiServerCluster
-from workloads import multiserver
+from desim.workloads import multiserver
 
 rewards = multiserver.generate(num_ports=8, num_nodes=40, seed=1)
 cluster = MultiServerCluster(rewards, multiserver.bernoulli_arrivals(60, 8, seed=1))

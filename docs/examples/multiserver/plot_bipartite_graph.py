@@ -12,10 +12,10 @@ drawn on it. It runs in a second.
 # Types of jobs are ports, on the left, and machines are nodes, on the right. A channel joins a port to a node that
 # may serve its jobs. The size of a disc is what a job of the port requests of the cores, or how many the node has.
 
-from agents.multiserver import Fairness, OGASched
 from desim import plotting, simulate
+from desim.agents.multiserver import Fairness, OGASched
 from desim.problems.multiserver import MultiServerCluster
-from workloads import multiserver
+from desim.workloads import multiserver
 
 rewards = multiserver.generate(num_ports=6, num_nodes=16, density=2.5, seed=2)
 graph_axes = plotting.bipartite_drawing(rewards.graph, resource="cpu")

@@ -13,10 +13,10 @@ the heuristics that it is compared with. It runs in a few seconds.
 # Job types are *ports*, machines are *nodes*, and a *channel* joins a port to a node that may serve its jobs. Ports and
 # nodes are sorted such that few channels cross. A disc is the larger the more channels end at it.
 
-from agents.multiserver import DRF, BinPacking, Fairness, OGASched, Spreading
 from desim import plotting, simulate
+from desim.agents.multiserver import DRF, BinPacking, Fairness, OGASched, Spreading
 from desim.problems.multiserver import MultiServerCluster
-from workloads import multiserver
+from desim.workloads import multiserver
 
 rewards = multiserver.generate(seed=0)
 graph_axes = plotting.bipartite_drawing(rewards.graph)

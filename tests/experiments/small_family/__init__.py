@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.families import Family
+from desim.experiments.families import Family
 
 FAMILY = Family(
     name="small",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from desim.cli.output import print_table, print_text
+from desim.experiments.beside import Beside, print_beside
+from desim.experiments.checks import Check, print_checks
+from desim.experiments.drawing import new_figure, write_figure
+from desim.experiments.options import Options
 from desim.metrics.statistics import Estimate, mean_interval
-from experiments.beside import Beside, print_beside
-from experiments.checks import Check, print_checks
-from experiments.drawing import new_figure, write_figure
-from experiments.options import Options
 
 ESTIMATE = mean_interval([9.0, 10.0, 11.0])
 

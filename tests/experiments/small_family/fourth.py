@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from desim.cli.output import print_text
-from experiments.options import Options
+from desim.experiments.options import Options
 
 
 @dataclass(frozen=True)

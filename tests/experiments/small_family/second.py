@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from desim.cli.output import print_text
 from desim.exceptions import DesimError
-from experiments.options import Options
+from desim.experiments.options import Options
 
 
 @dataclass(frozen=True)

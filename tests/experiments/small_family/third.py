@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from experiments.options import Options
+from desim.experiments.options import Options
 
 
 @dataclass(frozen=True)
