@@ -1,0 +1,17 @@
+"""Pins: digests of what 200 scenarios of each problem, and the quick experiments, come to.
+
+They hold the behaviour of desim still while its code is moved: every recorded value, byte for byte, and every metric.
+From the root of the repository::
+
+    python -m tests.pins check                       # all four problems, under a minute; 1 if anything differs
+    python -m tests.pins check --problem dag         # one of them
+    python -m tests.pins check --only 'jobs.*'       # some columns; "metrics.*" are the metrics, "info.*" the run's end
+    python -m tests.pins show batch 17               # a scenario, its tables and metrics, to compare two checkouts
+    python -m tests.pins write --only metrics.utilization   # accept what was changed on purpose, and nothing else
+    python -m tests.pins check --experiments         # the quick experiments of the four papers: half an hour
+
+``scenarios/*.json`` are the scenarios, as plain values, one a line: they depend on no test. ``digests/*.json`` has, for
+each column of each table, a digest of its values in the order of the rows, one a scenario. Both are data;
+`tests.pins.adapter` alone knows what desim calls its things, and `tests.pins.renamed` what a column was called when the
+digests were written, so that a column that moves to another name is compared nonetheless.
+"""

@@ -1,0 +1,15 @@
+"""What was renamed on purpose since the digests were written, and what is gone."""
+
+from __future__ import annotations
+
+__all__ = ["RENAMED"]
+
+RENAMED: dict[str, dict[str, str | None]] = {
+    "batch": {},
+    "dag": {},
+    "deferrable": {},
+    "multiserver": {},
+}
+"""By problem: a table, ``"table.column"`` or ``"metrics.name"`` of the digests, and what it is called now; None if it
+is gone on purpose. ``{"jobs": "orders", "jobs.submission": "orders.arrival"}``: columns are named with their old table
+on the left, and with their new one on the right. New columns need no entry."""
