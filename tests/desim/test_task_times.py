@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.task_times import TaskTimes
+from desim.problems.dag import TaskTimes
 
 WAVES = ("fresh", "first", "rest")
 FULL = TaskTimes(

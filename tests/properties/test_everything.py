@@ -12,7 +12,7 @@ from everything_names import agent_names, kind_of, patterns_of
 from everything_runs import RULES, Summary, check, run_all
 
 from desim.problems.batch import cycling as batch
-from desim.problems.dag.job_state import JobState
+from desim.problems.dag import JobState
 from desim.problems.deferrable import cluster as deferrable
 from desim.problems.multiserver.holding import HoldingCluster
 

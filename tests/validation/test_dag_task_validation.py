@@ -35,10 +35,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.dag import AssignTasks, Executors, Job, TaskCluster, TaskTimes
-from desim.problems.dag.execution import Execution
-from desim.problems.dag.task_execution import TaskExecution, TaskFailures
-from desim.problems.dag.task_state import TaskState
+from desim.problems.dag import AssignTasks, Executors, Job, TaskCluster, TaskState, TaskTimes
 from desim.processes import random_outages
 from desim.validation import DAG_TASK_RULES, validate
 from desim.validation.dag_lookup import count_until
@@ -359,85 +356,75 @@ def test_a_job_whose_tasks_were_changed(changes, message):
 
 
 def larger_shares(patch):
-    """Send as much from every executor, however many tasks ran there."""
-    right = TaskState._sizes
-    patch.setattr(
-        TaskState,
-        "_sizes",
-        lambda self, outputs, *rest: right(self, outputs._replace(counts=np.ones_like(outputs.counts)), *rest),
-    )
+    """Send more than a task needs."""
+    right = TaskState.shares
+
+    def wrong(self, node, executor):
+        shares = right(self, node, executor)
+        return shares._replace(sizes=2.0 * shares.sizes)
+
+    patch.setattr(TaskState, "shares", wrong)
 
 
 def early_results(patch):
     """Offer a node when the first task of each parent has finished."""
-    right = TaskExecution._is_whole
-    patch.setattr(TaskExecution, "_is_whole", lambda self, copy: right(self, copy) or True)
+    right = TaskState.complete
+    patch.setattr(TaskState, "complete", lambda self, copy: right(self, copy) or True)
 
 
 def shorter_runs(patch):
     """Let every task run a little shorter."""
-    right = TaskExecution._finish
-    patch.setattr(
-        TaskExecution, "_finish", lambda self, task, state: task.start + (right(self, task, state) - task.start) * 0.999
-    )
+    right = TaskState.run
+    patch.setattr(TaskState, "run", lambda self, task: task.start + (right(self, task) - task.start) * 0.999)
 
 
 def unconcerned_starts(patch):
     """Start tasks as soon as their executor is free, whether or not their data are there."""
-    patch.setattr(
-        Execution,
-        "start_time",
-        lambda self, copy: max(self._timetables[copy.executor].free_since, copy.assigned) + self._delay(copy),
-    )
+    patch.setattr(TaskState, "received_at", lambda self, copy: 0.0)
 
 
 def moving_always(patch):
     """Let executors take their time for every task."""
-    patch.setattr(TaskExecution, "_delay", lambda self, copy: self._moving_delay)
+    patch.setattr(TaskState, "delay", lambda self, copy: 1.0)
 
 
 def moving_never(patch):
     """Let executors take no time to move."""
-    patch.setattr(TaskExecution, "_delay", lambda self, copy: 0.0)
+    patch.setattr(TaskState, "delay", lambda self, copy: 0.0)
 
 
-def first_results(patch):
-    """Send the share of an executor when the first of the tasks there has finished."""
-    right = TaskState._outputs_of
+def early_data(patch):
+    """Let shares arrive a little too early."""
+    right = TaskState.shares
 
-    def wrong(self, node):
-        outputs = right(self, node)
-        first = np.full(len(outputs.sources), np.inf)
-        places = np.searchsorted(outputs.sources, [copy.executor for copy in self.copies[node]])
-        np.minimum.at(first, places, [copy.finish for copy in self.copies[node]])
-        return outputs._replace(finishes=first)
+    def wrong(self, node, executor):
+        shares = right(self, node, executor)
+        return shares._replace(arrivals=shares.begins + 0.99 * (shares.arrivals - shares.begins))
 
-    patch.setattr(TaskState, "_outputs_of", wrong)
+    patch.setattr(TaskState, "shares", wrong)
 
 
 def lasting_data(patch):
     """Forget that data were lost on the way, and let tasks that wait for them go on."""
-    right = TaskFailures._recover
-    patch.setattr(TaskFailures, "_recover", lambda self, state, executors, waiting: right(self, state, executors, []))
+    patch.setattr(TaskState, "unsupported", lambda self, waiting, executors, lost: iter(()))
 
 
 def needless_repetitions(patch):
     """Run all tasks of a node again that has lost some."""
-    right = TaskState._remove
+    right = TaskState.remove
 
     def wrong(self, copy):
         others = [other for other in self.copies[copy.node] if other.has_finished and other is not copy]
         right(self, copy)
         if copy.has_finished and others:
-            self.copies[copy.node].remove(others[0])
-            self._lost[copy.node].append(others[0].task)
+            right(self, others[0])
 
-    patch.setattr(TaskState, "_remove", wrong)
+    patch.setattr(TaskState, "remove", wrong)
 
 
 def kept_inputs(patch):
     """Do not send data again to executors that have been down."""
-    patch.setattr(TaskState, "_lose_received", lambda self, back_since: None)
+    patch.setattr(TaskState, "lose_received", lambda self, back_since: None)
 
 
 @pytest.mark.parametrize(
@@ -448,7 +435,7 @@ def kept_inputs(patch):
         (unconcerned_starts, "inputs", {}),
         (moving_always, "no_waiting", {"moving_delay": 1.0}),
         (moving_never, "moving_delay", {"moving_delay": 1.0}),
-        (first_results, "transfer_times", {}),
+        (early_data, "transfer_times", {}),
         (early_results, "parents", {}),
         (lasting_data, "sources", {"outages": True}),
         (needless_repetitions, "repetitions", {"outages": True}),

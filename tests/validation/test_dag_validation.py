@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.dag import Assign, DagCluster, Executors, Job, SharedLinks
+from desim.problems.dag import Assign, DagCluster, Executors, Job, JobState, SharedLinks
 from desim.problems.dag.execution import Execution
-from desim.problems.dag.job_state import JobState
 from desim.problems.dag.plan import Plan
-from desim.problems.dag.receiving import DirectTransfers
 from desim.processes.channels import SharedChannels
 from desim.validation import DAG_RULES, validate, validate_dag
 from desim.validation.dag_lookup import expand, latest
@@ -221,17 +219,16 @@ def faster_transfers(patch):
 
 def first_source(patch):
     """Take data from the copy that was assigned first, if it has finished, not from the one that is first."""
-    right = DirectTransfers._fill
+    right = JobState.receive
 
-    def wrong(self, copy, latest):
-        state = copy.state
-        kept = [list(copies) for copies in state.copies]
-        for copies in state.copies:
+    def wrong(self, copy, until):
+        kept = [list(copies) for copies in self.copies]
+        for copies in self.copies:
             copies[:] = [other for other in copies if other.has_finished][:1] or copies
-        right(self, copy, latest)
-        state.copies[:] = kept
+        right(self, copy, until)
+        self.copies[:] = kept
 
-    patch.setattr(DirectTransfers, "_fill", wrong)
+    patch.setattr(JobState, "receive", wrong)
 
 
 def longer_runs(patch):
@@ -247,11 +244,7 @@ def longer_runs(patch):
 
 def unconcerned_starts(patch):
     """Start copies as soon as their executor is free, whether or not their data are there."""
-    patch.setattr(
-        Execution,
-        "start_time",
-        lambda self, copy: max(self._timetables[copy.executor].free_since, copy.assigned),
-    )
+    patch.setattr(JobState, "received_at", lambda self, copy: 0.0)
 
 
 def idle_starts(patch):
@@ -267,19 +260,19 @@ def idle_starts(patch):
 
 def lasting_data(patch):
     """Let nothing be lost in outages, although it should be."""
-    right = JobState._remove
-    patch.setattr(JobState, "_remove", lambda self, copy: None if copy.has_finished else right(self, copy))
+    right = JobState.remove
+    patch.setattr(JobState, "remove", lambda self, copy: None if copy.has_finished else right(self, copy))
 
 
 def no_duplicates(patch):
     """Call no copy a duplicate."""
-    right = JobState._add
+    right = JobState.add
 
     def wrong(self, copy):
         copy.duplicate = False
         right(self, copy)
 
-    patch.setattr(JobState, "_add", wrong)
+    patch.setattr(JobState, "add", wrong)
 
 
 def generous_links(patch):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba import DagModel, dags
 from desim.workloads.alibaba.dag_model import generate

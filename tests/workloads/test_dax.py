@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import dax
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import random_dags
 

@@ -16,7 +16,7 @@ import pytest
 from tpch_documents import MEASURED, Document, durations, stages, write
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import tpch
 

@@ -12,7 +12,7 @@ from scipy.stats import chisquare, ks_2samp
 from tpch_documents import MEASURED, write
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.interchange import to_networkx
+from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import random_dags, tpch
 

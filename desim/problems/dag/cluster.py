@@ -5,22 +5,32 @@ Model: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
+import numpy as np
+import simpy
+from numpy.typing import NDArray
+
+from desim.core import Decision
+from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problems.base import Process
-from desim.problems.dag.dynamics import DagDynamics
-from desim.problems.dag.executors import Executors
+from desim.problems.dag.execution import Execution
+from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
-from desim.problems.dag.links import SharedLinks
+from desim.problems.dag.observation import Assign, DagObservation, explain
+from desim.problems.dag.plan import Plan
+from desim.problems.dag.state import Copy, JobState
 from desim.problems.dag.tables import schemas
+from desim.problems.failures import FailureCounts, UnitCluster
+from desim.processes.arrivals import arrivals
 from desim.records import Schema
 
 __all__ = ["DagCluster"]
 
 
-class DagCluster(DagDynamics):
+class DagCluster(UnitCluster):
     """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
 
     A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
@@ -51,6 +61,11 @@ class DagCluster(DagDynamics):
         ``transfers="when_assigned"``. Expected times leave out what else is under way.
     processes : iterable of callables
         Extra SimPy processes, for example outages; each is called with the bound cluster.
+
+    Attributes
+    ----------
+    observation : DagObservation
+        What agents see; of a bound cluster.
 
     Raises
     ------
@@ -130,6 +145,87 @@ class DagCluster(DagDynamics):
         if isinstance(self.jobs, Iterator):
             raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
 
+    @property
+    def num_units(self) -> int:
+        """How many executors can fail."""
+        return self.executors.num_executors
+
+    # -- the run --------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Set up the executors and start their processes, the decisions and the arrivals."""
+        self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
+        self._record["executors"](self.executors)
+        self._record["channels"](self.executors)
+        self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
+        self._counts = FailureCounts("executor", self.executors.num_executors)
+        self._back_since: NDArray[np.float64] | None = None
+        self.observation = DagObservation(self.executors, self._plan)
+        self._jobs = self.observation.jobs
+        self._executable = self.observation.executable
+        self._num_arrived = 0
+        self._cycling = True
+        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self._execution = Execution(
+            self,
+            self.executors,
+            self._plan,
+            self.links,
+            outages_lose_data=self.outages_lose_data,
+            completed=self._completed,
+        )
+        stream = self.env.process(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
+        self.foreground.append(stream)
+        stream.callbacks.append(self.foreground_ended)
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether nothing happens later than expected but for outages."""
+        return self.links is None
+
+    def _new_state(self, job: Job) -> JobState:
+        eager = self.transfers == "when_finished"
+        number, back_since = self._num_arrived, self._back_since
+        return JobState(
+            job, self.executors, self.env, arrival_number=number, sent_when_finished=eager, back_since=back_since
+        )
+
+    def _schedule(self) -> Generator[simpy.Event, Any, None]:
+        """Carry out decisions: the process that waits for them, cycle after cycle."""
+        self._decision = decision = Decision(self.simulation, self.observation)
+        self._cycling = False
+        executable = self._executable
+        while True:
+            action = yield decision
+            decision.callbacks = []  # the same decision serves again
+            actions = action if type(action) is list else (action,)
+            goes_on = bool(actions)
+            for single in actions:
+                goes_on = single is not None
+                if not goes_on:
+                    break
+                self._carry_out(single)
+            if goes_on and executable:
+                decision.request()
+            else:
+                self._cycling = False
+
+    def _open_cycle(self) -> None:
+        """Ask for a decision, unless a cycle is open already or there is nothing to assign."""
+        self.observation.time = self.env.now
+        if not self._cycling and self._executable:
+            self._cycling = True
+            self._decision.request()
+
+    def foreground_ended(self, process: simpy.Event) -> None:
+        """Stop if there will be no more jobs."""
+        self._stop_if_done()
+
+    def _stop_if_done(self) -> None:
+        """End the run with its last job, whatever goes on in the background."""
+        if not self._jobs and not any(process.is_alive for process in self.foreground):
+            self.simulation.stop()
+
     def submit(self, job: Job) -> None:
         """Take a job now, as the arrival process does; a process of your own may call it, too.
 
@@ -147,7 +243,183 @@ class DagCluster(DagDynamics):
             raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: it lies in the future")
         self._take(job)
 
-    @property
-    def num_units(self) -> int:
-        """How many executors can fail."""
-        return self.executors.num_executors
+    def _take(self, job: Job) -> None:
+        """Put a job that has arrived into the system."""
+        if job.job_id in self._jobs:
+            raise WorkloadError(f"{job!r} arrives while another job {job.job_id} is in the system")
+        self._jobs[job.job_id] = state = self._new_state(job)
+        self._num_arrived += 1
+        self._record["nodes"](job)
+        self._record["edges"](job)
+        for node, parents in enumerate(job.parent_lists):
+            if not parents:
+                self._reveal(state, node)
+        if self.listening:
+            self.emit("arrival", job)
+        self._open_cycle()
+
+    def _reveal(self, state: JobState, node: int) -> None:
+        """Make a node executable."""
+        observation = self.observation
+        ticket = observation.num_revealed
+        observation.num_revealed = ticket + 1
+        self._executable[ticket] = (state, node)
+        state.tickets[node] = ticket
+
+    def _hide(self, state: JobState, node: int) -> None:
+        """Make a node executable no more, if it was."""
+        ticket = state.tickets[node]
+        if ticket is not None:
+            del self._executable[ticket]
+            state.tickets[node] = None
+
+    # -- assignments ----------------------------------------------------------------------------------
+
+    def _carry_out(self, action: Any) -> None:
+        """Carry out an assignment."""
+        if isinstance(action, Assign) and self._is_possible(action):
+            state, node = self._jobs[action.job_id], int(action.node)
+            if self._execution.assign(state, (*action.duplicates, node), int(action.executor), action.position):
+                if not state.assigned[node]:
+                    self._mark_assigned(state, node)
+                return
+        raise InfeasibleAction(f"time {self.env.now}: {explain(self.observation, action)}")
+
+    def _is_possible(self, action: Assign) -> bool:
+        """Tell whether an action names what there is, so that it can be tried."""
+        job_id, node, executor, duplicates, position = action
+        try:
+            state = self._jobs.get(job_id)
+            if state is None or node < 0 or not 0 <= executor < self.executors.num_executors:
+                return False
+            if self._execution.is_down(executor):
+                return False
+            if position is not None and not 0 <= position <= len(self._plan.timetables[executor].waiting):
+                return False
+            if not duplicates and state.tickets[node] is not None:
+                return True
+            return self._may_duplicate(state, (*duplicates, node))
+        except (TypeError, IndexError, KeyError):
+            return False
+
+    def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
+        """Tell whether nodes can run one behind the other, all of which but the last have been assigned before."""
+        last = len(nodes) - 1
+        for number, node in enumerate(nodes):
+            if node < 0 or (not state.assigned[node] and (number < last or state.tickets[node] is None)):
+                return False
+            for parent, _ in state.job.parent_lists[node]:
+                if not state.copies[parent] and parent not in nodes[:number]:
+                    return False
+        return True
+
+    def _mark_assigned(self, state: JobState, node: int) -> None:
+        """Take note that a node has been assigned."""
+        self._hide(state, node)
+        for child in state.mark_assigned(node):
+            if self.plan_ahead and not state.assigned[child]:
+                self._reveal(state, child)
+
+    # -- completions ----------------------------------------------------------------------------------
+
+    def _completed(self, copy: Copy) -> None:
+        """Take note that a copy has finished."""
+        state, node = copy.state, copy.node
+        is_whole = state.complete(copy)
+        if is_whole and not state.has_data[node]:
+            for child in state.hold(node):
+                if not self.plan_ahead and not state.assigned[child]:
+                    self._reveal(state, child)
+        self._execution.look_again(state.waiting_executors.pop(node, ()))
+        if self.listening:
+            self.emit("completion", copy)
+        if is_whole and not state.finished[node]:
+            state.finish(node)
+            if not state.num_unfinished:
+                self._finish_job(state, copy.finish)
+        self._open_cycle()
+
+    def _finish_job(self, state: JobState, time: float) -> None:
+        """Record a job all of whose nodes have finished, and forget it."""
+        job = state.job
+        del self._jobs[job.job_id]
+        self._execution.withdraw_rest(state)
+        self._record["jobs"]((job, state.started_at, time, "completed"))
+        if self.listening:
+            self.emit("job_completion", job)
+        self._stop_if_done()
+
+    def close(self, time: float) -> None:
+        """Record what is in the system when the run ends."""
+        self._execution.close()
+        for state in self._jobs.values():
+            started = state.started_at == state.started_at
+            start = state.started_at if started else None
+            self._record["jobs"]((state.job, start, None, "running" if started else "waiting"))
+
+    def forget_future(self) -> None:
+        """Go on as far as an agent can know at the decision that is due: in forks without foresight.
+
+        Nothing else arrives, executors that are down stay down, processes end. Nodes take as long as agents see that
+        they do, and single tasks as long as is expected of them, those that run at least until now.
+        """
+        self._forget_sources()
+        self._execution.go_on_as_expected()
+
+    # -- outages --------------------------------------------------------------------------------------
+
+    def is_down(self, executor: int) -> bool:
+        """Tell whether an executor is down."""
+        return self._execution.is_down(executor)
+
+    def fail(self, units: int) -> None:
+        """Take executors down now, a bit set, with what runs on them; see :meth:`UnitCluster.fail`."""
+        fresh = self._counts.fail(units)
+        if fresh:
+            self._take_down(fresh)
+
+    def repair(self, units: int) -> None:
+        """Bring executors back now, a bit set; see :meth:`UnitCluster.repair`."""
+        self._bring_up(self._counts.repair(units, self.env.now))
+
+    def _take_down(self, executors: list[int]) -> None:
+        """Let executors go down, with what runs and waits on them and perhaps with the results that they hold."""
+        waiting = self._execution.take_down(executors)
+        for state in list(self._jobs.values()):
+            if self.outages_lose_data:
+                state.lose_results(executors)
+            own = [copy for copy in waiting if copy.state is state]
+            for copy in state.unsupported(own, executors, lost=self.outages_lose_data):
+                self._execution.withdraw(copy)
+            state.recount()
+            self._offer_anew(state)
+        others = [executor for executor in self._plan.timetables if executor not in executors]
+        for executor in others:
+            self._plan.mark(executor)
+        self._execution.look_again(others)
+        for executor in executors:
+            self._record["outages"]((self.env.now, executor, "down"))
+            self.emit("outage", executor)
+        self._open_cycle()
+
+    def _offer_anew(self, state: JobState) -> None:
+        """Withdraw or offer nodes, now that some have to run again."""
+        for node, executable in enumerate(state.executable(plan_ahead=self.plan_ahead)):
+            if not executable:
+                self._hide(state, node)
+            elif state.tickets[node] is None:
+                self._reveal(state, node)
+
+    def _bring_up(self, executors: list[int]) -> None:
+        """Let executors work again; data that they had received before have to be sent to them again."""
+        for executor in executors:
+            self._execution.bring_up(executor)
+            self._record["outages"]((self.env.now, executor, "up"))
+            self.emit("repair", executor)
+            if self.outages_lose_data:
+                if self._back_since is None:
+                    self._back_since = np.zeros(self.executors.num_executors)
+                self._back_since[executor] = self.env.now
+                for state in self._jobs.values():
+                    state.lose_received(self._back_since)
+        self._open_cycle()

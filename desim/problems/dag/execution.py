@@ -1,44 +1,72 @@
-"""What happens to copies: they start, they finish, they are withdrawn."""
+"""What happens to copies: they are assigned, start, finish, are withdrawn and interrupted."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
 
 import simpy
 
-from desim.problems.dag.copies import Copy
-from desim.processes.executors import ExecutorProcess
-
-if TYPE_CHECKING:
-    from desim.problems.dag.dynamics import DagDynamics
-    from desim.problems.dag.job_state import JobState
+from desim.core import reschedule
+from desim.problems.base import Problem
+from desim.problems.dag.executors import Executors, SharedLinks
+from desim.problems.dag.plan import Plan
+from desim.problems.dag.state import Copy, JobState
+from desim.problems.dag.transfers import SharedTransfers
+from desim.processes.executors import ExecutorProcess, ExecutorStatus
 
 __all__ = ["Execution"]
 
 
 class Execution:
-    """The part of a cluster that runs copies on executors.
+    """The executors of a cluster at work: each runs what is assigned to it, in order, and records it.
 
     Parameters
     ----------
-    cluster : DagDynamics
-        The bound cluster.
-
-    Attributes
-    ----------
-    processes : list of ExecutorProcess
-        The executors.
+    problem : Problem
+        The bound cluster, whose listeners are told.
+    executors : Executors
+        Its executors.
+    plan : Plan
+        What is assigned to them.
+    links : SharedLinks or None
+        What transfers share; without, they move between each pair at that pair's speed, whatever else is moving.
+    outages_lose_data : bool
+        An executor that goes down loses the results that it holds.
+    completed : callable
+        Called with a copy that has finished.
     """
 
-    def __init__(self, cluster: DagDynamics) -> None:
-        self._cluster = cluster
-        self._plan = cluster._plan
-        self._timetables = cluster._plan.timetables
-        self._receiving = cluster._receiving
-        tables = cluster.simulation.records.tables
+    def __init__(
+        self,
+        problem: Problem,
+        executors: Executors,
+        plan: Plan,
+        links: SharedLinks | None,
+        *,
+        outages_lose_data: bool,
+        completed: Callable[[Copy], None],
+    ) -> None:
+        self._problem = problem
+        self._plan = plan
+        self._timetables = plan.timetables
+        self._lose_data = outages_lose_data
+        self._completed = completed
+        tables = problem.simulation.records.tables
         self._record_copy = tables["copies"].append
         self._record_transfer = tables["transfers"].append
-        self.processes = [ExecutorProcess(cluster.env, self, executor) for executor in self._timetables]
+        self._shared: SharedTransfers | None = None
+        if links is not None:
+            self._shared = SharedTransfers(
+                problem.env,
+                executors,
+                links,
+                plan.timetables,
+                holds_data=self._holds_data,
+                received=self._look_again_for,
+            )
+        self._processes = [ExecutorProcess(problem.env, self, executor) for executor in self._timetables]
+
+    # -- what an executor asks for and tells ----------------------------------------------------------
 
     def next_item(self, executor: int) -> Copy | None:
         """Return the copy that an executor runs next."""
@@ -50,93 +78,77 @@ class Execution:
         start = max(self._timetables[copy.executor].free_since, copy.assigned)
         if copy.receiving != copy.receiving:  # NaN: this is the first time that somebody asks
             copy.receiving = start
-        start += self._delay(copy)
-        ready = self._receiving.ready_time(copy)
+        start += copy.state.delay(copy)
+        ready = copy.state.received_at(copy) if self._shared is None else self._shared.received_at(copy)
         if ready is None or ready > start:
             return ready
         return start
 
-    def _delay(self, copy: Copy) -> float:
-        """Return how long an executor that is free needs before it can run a copy, in seconds."""
-        return 0.0
-
     def begin(self, copy: Copy) -> float:
         """Let a copy run, and return when it will have finished, in seconds."""
-        start = self.start_time(copy)
+        start, state = self.start_time(copy), copy.state
         assert start is not None  # the executor has asked before
-        self._receiving.settle(copy)
+        if self._shared is None:
+            state.receive(copy, float("inf"))
+        else:
+            copy.inputs = dict(sorted(copy.inputs.items()))
         self._plan.begin(copy, start)
         copy.has_started = True
-        state = copy.state
-        if not start >= state._started_at:
-            state._started_at = start
-        job_id, node, executor = state.job.job_id, copy.node, copy.executor
-        for parent, source, begin, arrival, size in copy.inputs.values():
-            self._record_transfer((job_id, parent, node, copy.task, source, executor, begin, arrival, size))
-        if self._cluster.listening:
-            self._cluster.emit("start", copy)
-        return copy.finish
+        if not start >= state.started_at:
+            state.started_at = start
+        copy.due = state.run(copy)
+        for row in state.input_rows(copy):
+            self._record_transfer(row)
+        if self._problem.listening:
+            self._problem.emit("start", copy)
+        return copy.due
 
     def complete(self, copy: Copy) -> None:
         """Take note that a copy has finished."""
-        cluster = self._cluster
-        state, node = copy.state, copy.node
         copy.has_finished = True
+        if copy.finish != copy.due:
+            copy.finish = copy.due
+            self._plan.mark(copy.executor)
         self._plan.end(copy.executor, copy.finish)
-        self.record(copy, copy.start, copy.finish, "completed")
-        self._receiving.finished(copy)
-        is_whole = self._is_whole(copy)
-        if is_whole and not state._has_data[node]:
-            state._has_data[node] = True
-            missing = state._unfinished_parents
-            for child, _ in state._children[node]:
-                missing[child] -= 1
-                if not missing[child] and not cluster.plan_ahead and not state.assigned[child]:
-                    cluster._reveal(state, child)
-        for executor in state._watchers.pop(node, ()):
-            self.processes[executor].look_again()
-        if cluster.listening:
-            cluster.emit("completion", copy)
-        if is_whole and not state.finished[node]:
-            state.finished[node] = True
-            state.num_unfinished -= 1
-            if not state.num_unfinished:
-                cluster._finish_job(state, copy.finish)
-        cluster._open_cycle()
+        self._record(copy, copy.start, copy.finish, "completed")
+        if self._shared is not None:
+            self._shared.finished(copy)
+        self._completed(copy)
 
-    def _is_whole(self, copy: Copy) -> bool:
-        """Tell whether a node has all its results once a copy of it has finished."""
+    # -- what the cluster asks for --------------------------------------------------------------------
+
+    def assign(self, state: JobState, nodes: Sequence[int], executor: int, position: int | None) -> bool:
+        """Put copies of nodes into a queue, one behind the other, if they fit there, and tell whether they do."""
+        copies = self._plan.assign(state, nodes, executor, position)
+        if copies is None:
+            return False
+        for copy in copies:
+            if self._shared is not None:
+                self._shared.assigned(copy)
+            if self._problem.listening:
+                self._problem.emit("assignment", copy)
+        if self._timetables[executor].waiting[0] is copies[0]:
+            self._processes[executor].look_again()
         return True
 
-    def record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
-        """Record what has become of a copy."""
-        self._record_copy(
-            (
-                copy.state.job.job_id,
-                copy.node,
-                copy.task,
-                copy.executor,
-                copy.duplicate,
-                copy.assigned,
-                copy.receiving if copy.receiving == copy.receiving else None,
-                start,
-                finish,
-                outcome,
-            )
-        )
+    def is_down(self, executor: int) -> bool:
+        """Tell whether an executor is down."""
+        return self._processes[executor].status is ExecutorStatus.DOWN
+
+    def look_again(self, executors: Iterable[int]) -> None:
+        """Tell executors that what is to run next, or when, may have changed."""
+        for executor in executors:
+            self._processes[executor].look_again()
 
     def withdraw(self, copy: Copy) -> None:
         """Take a copy back that waits."""
-        table = self._timetables[copy.executor]
-        if table.running is None and table.waiting[0] is copy:
-            table.free_since = self._cluster.env.now  # until now the executor was kept for this copy
-        table.waiting.remove(copy)
-        self._plan.mark(copy.executor)
-        copy.state._remove(copy)
-        self._receiving.dropped(copy)
-        self.record(copy, None, None, "withdrawn")
-        if self._cluster.listening:
-            self._cluster.emit("withdrawal", copy)
+        self._plan.withdraw(copy)
+        copy.state.remove(copy)
+        if self._shared is not None:
+            self._shared.dropped(copy)
+        self._record(copy, None, None, "withdrawn")
+        if self._problem.listening:
+            self._problem.emit("withdrawal", copy)
 
     def withdraw_rest(self, state: JobState) -> None:
         """Take back the copies of a job that has ended."""
@@ -145,16 +157,69 @@ class Execution:
             was_next = self.next_item(copy.executor) is copy
             self.withdraw(copy)
             if was_next:
-                self.processes[copy.executor].look_again()
+                self._processes[copy.executor].look_again()
 
-    def expected_ends(self) -> dict[simpy.Event, float]:
-        """Let what runs, now and later, take as long as expected; return the ends that this changes, in seconds."""
-        return {}
+    def take_down(self, executors: Sequence[int]) -> list[Copy]:
+        """Drop what runs and waits on executors that go down, and return what waits on the others."""
+        self._plan.refresh()  # what is expected now tells what waited for what
+        now = self._problem.env.now
+        if self._shared is None:
+            for executor, table in self._timetables.items():
+                if executor not in executors:
+                    for copy in table.waiting:
+                        copy.state.receive(copy, now)
+        for executor in executors:
+            self._processes[executor].fail()
+            interrupted = self._plan.take_down(executor)
+            if interrupted is not None:
+                interrupted.state.remove(interrupted)
+                self._record(interrupted, interrupted.start, now, "interrupted")
+            for copy in list(self._timetables[executor].waiting):
+                self.withdraw(copy)
+            if self._shared is not None and self._lose_data:
+                self._shared.lost(executor)
+        return [copy for table in self._timetables.values() for copy in table.waiting]
+
+    def bring_up(self, executor: int) -> None:
+        """Let an executor that was down work again."""
+        self._plan.bring_up(executor)
+        self._processes[executor].repair()
+
+    def go_on_as_expected(self) -> None:
+        """Let what runs take as long as agents expect, at least until now, and let nothing else happen by itself."""
+        ends, now = {}, self._problem.env.now
+        for executor, table in self._timetables.items():
+            if table.running is not None:
+                table.running.due = max(table.running.finish, now)
+                ends[self._processes[executor].next_event] = table.running.due
+        kept = {process.next_event: None for process in self._processes}
+        if self._shared is not None:
+            kept[self._shared.next_event] = None
+
+        def time_of(event: simpy.Event, time: float) -> float | None:
+            """Return when what is scheduled for a time will happen, if it will."""
+            return ends.get(event, time) if event in kept else None
+
+        reschedule(self._problem.env, time_of)
 
     def close(self) -> None:
         """Record the copies that run or wait when the run ends."""
         for table in self._timetables.values():
             if table.running is not None:
-                self.record(table.running, table.running.start, None, "running")
+                self._record(table.running, table.running.start, None, "running")
             for copy in table.waiting:
-                self.record(copy, None, None, "waiting")
+                self._record(copy, None, None, "waiting")
+
+    def _record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
+        """Record what has become of a copy."""
+        receiving = copy.receiving if copy.receiving == copy.receiving else None
+        place = copy.state.job.job_id, copy.node, copy.task, copy.executor
+        self._record_copy((*place, copy.duplicate, copy.assigned, receiving, start, finish, outcome))
+
+    def _holds_data(self, executor: int) -> bool:
+        """Tell whether what was computed on an executor is still there."""
+        return not (self._lose_data and self.is_down(executor))
+
+    def _look_again_for(self, copy: Copy) -> None:
+        if self.next_item(copy.executor) is copy:
+            self._processes[copy.executor].look_again()

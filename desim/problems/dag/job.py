@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import WorkloadError
 from desim.problems.dag._checks import Floats, first_wrong, names_of, numbers_of, shortened
-from desim.problems.dag._graph import Indices, connected_parts, find_cycle, grouped, lists, topological_order
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from desim.problems.dag.executors import Executors
     from desim.problems.dag.task_times import TaskTimes
 
-__all__ = ["Job"]
+__all__ = ["Job", "from_networkx", "to_networkx"]
 
+Indices = NDArray[np.int64]
 Edge = tuple[Any, Any, float]
 
 
@@ -101,10 +105,10 @@ class Job:
         given = tuple(range(len(work))) if names is None else names
         named = names_of("node", names, len(work), WorkloadError, f"job {job_id}: ")
         ends, sizes = self._edges(edges, given, named)
-        order = topological_order(ends, len(work))
+        order = _topological_order(ends, len(work))
         if len(order) < len(work):
             left = sorted(set(range(len(work))) - set(order.tolist()))
-            cycle = [named[node] for node in find_cycle(left, ends)]
+            cycle = [named[node] for node in _find_cycle(left, ends)]
             raise WorkloadError(f"job {job_id}: the graph has the cycle {' -> '.join([*cycle, cycle[0]])}")
         if not allow_disconnected:
             self._check_connected(ends, named)
@@ -118,8 +122,8 @@ class Job:
         position = np.empty(len(order), dtype=np.int64)
         position[order] = np.arange(len(order))
         parents, children = position[ends].T if len(ends) else (np.empty(0, dtype=np.int64),) * 2
-        self.parent_start, self.parent_index, self.parent_size = grouped(children, parents, sizes, len(order))
-        self.child_start, self.child_index, self.child_size = grouped(parents, children, sizes, len(order))
+        self.parent_start, self.parent_index, self.parent_size = _grouped(children, parents, sizes, len(order))
+        self.child_start, self.child_index, self.child_size = _grouped(parents, children, sizes, len(order))
 
     def _time(self, submission_time: float) -> float:
         if not 0 <= submission_time < np.inf:
@@ -161,7 +165,7 @@ class Job:
 
     def _check_connected(self, ends: Indices, named: tuple[str, ...]) -> None:
         """Raise if the graph, its edges taken in both directions, has more than one part."""
-        parts = connected_parts(ends, len(named))
+        parts = _connected_parts(ends, len(named))
         if len(parts) > 1:
             shown = "; ".join(shortened([named[node] for node in part]) for part in parts[:3])
             raise WorkloadError(
@@ -224,12 +228,12 @@ class Job:
     @cached_property
     def parent_lists(self) -> list[list[tuple[int, float]]]:
         """For each node, its parents with their data sizes, as plain numbers for loops over few of them."""
-        return lists(self.parent_start, self.parent_index, self.parent_size)
+        return _lists(self.parent_start, self.parent_index, self.parent_size)
 
     @cached_property
     def child_lists(self) -> list[list[tuple[int, float]]]:
         """For each node, its children with their data sizes, as plain numbers for loops over few of them."""
-        return lists(self.child_start, self.child_index, self.child_size)
+        return _lists(self.child_start, self.child_index, self.child_size)
 
     def run_times_on(self, executors: Executors) -> Floats:
         """Return how long each node runs on each executor.
@@ -265,3 +269,154 @@ class Job:
         job.job_id = self.job_id if job_id is None else job_id
         job.submission_time = job._time(submission_time)
         return job
+
+
+# -- the graph: an order, its cycles, its parts, its edges by one end -----------------------------
+
+
+def _topological_order(ends: Indices, count: int) -> Indices:
+    """Return nodes such that parents come first, the earliest given of those that may come; fewer if there is a cycle.
+
+    Kahn's algorithm with a heap.
+    """
+    if not len(ends) or (ends[:, 0] < ends[:, 1]).all():
+        return np.arange(count)
+    missing = np.bincount(ends[:, 1], minlength=count).tolist()
+    children: list[list[int]] = [[] for _ in range(count)]
+    for parent, child in ends.tolist():
+        children[parent].append(child)
+    ready = [node for node in range(count) if not missing[node]]
+    order = []
+    while ready:
+        node = heapq.heappop(ready)
+        order.append(node)
+        for child in children[node]:
+            missing[child] -= 1
+            if not missing[child]:
+                heapq.heappush(ready, child)
+    return np.array(order, dtype=np.int64)
+
+
+def _find_cycle(left: list[int], ends: Indices) -> list[int]:
+    """Return a cycle among nodes that no topological order reaches, each of which has such a parent."""
+    inside = set(left)
+    parent_of = {child: parent for parent, child in ends.tolist() if parent in inside and child in inside}
+    node, seen = left[0], dict[int, int]()
+    while node not in seen:
+        seen[node] = len(seen)
+        node = parent_of[node]
+    walk = list(seen)[seen[node] :]
+    return walk[::-1]
+
+
+def _connected_parts(ends: Indices, count: int) -> list[list[int]]:
+    """Return the connected parts, edges taken in both directions, each in ascending order."""
+    root = list(range(count))
+
+    def find(node: int) -> int:
+        """Return the representative of a node's part."""
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    for parent, child in ends.tolist():
+        first, second = sorted((find(parent), find(child)))
+        root[second] = first
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(find(node), []).append(node)
+    return list(parts.values())
+
+
+def _grouped(keys: Indices, values: Indices, sizes: Floats, count: int) -> tuple[Indices, Indices, Floats]:
+    """Return starts, values and sizes of edges that are grouped by key and sorted within each group."""
+    order = np.lexsort((values, keys))
+    start = np.concatenate(([0], np.cumsum(np.bincount(keys, minlength=count)))).astype(np.int64)
+    columns = start, values[order], sizes[order]
+    for column in columns:
+        column.flags.writeable = False
+    return columns
+
+
+def _lists(start: Indices, index: Indices, size: Floats) -> list[list[tuple[int, float]]]:
+    pairs = list(zip(index.tolist(), size.tolist(), strict=True))
+    bounds = start.tolist()
+    return [pairs[begin:end] for begin, end in pairwise(bounds)]
+
+
+# -- networkx -----------------------------------------------------------------------------------
+
+
+def from_networkx(graph: nx.DiGraph, job_id: int = 0, **options: Any) -> Job:
+    """Make a job of a networkx graph.
+
+    Parameters
+    ----------
+    graph : networkx.DiGraph
+        Nodes have the attribute ``work``; ``num_tasks``, ``run_times`` (seconds on each executor) and
+        ``task_times`` are optional, but then for all nodes. Edges have the attribute ``size``, 0 where it is missing.
+        A MultiDiGraph will do if no two edges join the same nodes in the same direction.
+    job_id : int
+        Identifier of the job.
+    **options
+        What :class:`Job` takes by name and the graph does not hold: ``submission_time``, ``label``,
+        ``allow_disconnected``.
+
+    Returns
+    -------
+    Job
+        Its nodes are called as in the graph.
+
+    Raises
+    ------
+    WorkloadError
+        If an attribute is missing, the graph is not directed, or the job makes no sense.
+    """
+    if not graph.is_directed():
+        raise WorkloadError(f"job {job_id}: the graph is not directed, so that no edge has a parent and a child")
+    nodes = list(graph.nodes)
+    columns: dict[str, Any] = {}
+    for attribute in ("work", "run_times", "num_tasks", "task_times"):
+        present = [node for node in nodes if attribute in graph.nodes[node]]
+        wanted = present or attribute == "work"
+        missing = [node for node in nodes if attribute not in graph.nodes[node]]
+        if wanted and missing:
+            raise WorkloadError(f"job {job_id}: node {missing[0]!r} has no attribute {attribute!r}")
+        columns[attribute] = [graph.nodes[node][attribute] for node in nodes] if present else None
+    edges = [(parent, child, data.get("size", 0.0)) for parent, child, data in graph.edges(data=True)]
+    position = {node: index for index, node in enumerate(nodes)}
+    numbered = [(position[parent], position[child], size) for parent, child, size in edges]
+    settings = {key: graph.graph[key] for key in ("submission_time", "label") if key in graph.graph}
+    names = [str(node) for node in nodes]
+    return Job(job_id, columns.pop("work"), numbered, names=names, **columns, **settings | options)
+
+
+def to_networkx(job: Job) -> nx.DiGraph:
+    """Return a job as a networkx graph.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+
+    Returns
+    -------
+    networkx.DiGraph
+        Nodes by name, in topological order, with the attributes ``work`` and ``num_tasks``, and ``run_times`` and
+        ``task_times`` if the job has them; edges with the attribute ``size``; the graph with ``job_id``,
+        ``submission_time`` and ``label``.
+    """
+    import networkx as nx
+
+    graph = nx.DiGraph(job_id=job.job_id, submission_time=job.submission_time, label=job.label)
+    for node, name in enumerate(job.names):
+        attributes: dict[str, Any] = {"work": job.work[node].item(), "num_tasks": job.num_tasks[node].item()}
+        if job.run_times is not None:
+            attributes["run_times"] = job.run_times[node].tolist()
+        if job.task_times is not None:
+            attributes["task_times"] = job.task_times[node]
+        graph.add_node(name, **attributes)
+    for child, parents in enumerate(job.parent_lists):
+        graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)
+    return graph

@@ -1,21 +1,68 @@
-"""What an agent sees when it is asked."""
+"""What an agent sees when it is asked, what it may answer, and why an answer cannot be carried out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.job_state import JobState
+from desim.problems.dag.plan import Plan, Timetable
+from desim.problems.dag.state import JobState
 
-if TYPE_CHECKING:
-    from desim.problems.dag.plan import Plan
-    from desim.problems.dag.timetable import Timetable
+__all__ = ["Assign", "AssignTasks", "DagObservation", "explain"]
 
-__all__ = ["DagObservation"]
+
+class Assign(NamedTuple):
+    """The action that puts a node into the queue of an executor.
+
+    An executor runs what is assigned to it in the order of its queue, each copy as soon as its inputs have arrived.
+    A node may be assigned more than once: every further copy is a duplicate.
+
+    Attributes
+    ----------
+    job_id : int
+        The job.
+    node : int
+        The node, by its number in the job. All its parents must be assigned.
+    executor : int
+        The executor, by its number.
+    duplicates : tuple of int
+        Nodes of the same job, assigned before, of which further copies are to run on the same executor directly
+        before the node, in this order.
+    position : int, optional
+        How many of the copies that wait in the executor's queue are to stay in front; all of them if left out. What is
+        inserted must fit into the idle time there, so that no copy is expected to start later than before.
+    """
+
+    job_id: int
+    node: int
+    executor: int
+    duplicates: tuple[int, ...] = ()
+    position: int | None = None
+
+
+class AssignTasks(NamedTuple):
+    """The action that puts several tasks of a node into the queue of an executor, where nodes run task by task.
+
+    Attributes
+    ----------
+    job_id : int
+        The job.
+    node : int
+        The node, by its number in the job. All its parents must have finished.
+    executor : int
+        The executor, by its number.
+    tasks : int
+        How many of the tasks of the node that have not been assigned.
+    """
+
+    job_id: int
+    node: int
+    executor: int
+    tasks: int = 1
 
 
 class DagObservation:
@@ -73,3 +120,69 @@ class DagObservation:
         """What waits on each executor, with the times at which it is expected to start and to finish."""
         self._plan.refresh()
         return self._plan.timetables
+
+
+def explain(observation: DagObservation, action: Any) -> str:
+    """Say why an action cannot be carried out.
+
+    Parameters
+    ----------
+    observation : DagObservation
+        What the agent saw.
+    action : object
+        What it answered.
+
+    Returns
+    -------
+    str
+        The reason, for the message of an error.
+    """
+    if not isinstance(action, Assign):
+        return f"the action is {action!r}, want an Assign, a list of them, or None"
+    state = observation.jobs.get(action.job_id) if isinstance(action.job_id, int | np.integer) else None
+    if state is None:
+        return f"job {action.job_id!r} is not in the system"
+    refused = f"job {action.job_id} node {action.node} cannot be assigned"
+    return (
+        _unknown(observation, state, action, refused)
+        or _not_ready(state, action, refused)
+        or _no_place(observation, action, refused)
+    )
+
+
+def _unknown(observation: DagObservation, state: JobState, action: Assign, refused: str) -> str:
+    """Say which node or executor there is not, or is down; nothing if all are there."""
+    for node in (*action.duplicates, action.node):
+        if not isinstance(node, int | np.integer) or not 0 <= node < state.job.num_nodes:
+            return f"job {action.job_id} has no node {node!r}, it has {state.job.num_nodes}"
+    count = observation.executors.num_executors
+    if not isinstance(action.executor, int | np.integer) or not 0 <= action.executor < count:
+        return f"{refused} to executor {action.executor!r}: there are {count}"
+    if observation.available_times[action.executor] == np.inf:
+        return f"{refused} to executor {action.executor}: it is down"
+    return ""
+
+
+def _not_ready(state: JobState, action: Assign, refused: str) -> str:
+    """Say which node does not have what it needs; nothing if all do."""
+    nodes = (*action.duplicates, action.node)
+    for node in action.duplicates:
+        if not state.assigned[node]:
+            return f"{refused}: node {node} is to be duplicated and has not been assigned before"
+    for number, node in enumerate(nodes):
+        for parent in state.job.parents(node).tolist():
+            if not state.copies[parent] and parent not in nodes[:number]:
+                role = "" if node == action.node else f" of its duplicated parent {node}"
+                return f"{refused}: parent {parent}{role} has no copy"
+    if not state.assigned[action.node] and state.tickets[action.node] is None:
+        return f"{refused}: it has parents that have not finished, and the cluster does not plan ahead"
+    return ""
+
+
+def _no_place(observation: DagObservation, action: Assign, refused: str) -> str:
+    """Say what is wrong with the position."""
+    waiting = len(observation.timetables[int(action.executor)].waiting)
+    position = action.position
+    if position is not None and (not isinstance(position, int | np.integer) or not 0 <= position <= waiting):
+        return f"{refused} at position {position!r}: {waiting} copies wait on executor {action.executor}"
+    return f"{refused} at position {position} of executor {action.executor}: it does not fit into the idle time there"

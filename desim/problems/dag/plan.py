@@ -1,19 +1,70 @@
-"""What is assigned to the executors, and what is expected of it."""
+"""What is assigned to the executors, and when it is expected to run."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 import simpy
 
-from desim.problems.dag.copies import Copy
-from desim.problems.dag.job_state import JobState
-from desim.problems.dag.timetable import Timetable
+from desim.problems.dag.state import Copy, JobState
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "Timetable"]
+
+
+class Timetable:
+    """The copies of one executor that run or wait, in order, with the idle times between them; live, do not change it.
+
+    Attributes
+    ----------
+    running : Copy or None
+        What runs now.
+    waiting : list of Copy
+        What comes next, in order; expected starts and finishes are those of the copies.
+    gaps : list of (float, float)
+        Idle times before waiting copies as (begin, end), in seconds, in order.
+    free_since : float
+        When the executor last became free, or came back from an outage, in seconds.
+    """
+
+    __slots__ = ("free_since", "gaps", "running", "waiting")
+
+    def __init__(self) -> None:
+        self.running: Copy | None = None
+        self.waiting: list[Copy] = []
+        self.gaps: list[tuple[float, float]] = []
+        self.free_since = 0.0
+
+    def finish_before(self, position: int) -> float:
+        """Return when what comes before a position of the queue is expected to have finished, in seconds."""
+        if position:
+            return self.waiting[position - 1].finish
+        return self.free_since if self.running is None else self.running.finish
+
+    def earliest_gap(self, ready: float, duration: float) -> tuple[float, int] | None:
+        """Find the first idle time before a waiting copy that something fits into.
+
+        Parameters
+        ----------
+        ready : float
+            Earliest start, not before now, in seconds.
+        duration : float
+            In seconds.
+
+        Returns
+        -------
+        (float, int) or None
+            The start in seconds and the position in the queue; None if it fits into no gap.
+        """
+        gaps = self.gaps
+        for index in range(bisect_left(gaps, ready + duration, key=_end), len(gaps)):
+            begin, end = gaps[index]
+            start = begin if begin > ready else ready
+            if start < end and start + duration <= end:  # at the end itself, others may be that take no time
+                return start, bisect_left(self.waiting, end, key=_start)
+        return None
 
 
 class Plan:
@@ -84,10 +135,10 @@ class Plan:
             if start > time:
                 gaps.append((time, start))
             time = start + state.run_times.item(node, executor)
-            copy = state._new_copy(node, executor, assigned=now, sequence=self._sequence, start=start, finish=time)
+            copy = state.new_copy(node, executor, assigned=now, sequence=self._sequence, start=start, finish=time)
             self._sequence += 1
             copies.append(copy)
-            state._add(copy)  # its children among the nodes find it
+            state.add(copy)  # its children among the nodes find it
         if at_end:
             table.waiting.extend(copies)
             self.available[executor] = time
@@ -98,7 +149,7 @@ class Plan:
         behind = table.waiting[place]
         if time > behind.start or behind.finish <= copies[-1].start:
             for copy in copies:
-                state._remove(copy)
+                state.remove(copy)
             return None
         table.waiting[place:place] = copies
         if behind.start > time:
@@ -133,11 +184,30 @@ class Plan:
         if not table.waiting and self.available[executor] != time:
             self.available[executor] = time
 
+    def withdraw(self, copy: Copy) -> None:
+        """Take a copy back that waits."""
+        table = self.timetables[copy.executor]
+        if table.running is None and table.waiting[0] is copy:
+            table.free_since = self._env.now  # until now the executor was kept for this copy
+        table.waiting.remove(copy)
+        self._outdated[copy.executor] = None
+
+    def take_down(self, executor: int) -> Copy | None:
+        """Let an executor be down from now on, and return what ran on it."""
+        table = self.timetables[executor]
+        copy, table.running = table.running, None
+        self.available[executor] = np.inf
+        return copy
+
+    def bring_up(self, executor: int) -> None:
+        """Let an executor be free from now on."""
+        self.timetables[executor].free_since = self.available[executor] = self._env.now
+
     def move(self, copy: Copy, start: float) -> None:
         """Expect a copy at another time, and mark what that may change."""
         copy.start = start
         copy.finish = start + copy.state.run_times.item(copy.node, copy.executor)
-        copy.state._copies_changed(copy.node)
+        copy.state.forget_arrivals(copy.node)
         for child, _ in copy.state.job.child_lists[copy.node]:
             for other in copy.state.copies[child]:
                 if not other.has_started and other.executor != copy.executor:
@@ -168,7 +238,7 @@ class Plan:
         now = self._env.now
         time = table.free_since if table.running is None else max(table.running.finish, now)
         for copy in table.waiting:
-            start = max(time, self.ready_time(copy), now)
+            start = max(time, copy.state.expected_at(copy), now)
             if start != copy.start:
                 self.move(copy, start)
             time = copy.finish
@@ -186,19 +256,6 @@ class Plan:
             time = copy.finish
         self.last_gap_ends[executor] = table.gaps[-1][1] if table.gaps else -np.inf
 
-    def ready_time(self, copy: Copy) -> float:
-        """Return when all inputs of a waiting copy are expected to be there, in seconds."""
-        state, inputs = copy.state, copy.inputs
-        latest = 0.0
-        for parent, size in state.job.parent_lists[copy.node]:
-            if parent in inputs:
-                arrival = inputs[parent].arrival
-            else:
-                arrival = min(
-                    state.arrival_from(other, size, copy.executor, copy.assigned) for other in state.copies[parent]
-                )
-            latest = max(latest, arrival)
-        return latest
-
 
 _end = itemgetter(1)
+_start = attrgetter("start")

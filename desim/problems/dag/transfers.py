@@ -1,19 +1,17 @@
-"""How the inputs of a copy come to its executor where transfers share links."""
+"""Transfers over links that they share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
-from desim.problems.dag.copies import Copy, Delivery
+import simpy
+
+from desim.problems.dag.executors import Executors, SharedLinks
+from desim.problems.dag.plan import Timetable
+from desim.problems.dag.state import Copy, Delivery
 from desim.processes.channels import SharedChannels
 from desim.processes.flows import Flow
-
-if TYPE_CHECKING:
-    import simpy
-
-    from desim.problems.dag.dynamics import DagDynamics
-    from desim.problems.dag.links import SharedLinks
 
 __all__ = ["SharedTransfers"]
 
@@ -29,34 +27,51 @@ class SharedTransfers:
 
     Parameters
     ----------
-    cluster : DagDynamics
-        The bound cluster.
+    env : simpy.Environment
+        Its clock.
+    executors : Executors
+        Of the cluster.
     links : SharedLinks
-        Its links.
+        Between them.
+    timetables : mapping of int to Timetable
+        What is assigned to them.
+    holds_data : callable
+        Tells of an executor whether what was computed on it is still there.
+    received : callable
+        Called with a copy all of whose inputs have arrived.
     """
 
-    def __init__(self, cluster: DagDynamics, links: SharedLinks) -> None:
-        self._cluster = cluster
-        self._plan = cluster._plan
+    def __init__(
+        self,
+        env: simpy.Environment,
+        executors: Executors,
+        links: SharedLinks,
+        timetables: Mapping[int, Timetable],
+        *,
+        holds_data: Callable[[int], bool],
+        received: Callable[[Copy], None],
+    ) -> None:
+        self._env = env
+        self._timetables = timetables
+        self._holds_data = holds_data
+        self._received = received
         self._routes = links.routes
-        self._seconds = cluster.executors.seconds_per_unit
-        self._latencies = cluster.executors.latencies
-        self._channels = SharedChannels(cluster.env, links.bandwidths.tolist())
+        self._seconds = executors.seconds_per_unit
+        self._latencies = executors.latencies
+        self._channels = SharedChannels(env, links.bandwidths.tolist())
         self._flows: dict[tuple[Copy, int], tuple[Flow, int]] = {}  # with the source, by receiver and parent
 
-    def ready_time(self, copy: Copy) -> float | None:
+    @property
+    def next_event(self) -> simpy.Event:
+        """What the links wait for."""
+        return self._channels.next_event
+
+    def received_at(self, copy: Copy) -> float | None:
         """Return when all inputs of a copy were there, in seconds; None as long as they are not."""
         inputs = copy.inputs
         if len(inputs) < len(copy.state.job.parent_lists[copy.node]):
             return None
         return max((delivery.arrival for delivery in inputs.values()), default=0.0)
-
-    def settle(self, copy: Copy) -> None:
-        """Put the inputs of a copy that starts into the order of its parents."""
-        copy.inputs = dict(sorted(copy.inputs.items()))
-
-    def keep_received(self, copy: Copy, now: float) -> None:
-        """Do nothing: inputs are filled in when they arrive."""
 
     def assigned(self, copy: Copy) -> None:
         """Send the inputs of a new copy that can be had."""
@@ -86,18 +101,12 @@ class SharedTransfers:
                 if other.executor == copy.executor and not other.has_started:
                     self._seek(other, node, size)
 
-    def failed(self, executor: int) -> None:
-        """Break off what was under way from an executor that is down, unless what it holds outlives it."""
-        if not self._cluster.outages_lose_data:
-            return
+    def lost(self, executor: int) -> None:
+        """Break off what was under way from an executor that has lost its data, and look for other sources."""
         for (copy, parent), (_, source) in list(self._flows.items()):
             if source == executor:
                 self._break_off(copy, parent)
                 self._seek(copy, parent, dict(copy.state.job.parent_lists[copy.node])[parent])
-
-    def next_events(self) -> tuple[simpy.Event, ...]:
-        """Return what the links wait for."""
-        return (self._channels.next_event,)
 
     def _seek(self, copy: Copy, parent: int, size: float) -> None:
         """Get an input from where it can be had, unless that has been done."""
@@ -108,20 +117,15 @@ class SharedTransfers:
             if near.has_finished:
                 copy.inputs[parent] = Delivery(parent, near.executor, near.finish, near.finish, size)
             return
-        now = self._cluster.env.now
-        state = copy.state
+        now, state = self._env.now, copy.state
         best, first = None, float("inf")
         for other in state.copies[parent]:
-            if other.has_finished and self._has_data(other.executor):
+            if other.has_finished and self._holds_data(other.executor):
                 arrival = state.arrival_from(other, size, copy.executor, now)
                 if arrival < first:
                     best, first = other, arrival
         if best is not None:
             self._send(best, copy, size)
-
-    def _has_data(self, executor: int) -> bool:
-        """Tell whether what was computed on an executor is still there."""
-        return not (self._cluster.outages_lose_data and self._cluster.is_down(executor))
 
     def _at_home(self, copy: Copy, parent: int) -> Copy | None:
         """Return a copy of a parent that has finished, runs or is ahead in the queue on the executor of a copy."""
@@ -135,7 +139,7 @@ class SharedTransfers:
         return found
 
     def _is_ahead(self, one: Copy, other: Copy) -> bool:
-        waiting = self._plan.timetables[other.executor].waiting
+        waiting = self._timetables[other.executor].waiting
         return waiting.index(one) < waiting.index(other)
 
     def _send(self, source: Copy, copy: Copy, size: float) -> None:
@@ -152,9 +156,8 @@ class SharedTransfers:
     def _arrived(self, copy: Copy, parent: int, source: int, flow: Flow) -> None:
         del self._flows[copy, parent]
         copy.inputs[parent] = Delivery(parent, source, flow.begin, flow.due, flow.size)
-        execution = self._cluster._execution
-        if execution.next_item(copy.executor) is copy and self.ready_time(copy) is not None:
-            execution.processes[copy.executor].look_again()
+        if self.received_at(copy) is not None:
+            self._received(copy)
 
     def _break_off(self, copy: Copy, parent: int) -> None:
         under_way = self._flows.pop((copy, parent), None)
