@@ -9,7 +9,7 @@ SOURCES := desim agents workloads experiments benchmarks tests docs conftest.py
 help:
 	@echo "make demo    run policies on a generated workload; writes demo/report.html"
 	@echo "make test    the whole test suite"
-	@echo "make slow    the long statistical tests"
+	@echo "make slow    the long statistical tests, and all property tests with examples of their own"
 	@echo "make lint    ruff, mypy --strict, numpydoc, codespell"
 	@echo "make docs    build docs/_build/html"
 	@echo "make bench   relative measurements"
@@ -33,8 +33,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
 
+# `make test` draws the same examples each time, this draws new ones; a failure prints how to see it again.
 slow: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 0
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=random -n 0
 
 lint: $(STAMP)
 	$(BIN)/ruff check $(SOURCES)

@@ -31,7 +31,7 @@ from desim.processes import random_outages, stop_after
 from desim.result import Result
 from desim.validation import validate
 
-REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
+REPEATABLE = settings(deadline=None, max_examples=150)
 INTERVAL = 2.1234567  # no sum of few of them is a whole number, as all arrivals and run times are
 
 

@@ -59,7 +59,7 @@ def test_it_is_that_of_loops(whole: bool, holding: bool) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), whole=st.booleans(), holding=st.booleans())
 def test_always_feasible_for_every_agent(name: str, seed: int, whole: bool, holding: bool) -> None:
     rng = default_rng(seed)
@@ -73,7 +73,7 @@ def test_always_feasible_for_every_agent(name: str, seed: int, whole: bool, hold
         assert_carried_out(observation, agent.act(observation))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_divisible_jobs_that_have_enough_keep_what_they_have(seed: int) -> None:
     rng = default_rng(seed)

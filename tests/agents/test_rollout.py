@@ -34,7 +34,7 @@ from desim.processes import Outage, planned_outages, random_outages
 from desim.validation import validate
 from desim.workloads import lublin, random_dags
 
-ONCE = settings(derandomize=True, deadline=None, max_examples=12)
+ONCE = settings(deadline=None, max_examples=12)
 
 
 def starts(result: Result) -> dict[int, float]:

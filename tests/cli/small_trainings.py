@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,20 @@ def small(options: TrainingOptions) -> Any:
 def shrink(set_attribute: Callable[..., object] = setattr) -> None:
     """Put the small settings in the place of the usual ones."""
     set_attribute(TrainingOptions, "settings", small)
+
+
+def wait_after_the_first_checkpoint(pressed: str) -> None:
+    """Let no training end before somebody who has seen its checkpoint has pressed Ctrl-C and made a file."""
+    from desim.agents.learning import training
+
+    save = training.save_checkpoint
+
+    def save_and_wait(*arguments: Any) -> None:
+        save(*arguments)
+        while not Path(pressed).exists():
+            time.sleep(0.01)
+
+    training.save_checkpoint = save_and_wait  # type: ignore[assignment]
 
 
 def environment() -> dict[str, str]:

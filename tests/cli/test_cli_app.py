@@ -20,7 +20,7 @@ ROOT = Path(package.__file__).parent
 
 def run_python(code: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
 
 
 def test_alone_it_prints_help(desim: Desim) -> None:

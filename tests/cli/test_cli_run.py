@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
-from command_line import INTERRUPTIBLE, Desim
+from command_line import Desim
 
 from desim import Result, simulate
 from desim.agents.batch import create
@@ -170,30 +165,32 @@ def test_a_run_that_fails_leaves_what_it_has_recorded(desim: Desim, log: Path, t
     assert Result.load(out).info["status"] == "failed"
 
 
-def test_ctrl_c_leaves_complete_records(desim: Desim, tmp_path: Path) -> None:
+IMPATIENT = """
+import signal
+from desim.agents.batch import EASYBackfilling
+
+class Impatient(EASYBackfilling):
+    decisions = 0
+
+    def act(self, observation):
+        self.decisions += 1
+        if self.decisions == 1_000:
+            signal.raise_signal(signal.SIGINT)
+        return super().act(observation)
+"""
+
+
+def test_ctrl_c_leaves_complete_records(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "impatient.py").write_text(IMPATIENT)
+    monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
-    arguments = ["run", "batch", "--jobs", "100000000", "--stream", "--agent", "easy", "--out", str(out), "--json"]
-    code = f"{INTERRUPTIBLE}import sys; from desim.cli import main; sys.exit(main({arguments!r}))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        deadline = time.monotonic() + 30
-        while not (out / "result.json").exists() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.5)
-        os.kill(process.pid, signal.SIGINT)
-        printed, told = process.communicate(timeout=30)
-    finally:
-        process.kill()
-    assert process.returncode == 1
-    assert told.startswith("desim: interrupted at ")
-    assert f"complete records up to then are in {out}" in told
-    assert told.count("\n") == 1
-    document = json.loads(printed)
+    agent = "impatient:Impatient"
+    outcome = desim("run", "batch", "--jobs", "100000000", "--stream", "--agent", agent, "--out", out, "--json")
+    assert outcome.status == 1
+    assert outcome.err.startswith("desim: interrupted at ")
+    assert f"complete records up to then are in {out}" in outcome.err
+    assert outcome.err.count("\n") == 1
+    document = json.loads(outcome.out)
     assert document["run"]["status"] == "interrupted"
     assert document["validation"]["valid"] is True
     result = Result.load(out)

@@ -93,9 +93,10 @@ def test_more_steps_go_on_from_there(desim: Desim, tmp_path: Path) -> None:
 
 def interrupted(folder: Path, *more: str, presses_group: bool = False) -> tuple[int, str, str]:
     """Train in another process, and press Ctrl-C after the first checkpoint."""
-    arguments = [*TINY, *more, "--out", str(folder)]
+    arguments, pressed = [*TINY, *more, "--out", str(folder)], folder.with_suffix(".pressed")
     code = (
         f"{INTERRUPTIBLE}import sys, small_trainings; small_trainings.shrink(); "
+        f"small_trainings.wait_after_the_first_checkpoint({str(pressed)!r}); "
         f"from desim.cli import main; sys.exit(main({arguments!r}))"
     )
     process = subprocess.Popen(
@@ -107,14 +108,15 @@ def interrupted(folder: Path, *more: str, presses_group: bool = False) -> tuple[
         start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 60
-        while not (folder / "checkpoint" / "checkpoint.json").exists() and time.monotonic() < deadline:
+        while not (folder / "checkpoint" / "checkpoint.json").exists():
+            assert process.poll() is None
             time.sleep(0.01)
         if presses_group:  # as a terminal does
             os.killpg(process.pid, signal.SIGINT)
         else:
             process.send_signal(signal.SIGINT)
-        printed, told = process.communicate(timeout=60)
+        pressed.touch()
+        printed, told = process.communicate()
     finally:
         process.kill()
     return process.returncode, printed, told

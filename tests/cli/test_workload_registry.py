@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
@@ -37,7 +37,7 @@ def workloads(draw: st.DrawFn) -> list[Job]:
 
 
 @given(jobs=workloads(), suffix=st.sampled_from([".swf", ".swf.gz", ".json", ".json.gz", ".parquet"]))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_every_format_gives_jobs_back_exactly(tmp_path: Path, jobs: list[Job], suffix: str) -> None:
     path = tmp_path / f"jobs{suffix}"
     registry.write(path, jobs, num_cores=4096)

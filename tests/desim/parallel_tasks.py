@@ -69,9 +69,24 @@ def environment(name: str) -> str | None:
     return os.environ.get(name)
 
 
-def process(_: int) -> int:
-    time.sleep(0.02)
+def meeting(place: Path) -> int:
+    """Return which process this is, when there are two in a place."""
+    (place / str(os.getpid())).touch()
+    while len(list(place.iterdir())) < 2:
+        time.sleep(0.01)
     return os.getpid()
+
+
+def process(_: int) -> int:
+    return os.getpid()
+
+
+def lingering(pipe: Path) -> None:
+    """Write a line to a named pipe, and keep it open for ever."""
+    with pipe.open("w") as file:
+        print("here", file=file, flush=True)
+        while True:
+            time.sleep(3_600)
 
 
 def imported(name: str) -> str:

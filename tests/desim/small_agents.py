@@ -85,5 +85,4 @@ def python(code: str, *arguments: str, **environment: str) -> subprocess.Complet
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
     )

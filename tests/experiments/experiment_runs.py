@@ -14,10 +14,9 @@ from desim.experiments.run import Run
 
 @dataclass(frozen=True)
 class Sum:
-    """Where runs leave a trace, and how long they take."""
+    """Where runs leave a trace."""
 
     trace: str
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,8 @@ class Factor:
     factor: float = 2.0
 
 
-def runs(trace: Path, seeds: Sequence[int], *, policy: str = "double", seconds: float = 0.0) -> list[Run]:
-    return [Run(Sum(str(trace), seconds), Factor(policy), seed) for seed in seeds]
+def runs(trace: Path, seeds: Sequence[int], *, policy: str = "double") -> list[Run]:
+    return [Run(Sum(str(trace)), Factor(policy), seed) for seed in seeds]
 
 
 def multiply(run: Run) -> dict[str, Any]:
@@ -39,7 +38,8 @@ def multiply(run: Run) -> dict[str, Any]:
         raise KeyboardInterrupt
     if run.agent.policy == "fail":
         raise WorkloadError("port 3 is on fire")
-    time.sleep(run.setting.seconds)
+    while run.seed >= 2 and Path(f"{run.setting.trace}.held").exists():
+        time.sleep(0.01)
     return {"product": run.agent.factor * run.seed, "curve": [run.seed, run.seed + 0.5], "nothing": None}
 
 

@@ -1,4 +1,7 @@
-"""Runs that are quick, deterministic and, if asked, ill-behaved; and the program that performs a sweep of them."""
+"""Runs that are quick, deterministic and, if asked, ill-behaved; and the program that performs a sweep of them.
+
+Runs from seed ``HELD_FROM`` (a variable of the environment) on do not end as long as there is a file ``TRACE.held``.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +24,10 @@ from desim.parallel import Workers
 
 @dataclass(frozen=True)
 class Walk:
-    """A random walk: where it leaves a trace, how many steps it takes, and for how long."""
+    """A random walk: where it leaves a trace, and how many steps it takes."""
 
     trace: str
     steps: int = 10
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ def walk(run: Run) -> dict[str, Any]:
         file.write(f"{run.seed}\n")
     if Path(f"{run.setting.trace}.ill").exists():
         misbehave(run)
-    time.sleep(run.setting.seconds)
+    while run.seed >= float(os.environ.get("HELD_FROM", "inf")) and Path(f"{run.setting.trace}.held").exists():
+        time.sleep(0.01)
     path = np.cumsum(run.agent.length * np.random.default_rng(run.seed).normal(size=run.setting.steps))
     return {"path": path.tolist(), "end": float(path[-1]), "nothing": float("nan")}
 
@@ -61,9 +64,25 @@ def traced(trace: Path) -> list[int]:
     return sorted(int(line) for line in trace.read_text().split()) if trace.exists() else []
 
 
-def main(store: str, trace: str, count: str, jobs: str, steps: str, seconds: str) -> int:
+def die_at(number: int, directory: str) -> None:
+    """Let this process be killed when it is about to write to a directory for the nth time, in whatever way."""
+    left = iter(range(number - 1, -1, -1))
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        writes = event in ("os.rename", "os.remove", "os.mkdir") or (
+            event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
+        if writes and str(arguments[0]).startswith(directory) and next(left) == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def main(store: str, trace: str, count: str, jobs: str, steps: str, dies_at: str) -> int:
     """Perform a sweep as a program does."""
-    runs = walks(Path(trace), int(count), steps=int(steps), seconds=float(seconds))
+    if int(dies_at):
+        die_at(int(dies_at), store)
+    runs = walks(Path(trace), int(count), steps=int(steps))
     try:
         perform_all(walk, runs, Store(Path(store)), workers=Workers(int(jobs)), title="walks")
     except DesimError as error:

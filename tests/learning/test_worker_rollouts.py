@@ -134,7 +134,7 @@ def test_a_process_that_is_gone_is_told(made: Make) -> None:
     victim = ours._processes[0]
     assert victim.pid is not None
     os.kill(victim.pid, signal.SIGKILL)
-    victim.join(10)
+    victim.join()
     for _ in range(2):
         with pytest.raises(DesimError, match="a worker process has ended unexpectedly"):
             ours.collect(policy, 2)

@@ -210,4 +210,4 @@ def test_nothing_is_loaded_before_it_is_needed():
         "gantt(result).figure, utilization(result).figure\n"
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True)

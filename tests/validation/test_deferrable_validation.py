@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 import signal
 
 import numpy as np
@@ -115,7 +114,7 @@ class Tired(AtRandom):
                 raise ValueError("enough")
             if self.how == "answer":
                 return [10_000]
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return super().act(observation)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from azure_files import TYPES, packing_file, restated, vm
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
@@ -182,7 +182,7 @@ DAYS = st.one_of(
 FRACTIONS = st.sampled_from([None, -0.1, 0.0, 0.0208333, 0.25, 1 / 3, 0.5, 1.0, 1.01])
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None)
 @given(
     rows=st.lists(st.tuples(DAYS, DAYS, st.integers(0, 4), st.integers(0, 1), st.sampled_from([None, 3])), max_size=25),
     types=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2), FRACTIONS, FRACTIONS), max_size=12),

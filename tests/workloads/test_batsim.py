@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
@@ -203,7 +203,7 @@ def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -
     assert not (tmp_path / "w.json").exists()
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None)
 @given(
     jobs=st.lists(
         st.builds(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import WorkloadError
@@ -35,7 +35,7 @@ fractional_jobs = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None)
 @given(
     jobs=st.lists(whole_jobs | fractional_jobs, min_size=1, max_size=20),
     numbers=st.randoms(use_true_random=False),
