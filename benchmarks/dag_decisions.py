@@ -49,7 +49,7 @@ def in_torch(agent: Any, num_jobs: int) -> list[float]:
     import torch
 
     from desim.agents.learning.policy import to_tensors
-    from desim.envs.dag import GraphSizes
+    from desim.problems.dag.graph_encoder import GraphSizes
 
     policy = agent.config.policy(np.random.default_rng(0)).eval()
     encoder = agent.config.encoder(GraphSizes(jobs=num_jobs, candidates=8 * num_jobs))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs import ACTION_MASK
-from desim.envs.dag import CANDIDATE_FEATURES, PROMPT, SOON
+from desim.problems.dag.features import CANDIDATE_FEATURES, PROMPT, SOON
 
 __all__ = ["EXPERTS", "patient"]
 
@@ -25,7 +25,7 @@ def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]
     Parameters
     ----------
     observations : dict of str to array, shape (B, ...)
-        Of :class:`desim.envs.dag.GraphEncoder`.
+        Of :class:`desim.problems.dag.graph_encoder.GraphEncoder`.
     order : str
         The feature of a candidate that is least for the first one.
     most_delay : float

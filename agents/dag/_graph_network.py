@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.graph_policy import GraphPolicy
 from desim.agents.learning.numpy_mlp import NumpyMLP
-from desim.envs.dag import JobGraph
+from desim.problems.dag.features import JobGraph
 
 __all__ = ["EmbeddedJob", "GraphNetwork"]
 

@@ -77,7 +77,7 @@ class TrainingOptions(TrainingCommand):
         from desim.agents.dag.graph_agent import GraphConfig
         from desim.agents.dag.training import PAPER_ALGORITHM, GraphEpisodes, GraphTraining
         from desim.agents.learning.learner import Discounting
-        from desim.envs.dag import GraphSizes
+        from desim.problems.dag.graph_encoder import GraphSizes
 
         jobs = (8, 12) if self.quick else self.jobs
         default = GraphTraining()

@@ -23,17 +23,16 @@ from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
 from desim.agents.learning.configuration import AgentConfig
 from desim.agents.learning.pretrained import pretrained_stem
-from desim.envs.dag import (
-    GraphEncoder,
-    GraphSizes,
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, DagObservation, JobState
+from desim.problems.dag.features import (
     JobGraph,
     JobProgress,
     describe_candidates,
     describe_progress,
     describe_system,
 )
-from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, DagObservation, JobState
+from desim.problems.dag.graph_encoder import GraphEncoder, GraphSizes
 
 __all__ = ["GraphAgent", "GraphConfig", "Mode"]
 

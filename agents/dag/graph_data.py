@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from desim.envs.dag import SystemGraph
+from desim.problems.dag.graph_encoder import SystemGraph
 
 __all__ = ["from_data", "to_data"]
 
@@ -22,7 +22,7 @@ def to_data(graph: SystemGraph) -> Data:
     Parameters
     ----------
     graph : SystemGraph
-        Of :meth:`desim.envs.dag.GraphEncoder.graph`.
+        Of :meth:`desim.problems.dag.graph_encoder.GraphEncoder.graph`.
 
     Returns
     -------

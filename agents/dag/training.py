@@ -18,7 +18,8 @@ from desim.agents.learning.learner import Discounting, Learner
 from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.recipe import train, write
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.envs.dag import DagEnv, GraphSizes
+from desim.problems.dag.env import DagEnv
+from desim.problems.dag.graph_encoder import GraphSizes
 
 __all__ = [
     "PAPER_ALGORITHM",

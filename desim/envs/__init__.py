@@ -1,11 +1,11 @@
 """Gymnasium environments, one a problem; importing this package registers them.
 
-========================  ==================================================
+========================  ===================================================
 ``desim/Batch-v0``        :class:`desim.envs.batch.BatchEnv`
-``desim/Dag-v0``          :class:`desim.envs.dag.DagEnv`
+``desim/Dag-v0``          :class:`desim.problems.dag.env.DagEnv`
 ``desim/Deferrable-v0``   :class:`desim.envs.deferrable.DeferrableEnv`
 ``desim/MultiServer-v0``  :class:`desim.envs.multiserver.MultiServerEnv`
-========================  ==================================================
+========================  ===================================================
 """
 
 from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv

@@ -8,7 +8,7 @@ __all__ = ["ENVIRONMENTS", "register"]
 
 ENVIRONMENTS = {
     "desim/Batch-v0": "desim.envs.batch:BatchEnv",
-    "desim/Dag-v0": "desim.envs.dag:DagEnv",
+    "desim/Dag-v0": "desim.problems.dag.env:DagEnv",
     "desim/Deferrable-v0": "desim.envs.deferrable:DeferrableEnv",
     "desim/MultiServer-v0": "desim.envs.multiserver:MultiServerEnv",
 }

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from dag_cases import ALL_DOWN, random_cluster, random_job
+from dag_cases import ALL_DOWN, random_cluster
 from env_cases import Masked, Unmasked, play, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,18 +19,17 @@ from desim import simulate
 from desim.agents.dag import DEFT, EFT, FIFO, ListScheduler
 from desim.agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim.core import Decision, Simulation
-from desim.envs.dag import (
+from desim.exceptions import InfeasibleAction, InvalidConfiguration
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskState
+from desim.problems.dag.env import (
     EXECUTOR_FEATURES,
     NODE_FEATURES,
     SYSTEM_FEATURES,
     CompletionTimeReward,
     DagEnv,
-    JobFeatures,
     MakespanReward,
     NodeEncoder,
 )
-from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskState
 from desim.processes import planned_outages
 from desim.workloads import episodes
 
@@ -153,16 +152,6 @@ def test_names_of_features_are_columns() -> None:
         (3, len(EXECUTOR_FEATURES)),
         (len(SYSTEM_FEATURES),),
     ]
-
-
-@given(seed=st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
-def test_ranks_are_those_of_the_agents(seed: int) -> None:
-    rng = Random(seed)
-    job, executors = random_job(rng, 1, 0.0), Executors([1.0, 3.0], rng.choice((0.5, 2.0)), 0.125)
-    up, down = JobFeatures(job, executors).table[:, 3:5].T
-    np.testing.assert_allclose(np.expm1(4 * up), rank_up(job, executors), atol=1e-9)
-    np.testing.assert_allclose(np.expm1(4 * down), rank_down(job, executors), atol=1e-9)
 
 
 @pytest.mark.parametrize("rule", [Masked, Unmasked])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -11,24 +12,110 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.dag.candidate_features import CANDIDATE_FEATURES, Node, describe_candidates
-from desim.envs.dag.graph_arrays import GraphSizes, SystemGraph, padded_jobs, padded_progress
-from desim.envs.dag.graph_features import (
+from desim.envs.scaling import LARGEST, bounded
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag.features import (
+    CANDIDATE_FEATURES,
+    FIXED_FEATURES,
     JOB_FEATURES,
     SYSTEM_GRAPH_FEATURES,
     JobGraph,
+    Node,
+    PerJob,
+    describe_candidates,
     describe_progress,
     describe_system,
 )
-from desim.envs.dag.job_features import FIXED_FEATURES, PerJob
-from desim.envs.scaling import LARGEST, bounded
-from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, AssignTasks, DagObservation, JobState
+from desim.problems.dag.observation import Assign, AssignTasks, DagObservation
+from desim.problems.dag.state import JobState
 
-__all__ = ["GraphAllocate", "GraphEncoder"]
+__all__ = ["GraphAllocate", "GraphEncoder", "GraphSizes", "SystemGraph"]
+
+Floats = NDArray[np.float32]
+Whole = NDArray[np.int64]
 
 GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | AssignTasks | None]
 """Chooses the executor of a node, given the observation, the job, the node, and when executors are available."""
+
+
+@dataclass(frozen=True)
+class GraphSizes:
+    """How much room there is in padded arrays.
+
+    Parameters
+    ----------
+    jobs : int
+        Jobs, J.
+    nodes : int
+        Nodes of a job, N.
+    edges : int
+        Edges of a job, E.
+    candidates : int
+        Executable nodes, C.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a number is not above 0, or that of the edges below 0.
+    """
+
+    jobs: int = 24
+    nodes: int = 18
+    edges: int = 24
+    candidates: int = 64
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not (self.jobs >= 1 and self.nodes >= 1 and self.edges >= 0 and self.candidates >= 1):
+            raise InvalidConfiguration(f"{self!r}: want at least 1 of each, and no fewer than 0 edges")
+
+
+@dataclass(frozen=True)
+class SystemGraph:
+    """The jobs in the system, j of them with n nodes and e edges in all, and the c nodes that may be assigned.
+
+    Attributes
+    ----------
+    job_start : array of int, shape (j + 1,)
+        Job k has the nodes from ``job_start[k]`` to before ``job_start[k + 1]``, in topological order.
+    edge_start : array of int, shape (j + 1,)
+        And the edges from ``edge_start[k]``.
+    keys : array of int, shape (j,)
+        Equal for jobs whose nodes and edges are described by the same numbers.
+    nodes : array of float, shape (n, F)
+        What does not change while a job runs.
+    edges : array of int, shape (e, 2)
+        Parent and child, as rows of ``nodes``.
+    edge_times : array of float, shape (e,)
+        How long data take.
+    unassigned : array of bool, shape (n,)
+        Which nodes have no executor yet.
+    jobs : array of float, shape (j, G)
+        How far the jobs are.
+    candidate_nodes : array of int, shape (c,)
+        The nodes that may be assigned, as rows of ``nodes``.
+    candidates : array of float, shape (c, K)
+        What is expected of them now.
+    system : array of float, shape (S,)
+        Of the whole.
+    """
+
+    job_start: Whole
+    edge_start: Whole
+    keys: Whole
+    nodes: Floats
+    edges: Whole
+    edge_times: Floats
+    unassigned: NDArray[np.bool_]
+    jobs: Floats
+    candidate_nodes: Whole
+    candidates: Floats
+    system: Floats
+
+    @property
+    def job_of_node(self) -> Whole:
+        """The job of each node, shape (n,)."""
+        return np.repeat(np.arange(len(self.keys)), np.diff(self.job_start))
 
 
 class _Joined:
@@ -166,7 +253,7 @@ class GraphEncoder:
         )
 
     def encode(self, observation: DagObservation) -> Arrays:
-        """Return the arrays of :func:`padded`, and the mask.
+        """Return what is seen as arrays of constant shapes, and the mask.
 
         Parameters
         ----------
@@ -176,8 +263,11 @@ class GraphEncoder:
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`FIXED_FEATURES`, :data:`JOB_FEATURES`, :data:`CANDIDATE_FEATURES`, and
-            :data:`SYSTEM_GRAPH_FEATURES`.
+            ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with the numbers of nodes in their jobs,
+            ``edge_times`` (J, E), ``present`` and ``unassigned`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2)
+            with job and node, ``candidates`` (C, K), ``system`` (S,). What is empty is 0, in ``edges`` and
+            ``candidate_nodes`` -1. The columns are :data:`FIXED_FEATURES`, :data:`JOB_FEATURES`,
+            :data:`CANDIDATE_FEATURES`, and :data:`SYSTEM_GRAPH_FEATURES`.
 
         Raises
         ------
@@ -187,9 +277,9 @@ class GraphEncoder:
         graph = self.graph(observation)
         joined = self._joined
         if not joined.padded:
-            joined.padded = padded_jobs(graph, self.sizes)
+            joined.padded = _padded_jobs(graph, self.sizes)
         arrays: Arrays = {name: array.copy() for name, array in joined.padded.items()}
-        arrays |= padded_progress(graph, self.sizes)
+        arrays |= _padded_progress(graph, self.sizes)
         mask = np.zeros(self.sizes.candidates + self.only_idle, np.int8)
         if not self.forced(observation):
             mask[: len(graph.candidates)] = 1
@@ -257,3 +347,51 @@ class GraphEncoder:
 
 def _starts(counts: list[int]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _padded_jobs(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
+    """Return what does not change while the same jobs are in the system."""
+    counts, edge_counts = np.diff(graph.job_start), np.diff(graph.edge_start)
+    num_nodes, num_edges = int(counts.max(initial=0)), int(edge_counts.max(initial=0))
+    if len(counts) > sizes.jobs or num_nodes > sizes.nodes or num_edges > sizes.edges:
+        raise InvalidConfiguration(
+            f"{len(counts)} jobs of up to {num_nodes} nodes and {num_edges} edges do not fit into {sizes!r}"
+        )
+    job, edge_job = graph.job_of_node, np.repeat(np.arange(len(counts)), edge_counts)
+    place = np.arange(len(graph.nodes)) - graph.job_start[job]
+    edge_place = np.arange(len(graph.edges)) - graph.edge_start[edge_job]
+    arrays: dict[str, NDArray[Any]] = {
+        "keys": np.zeros(sizes.jobs, np.int64),
+        "nodes": np.zeros((sizes.jobs, sizes.nodes, graph.nodes.shape[1]), np.float32),
+        "edges": np.full((sizes.jobs, sizes.edges, 2), -1, np.int16),
+        "edge_times": np.zeros((sizes.jobs, sizes.edges), np.float32),
+        "present": np.zeros((sizes.jobs, sizes.nodes), np.int8),
+    }
+    arrays["keys"][: len(counts)] = graph.keys
+    arrays["nodes"][job, place] = graph.nodes
+    arrays["present"][job, place] = 1
+    arrays["edges"][edge_job, edge_place] = graph.edges - graph.job_start[edge_job, None]
+    arrays["edge_times"][edge_job, edge_place] = graph.edge_times
+    return arrays
+
+
+def _padded_progress(graph: SystemGraph, sizes: GraphSizes) -> dict[str, NDArray[Any]]:
+    """Return what changes from decision to decision."""
+    count = len(graph.candidates)
+    if count > sizes.candidates:
+        raise InvalidConfiguration(f"{count} candidates do not fit into {sizes!r}")
+    arrays: dict[str, NDArray[Any]] = {
+        "unassigned": np.zeros((sizes.jobs, sizes.nodes), np.int8),
+        "jobs": np.zeros((sizes.jobs, graph.jobs.shape[1]), np.float32),
+        "candidate_nodes": np.full((sizes.candidates, 2), -1, np.int16),
+        "candidates": np.zeros((sizes.candidates, graph.candidates.shape[1]), np.float32),
+        "system": graph.system.copy(),
+    }
+    job = graph.job_of_node
+    shown = job[graph.candidate_nodes]
+    arrays["unassigned"][job, np.arange(len(job)) - graph.job_start[job]] = graph.unassigned
+    arrays["jobs"][: len(graph.jobs)] = graph.jobs
+    arrays["candidate_nodes"][:count, 0] = shown
+    arrays["candidate_nodes"][:count, 1] = graph.candidate_nodes - graph.job_start[shown]
+    arrays["candidates"][:count] = graph.candidates
+    return arrays

@@ -1,8 +1,10 @@
-"""Executable nodes and executors as arrays: features of each, and of each pair of them."""
+"""DAG jobs on heterogeneous executors as a Gymnasium environment: nodes and executors as arrays, rewards of time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -10,16 +12,32 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.dag.job_features import FIXED_FEATURES, PerJob, features_of
+from desim import plugins
+from desim.core import Simulation
+from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv
+from desim.envs.episodes import episodes_of, named
 from desim.envs.scaling import bounded, compressed
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, AssignTasks, DagObservation, JobState, TaskState
+from desim.problems.dag.cluster import DagCluster
+from desim.problems.dag.executors import Executors
+from desim.problems.dag.features import FIXED_FEATURES, JobGraph, Node, PerJob
+from desim.problems.dag.observation import Assign, AssignTasks, DagObservation
+from desim.problems.dag.state import JobState
+from desim.problems.dag.tasks import TaskState
 
-__all__ = ["EXECUTOR_FEATURES", "NODE_FEATURES", "SYSTEM_FEATURES", "Allocate", "NodeEncoder"]
+__all__ = [
+    "EXECUTOR_FEATURES",
+    "NODE_FEATURES",
+    "REWARDS",
+    "SYSTEM_FEATURES",
+    "Allocate",
+    "CompletionTimeReward",
+    "DagEnv",
+    "MakespanReward",
+    "NodeEncoder",
+]
 
 Floats = NDArray[np.float64]
-Node = tuple[JobState, int]
 
 Allocate = Callable[[DagObservation, JobState, int], Assign | AssignTasks | None]
 """Chooses the executor of an executable node, given the observation, the job and the node; None if there is none."""
@@ -76,7 +94,7 @@ class NodeEncoder:
         self.num_executors = int(num_executors)
         self.max_nodes = int(max_nodes)
         self.allocation = allocation
-        self._known = PerJob(features_of)
+        self._known = PerJob(JobGraph)
         pairs = (self.max_nodes, self.num_executors)
         actions = self.max_nodes * (self.num_executors if allocation is None else 1)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(actions)
@@ -142,7 +160,7 @@ class NodeEncoder:
     def _describe_nodes(self, rows: NDArray[np.float32], shown: list[Node], observation: DagObservation) -> None:
         """Fill in the features of nodes, but for the best finish time."""
         places: dict[JobState, int] = {}
-        fixed: list[Floats] = []
+        fixed: list[NDArray[np.float32]] = []
         of_jobs: list[tuple[float, float, float]] = []
         job_of: list[int] = []
         tasks: list[int] = []
@@ -153,7 +171,7 @@ class NodeEncoder:
                 left = float(features.run_times[~state.finished].sum())
                 of_jobs.append((state.num_unfinished, left, observation.time - state.job.submission_time))
             job_of.append(place)
-            fixed.append(features.table[node])
+            fixed.append(features.nodes[node])
             tasks.append(state.unassigned_tasks[node] if isinstance(state, TaskState) else 1)
         rows[:, 0] = 1.0
         rows[:, _FIXED] = fixed
@@ -235,3 +253,175 @@ class NodeEncoder:
         if observation.available_times[executor] == np.inf:
             return None, False
         return Assign(state.job.job_id, node, executor), True
+
+
+class MakespanReward:
+    """Minus the time since the last decision, over a scale: the reward of LACHESIS, section IV.
+
+    The sum over an episode is minus the time from its first decision to its end: the makespan, if that decision is due
+    at the first submission and all jobs end.
+
+    Parameters
+    ----------
+    scale : float
+        Time that earns -1, in seconds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the scale is not above 0.
+    """
+
+    def __init__(self, scale: float = 1_000.0) -> None:
+        if not scale > 0:
+            raise InvalidConfiguration(f"the scale is {scale!r}, want a time above 0")
+        self.scale = scale
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that an episode begins."""
+        self._simulation = simulation
+        self._time = 0.0
+
+    def answered(self, answer: Any) -> None:
+        """Do nothing: only time counts."""
+
+    def collect(self) -> float:
+        """Return what was earned since the last call."""
+        before, self._time = self._time, self._simulation.end_time
+        return (before - self._time) / self.scale
+
+
+class CompletionTimeReward:
+    """Minus the time that all jobs have spent in the system since the last decision, over a scale.
+
+    The sum over an episode is minus the sum of all jobs' times from submission to completion; a job that has not
+    completed counts up to the end.
+
+    Parameters
+    ----------
+    scale : float
+        Time that earns -1, in seconds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the scale is not above 0.
+    """
+
+    def __init__(self, scale: float = 10_000.0) -> None:
+        if not scale > 0:
+            raise InvalidConfiguration(f"the scale is {scale!r}, want a time above 0")
+        self.scale = scale
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that an episode begins."""
+        self._simulation = simulation
+        self._num_jobs = 0
+        self._time = self._spent = 0.0
+        simulation.problem.on("arrival", self._arrive)
+        simulation.problem.on("job_completion", self._leave)
+
+    def answered(self, answer: Any) -> None:
+        """Do nothing: the problem tells of jobs that arrive and leave."""
+
+    def _arrive(self, time: float, job: Any) -> None:
+        self._count(time)
+        self._num_jobs += 1
+
+    def _leave(self, time: float, job: Any) -> None:
+        self._count(time)
+        self._num_jobs -= 1
+
+    def _count(self, time: float) -> None:
+        self._spent += self._num_jobs * (time - self._time)
+        self._time = time
+
+    def collect(self) -> float:
+        """Return what was earned since the last call."""
+        self._count(self._simulation.end_time)
+        spent, self._spent = self._spent, 0.0
+        return -spent / self.scale
+
+
+REWARDS: dict[str, Callable[[], Reward]] = {"makespan": MakespanReward, "completion_time": CompletionTimeReward}
+"""The rewards by name."""
+
+
+class DagEnv(SchedulingEnv):
+    """``desim/Dag-v0``: which executable node is assigned next, and to which executor.
+
+    The action space is Discrete(max_nodes x num_executors), see :class:`NodeEncoder`; with an allocation it is
+    Discrete(max_nodes).
+
+    Parameters
+    ----------
+    workload : sequence of DagCluster, or callable, optional
+        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
+        queries like those of TPC-H are drawn for each episode, see :func:`desim.workloads.episodes.dag`, and executors
+        once for the environment.
+    num_executors : int
+        Executors of every cluster.
+    max_nodes : int
+        How many executable nodes are seen.
+    allocation : callable, optional
+        Chooses the executor of a node, given the observation, the job and the node, such as
+        ``desim.agents.dag.DEFT().allocate``; an action is then a node alone.
+    observation : {"nodes"} or Encoder
+        What is seen; with an encoder of your own max_nodes and allocation play no part.
+    reward : {"makespan", "completion_time"} or Reward
+        What is earned.
+    num_jobs : int
+        Jobs of an episode of the default workload.
+    until : float
+        An episode is truncated at this time, in seconds.
+    max_decisions : int, optional
+        And after so many decisions.
+    skip_forced : bool
+        Do not ask while all executors are down.
+    workload_seed : int
+        Of the default executors.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    MissingDependency
+        If there is no package that makes the default workload.
+    """
+
+    def __init__(
+        self,
+        workload: Sequence[DagCluster] | Episodes | None = None,
+        num_executors: int = 10,
+        *,
+        max_nodes: int = 32,
+        allocation: Allocate | None = None,
+        observation: str | Encoder = "nodes",
+        reward: str | Reward = "makespan",
+        num_jobs: int = 20,
+        until: float = math.inf,
+        max_decisions: int | None = None,
+        skip_forced: bool = False,
+        workload_seed: int = 0,
+    ) -> None:
+        if workload is None:
+            make = plugins.episode_workload("dag")
+            rng = np.random.default_rng(workload_seed)
+            _, executors = make(rng, num_jobs=num_jobs, num_executors=num_executors)
+            workload = partial(_drawn, make, executors, num_jobs)
+        encoders: dict[str, Callable[[], Encoder]] = {
+            "nodes": lambda: NodeEncoder(num_executors, max_nodes, allocation=allocation)
+        }
+        super().__init__(
+            episodes_of(workload),
+            named("observation", observation, encoders),
+            named("reward", reward, REWARDS),
+            until=until,
+            max_decisions=max_decisions,
+            skip_forced=skip_forced,
+        )
+
+
+def _drawn(make: Callable[..., Any], executors: Executors, num_jobs: int, rng: np.random.Generator) -> DagCluster:
+    jobs, executors = make(rng, num_jobs=num_jobs, executors=executors)
+    return DagCluster(jobs, executors)
