@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.rewards import RewardModel
-from desim.problems.multiserver.utilities import UTILITIES
+from desim.problems.multiserver import UTILITIES, BipartiteGraph, RewardModel
 from desim.workloads._named_streams import NamedStreams, interval, number, whole_number
 
 __all__ = ["MEMORY_UNIT", "MIXED", "RESOURCES", "System"]

@@ -33,7 +33,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable.job import Job
+from desim.problems.deferrable import Job
 from desim.workloads._deferrable_settings import CORE_CASES, DURATION_CASES, Settings
 from desim.workloads._named_streams import NamedStreams
 from desim.workloads._window_laws import Constant, Geometric, Law, Proportional, Sometimes, Uniform, UpTo, drawn, law_of

@@ -20,7 +20,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.entities import Job as BatchJob
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job as DagJob
-from desim.problems.multiserver.rewards import RewardModel
+from desim.problems.multiserver import RewardModel
 from desim.workloads import deferrable as deferrable_jobs
 from desim.workloads import executors as executor_sets
 from desim.workloads import lublin, submissions, tpch

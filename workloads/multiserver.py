@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.problems.multiserver.rewards import RewardModel
+from desim.problems.multiserver import RewardModel
 from desim.workloads._alibaba_model import draw_gpus, draw_machines, draw_requests
 from desim.workloads._job_types import amounts_of, job_types, memory_column, trace_arrivals
 from desim.workloads._multiserver_system import MEMORY_UNIT, RESOURCES, System

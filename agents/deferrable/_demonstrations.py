@@ -23,7 +23,7 @@ from desim.agents.deferrable.list_plan import planned_starts
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.learning.distributions import Distribution, Gaussian
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.placing import LATER
+from desim.problems.deferrable.observation import LATER
 
 __all__ = ["agreement", "demonstrations", "distance"]
 

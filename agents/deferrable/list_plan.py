@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.placing import HORIZON, LATER, Placing
+from desim.problems.deferrable.observation import HORIZON, LATER, Placing
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from desim.agents.deferrable.fitting import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
-from desim.problems.deferrable.placing import room_ahead
+from desim.problems.deferrable.observation import room_ahead
 
 if TYPE_CHECKING:
     from desim.agents.deferrable.forecasts import Forecast

@@ -22,7 +22,7 @@ from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
-from desim.problems.deferrable.placing import HORIZON, room_ahead
+from desim.problems.deferrable.observation import HORIZON, room_ahead
 
 __all__ = ["ScoreAgent", "ScoreConfig"]
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import GangRewards, MultiServerObservation
-from desim.problems.multiserver.gang import NEGLIGIBLE
+from desim.problems.multiserver import NEGLIGIBLE, GangRewards, MultiServerObservation
 
 __all__ = ["GangRepair"]
 

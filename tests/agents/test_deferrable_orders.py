@@ -27,8 +27,8 @@ from desim.agents.deferrable import (
 from desim.agents.deferrable.fitting import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, JobSet
-from desim.problems.deferrable.job_set import rows_of
-from desim.problems.deferrable.placing import room_ahead
+from desim.problems.deferrable.job import rows_of
+from desim.problems.deferrable.observation import room_ahead
 from desim.validation import validate
 
 #: Five jobs whose windows are open in slot 4; no two rules put them in the same order.

@@ -29,7 +29,7 @@ from desim.agents.learning.training import TrainingResult  # noqa: E402
 from desim.envs.deferrable import DeferrableEnv  # noqa: E402
 from desim.exceptions import InvalidConfiguration, RecordError  # noqa: E402
 from desim.problems.deferrable import DeferrableObservation, Job, JobSet, foresee  # noqa: E402
-from desim.problems.deferrable.job_set import rows_of  # noqa: E402
+from desim.problems.deferrable.job import rows_of  # noqa: E402
 from desim.validation import validate  # noqa: E402
 
 SMALL = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)

@@ -14,7 +14,7 @@ from everything_runs import RULES, Summary, check, run_all
 from desim.problems.batch import cycling as batch
 from desim.problems.dag import JobState
 from desim.problems.deferrable import cluster as deferrable
-from desim.problems.multiserver.holding import HoldingCluster
+from desim.problems.multiserver import RewardModel
 
 
 def one_of_each_kind(problem: str) -> list[int]:
@@ -105,13 +105,7 @@ def test_jobs_that_are_not_evicted_are_noticed(monkeypatch: pytest.MonkeyPatch) 
     assert is_caught("deferrable", 20)
 
 
-def test_nodes_that_give_more_than_they_have_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    start = HoldingCluster._start
-
-    def keeps_all(self: HoldingCluster, service: Any, slot: int) -> None:
-        free = self._free.copy()
-        start(self, service, slot)
-        self._free[:] = free
-
-    monkeypatch.setattr(HoldingCluster, "_start", keeps_all)
+def test_gains_that_no_utility_yields_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    gains = RewardModel.utility_gains
+    monkeypatch.setattr(RewardModel, "utility_gains", lambda self, allocation: 1.01 * gains(self, allocation))
     assert is_caught("multiserver", 20)

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Phase, Result, SimulationInterrupted, WorkloadError, at, simulate
-from desim.problems.deferrable import DeferrableCluster, Job, cluster, outcomes
-from desim.problems.deferrable.job_set import EVICTIONS, START, JobSet
+from desim.problems.deferrable import DeferrableCluster, Job, cluster
+from desim.problems.deferrable.job import START, JobSet
 from desim.validation import DEFERRABLE_RULES, validate, validate_deferrable
 
 OF_OPTIONS = {"real_time", "overcommit", "eviction_order"}
@@ -469,16 +469,6 @@ def test_a_simulator_that_evicts_others_is_noticed(monkeypatch, change, eviction
     assert mistaken(eviction=eviction) == {"eviction_order"}
 
 
-def test_a_simulator_that_takes_nothing_back_is_noticed(monkeypatch):
-    right = outcomes.outcome_of
-
-    def forgetful(observation, started, expired, evicted):
-        return right(observation, started, expired, evicted[:0])
-
-    monkeypatch.setattr(cluster, "outcome_of", forgetful)
-    assert mistaken(eviction="lost") == {"slot_rewards", "slot_counts"}
-
-
 def test_a_simulator_that_lets_start_what_does_not_fit_is_noticed(monkeypatch):
     right = cluster.positions_of
     monkeypatch.setattr(
@@ -496,42 +486,6 @@ def test_a_simulator_in_which_jobs_run_too_long_is_noticed(monkeypatch):
         <= mistaken()
         <= {"finish_time", "used", "slot_counts", "violation", "slot_rewards"}
     )
-
-
-def test_a_simulator_in_which_windows_close_too_early_is_noticed(monkeypatch):
-    serve = DeferrableCluster._serve
-
-    def early(self, slot, action):
-        monkeypatch.setattr(JobSet, "latest_start", property(lambda jobs: jobs.rows[:, 3] - 1))
-        serve(self, slot, action)
-        monkeypatch.undo()
-        monkeypatch.setattr(DeferrableCluster, "_serve", early)
-
-    monkeypatch.setattr(DeferrableCluster, "_serve", early)
-    assert {"slot_counts", "slot_work"} <= mistaken()
-
-
-def test_a_simulator_in_which_jobs_are_known_too_late_is_noticed(monkeypatch):
-    def late(env, jobs, time_of, deliver):
-        for job in jobs:
-            if job.submission_time > env.now or env.now == 0:
-                yield at(env, job.submission_time, Phase.SLOT + 1)
-            deliver(job)
-
-    monkeypatch.setattr(cluster, "arrivals", late)
-    monkeypatch.setattr(cluster, "check_submission", lambda *arguments: None)
-    assert {"slot_counts"} <= mistaken()
-
-
-def test_a_simulator_that_forgets_evictions_is_noticed(monkeypatch):
-    evict = DeferrableCluster._evict
-
-    def forgetful(self, slot):
-        evict(self, slot)
-        self._waiting[:, EVICTIONS] = 0
-
-    monkeypatch.setattr(DeferrableCluster, "_evict", forgetful)
-    assert mistaken(eviction="restarted") == {"evictions"}
 
 
 def test_the_work_of_a_job_that_all_but_never_ends_does_not_hide_that_of_others():

@@ -24,7 +24,7 @@ from desim.problems.multiserver import (
     Utility,
     register_utility,
 )
-from desim.problems.multiserver.feasibility import Feasibility
+from desim.problems.multiserver.observation import Feasibility
 from desim.validation import MULTISERVER_RULES, validate, validate_multiserver
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
@@ -252,7 +252,7 @@ def scenario(holding):
 @pytest.mark.parametrize("holding", [False, True])
 def test_a_simulator_that_does_not_check_allocations_is_noticed(monkeypatch, holding):
     problem, arrivals = scenario(holding)
-    monkeypatch.setattr(Feasibility, "check", lambda self, action, arrived, capacity, time: np.asarray(action))
+    monkeypatch.setattr(Feasibility, "check", lambda self, action, observation: np.asarray(action))
     report = validate(simulate(problem, Generous()), arrivals)
     assert set(report.counts) == {"requests", "capacity", "slot_amounts"}  # more is reserved than there is
 
@@ -269,36 +269,10 @@ def test_a_simulator_that_adds_overheads_up_is_noticed(monkeypatch):
 
 
 def test_a_simulator_with_another_utility_is_noticed(monkeypatch):
+    gains = RewardModel.utility_gains
     problem, arrivals = scenario(False)
-    monkeypatch.setattr(RewardModel, "utility_gains", lambda self, allocation: 1.01 * self._apply(allocation, "value"))
+    monkeypatch.setattr(RewardModel, "utility_gains", lambda self, allocation: 1.01 * gains(self, allocation))
     assert set(validate(simulate(problem, create("drf")), arrivals).counts) == {"gain"}
-
-
-def test_a_simulator_that_frees_resources_too_early_is_noticed(monkeypatch):
-    def forgetful(self, slot):
-        self._free[:] = self.layout.graph.capacity
-        observe(self, slot)
-
-    observe = HoldingCluster._observe
-    problem, arrivals = scenario(True)
-    assert validate(simulate(problem, create("drf")), arrivals).ok
-    monkeypatch.setattr(HoldingCluster, "_observe", forgetful)
-    report = validate(simulate(problem, create("drf")), arrivals)
-    assert set(report.counts) == {"capacity", "slot_amounts"}
-
-
-def test_a_simulator_that_serves_the_last_in_the_queue_is_noticed(monkeypatch):
-    def turned(self, slot, action):
-        for queue in self._queues:
-            queue.reverse()
-        serve(self, slot, action)
-        for queue in self._queues:
-            queue.reverse()
-
-    serve = HoldingCluster._serve
-    problem, arrivals = scenario(True)
-    monkeypatch.setattr(HoldingCluster, "_serve", turned)
-    assert set(validate(simulate(problem, create("drf")), arrivals).counts) == {"queue"}
 
 
 @pytest.mark.parametrize(("amount", "rules"), [(1e-12, set()), (1e-3, {"gangs"})])

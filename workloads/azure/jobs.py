@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.deferrable.job import Job
+from desim.problems.deferrable import Job
 from desim.workloads._named_streams import whole_number
 from desim.workloads._seeds import seed_sequence
 from desim.workloads._window_laws import Law, drawn, law_of

@@ -6,35 +6,79 @@ Computing" (OSDEC), section 3, and the real-time setting of its Table 2.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Literal
+import math
+from collections.abc import Iterable, Sequence
+from math import isclose
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim._clock import at, schedule_at
-from desim.core import Decision, Phase
-from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Problem, Process
-from desim.problems.deferrable._arguments import check_choice, check_num_slots, names_of, weights_of
-from desim.problems.deferrable.job import Job, check_job, check_submission, real_time, submission_time_of
-from desim.problems.deferrable.job_set import EVICTIONS, START, JobSet, job_of, rows_of
-from desim.problems.deferrable.observation import DeferrableObservation
-from desim.problems.deferrable.outcomes import outcome_of
-from desim.problems.deferrable.starts import newest_to_evict, positions_of
-from desim.problems.deferrable.tables import COMPLETED, EVICTED, EXPIRED, PENDING, RUNNING, JobRows, schemas, slot_row
-from desim.processes.arrivals import arrivals
+from desim.core import Phase, Simulation, at
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.base import Process
+from desim.problems.deferrable.job import (
+    EVICTIONS,
+    REQUESTS,
+    START,
+    Job,
+    JobSet,
+    check_job,
+    job_of,
+    real_time,
+    rows_of,
+    submission_time_of,
+)
+from desim.problems.deferrable.observation import DeferrableObservation, limit_of, positions_of
+from desim.problems.deferrable.tables import COMPLETED, EVICTED, EXPIRED, PENDING, RUNNING, schemas
+from desim.problems.slotted import SlottedProblem
 from desim.processes.capacity import CapacityProcess, amounts_of, replayed_capacity
 from desim.records import Schema
 
-__all__ = ["DeferrableCluster"]
+__all__ = ["DeferrableCluster", "Foresight", "SlotOutcome", "foresee"]
 
 Floats = NDArray[np.float64]
+Choice = TypeVar("Choice", bound=str | bool)
 Eviction = Literal["never", "lost", "restarted"]
 
+#: How far, relatively, the clock may be from a time that it was set to: it adds times up.
+ROUNDING = 1e-12
 
-class DeferrableCluster(Problem):
+#: The column requested_time and the metrics violation_slots and violation_penalty are not those of a resource.
+TAKEN = ("time", "slots", "penalty")
+
+
+class SlotOutcome(NamedTuple):
+    """What a slot has brought; the subject of the event ``slot``.
+
+    Attributes
+    ----------
+    slot : int
+        Its number, from 0.
+    started, expired, evicted : JobSet
+        Jobs that were started in it, whose window has passed with it, and that were evicted as it began.
+    capacity, used, violation : numpy.ndarray of shape (num_resources,)
+        What on-demand jobs left, what deferrable jobs held, and by how much that was more.
+    revenue, delay : float
+        Of the jobs that were started, less those of the jobs that were evicted: core-slots, and slots.
+    reward : float
+        The slot's part of the objective, equation (6) of the OSDEC paper, in core-slots.
+    """
+
+    slot: int
+    started: JobSet
+    expired: JobSet
+    evicted: JobSet
+    capacity: Floats
+    used: Floats
+    violation: Floats
+    revenue: float
+    delay: float
+    reward: float
+
+
+class DeferrableCluster(SlottedProblem):
     """A platform whose on-demand jobs leave a fluctuating capacity, in which deferrable jobs run.
 
     A slot clock asks once a slot: which of the jobs whose window is open are to be started now? The answer is a
@@ -80,6 +124,7 @@ class DeferrableCluster(Problem):
 
     name: ClassVar[str] = "deferrable"
     events: ClassVar[tuple[str, ...]] = ("submission", "start", "completion", "expiry", "eviction", "slot")
+    sources: ClassVar[tuple[str, ...]] = ("jobs",)
 
     def __init__(
         self,
@@ -95,16 +140,15 @@ class DeferrableCluster(Problem):
         real_time: bool = False,
         processes: Iterable[Process] = (),
     ) -> None:
-        super().__init__(processes=processes)
+        super().__init__(num_slots=num_slots, processes=processes)
         self.jobs = jobs
-        self.resources = names_of(resources)
+        self.resources = _names(resources)
         self.capacity_process = capacity if callable(capacity) else replayed_capacity(capacity)
-        self.num_slots = check_num_slots(num_slots)
-        self.delay_weight = float(weights_of("delay_weight", delay_weight, 1)[0])
-        self.violation_weights = weights_of("violation_weight", violation_weight, len(self.resources))
-        self.overcommit = bool(check_choice("overcommit", overcommit, (True, False)))
-        self.eviction = check_choice("eviction", eviction, ("never", "lost", "restarted"))
-        self.real_time = bool(check_choice("real_time", real_time, (True, False)))
+        self.delay_weight = float(_weights("delay_weight", delay_weight, 1)[0])
+        self.violation_weights = _weights("violation_weight", violation_weight, len(self.resources))
+        self.overcommit = bool(_one_of("overcommit", overcommit, (True, False)))
+        self.eviction = _one_of("eviction", eviction, ("never", "lost", "restarted"))
+        self.real_time = bool(_one_of("real_time", real_time, (True, False)))
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without jobs and capacity, as plain values."""
@@ -123,28 +167,21 @@ class DeferrableCluster(Problem):
         """Return the tables ``jobs``, ``slots`` and ``evictions``."""
         return schemas(self.resources)
 
-    def check_replayable(self) -> None:
-        """Raise InvalidConfiguration if the jobs are an iterator, which can be read only once."""
-        if isinstance(self.jobs, Iterator):
-            raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
-
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
-        """Set up the empty cluster and start the capacity, the submissions and the slot clock."""
-        self.observation = DeferrableObservation(
+        """Set up the empty cluster and start the capacity, the jobs and the slot clock."""
+        self.observation: DeferrableObservation = DeferrableObservation(
             self.resources, self.num_slots, self.delay_weight, self.violation_weights
         )
         self._record = self.simulation.records.tables
         self._waiting = self._running = self._evicted = self.observation.current.rows
         self._capacity: Floats | None = None
-        self._next_slot = 0
         self._new: list[Job] = []
+        self._arrived = 0
         self._known: set[int] = set()
         self.env.process(self.capacity_process(self))
-        jobs = real_time(self.jobs) if self.real_time else iter(self.jobs)
-        self.foreground.append(self.env.process(arrivals(self.env, jobs, submission_time_of, self.submit)))
-        self.env.process(self._run_clock())
+        self.start(real_time(self.jobs) if self.real_time else self.jobs, submission_time_of, self.submit)
 
     def set_capacity(self, amounts: ArrayLike) -> None:
         """Let the capacity be this much from now on.
@@ -175,63 +212,48 @@ class DeferrableCluster(Problem):
             If it makes no sense, its window has passed with this slot, or a job with its identifier is in the system.
         """
         check_job(job, len(self.resources))
-        if self.env.now == self.num_slots:  # as in a workload, what comes at the end is not part of the run
+        now = self.env.now
+        if now == self.num_slots:  # as in a workload, what comes at the end is not part of the run
             return
-        check_submission(job, self.env.now, self._next_slot, self._known)
+        if not isclose(job.submission_time, now, rel_tol=ROUNDING):
+            raise WorkloadError(f"job {job.job_id}: submitted at {now}, not at {job.submission_time!r}")
+        if job.latest_start < self.next_slot:
+            raise WorkloadError(f"job {job.job_id}: submitted at {now}, when the slot of its latest start has begun")
+        if job.job_id in self._known:
+            raise WorkloadError(f"job {job.job_id}: submitted twice, the second time at {now}")
         self._known.add(job.job_id)
         self._new.append(job)
         if self.listening:
             self.emit("submission", job)
 
-    def _run_clock(self) -> Generator[simpy.Event, Any, None]:
-        """Ask at the beginning of every slot, until the last or until there is nothing more to come."""
-        decision = Decision(self.simulation, self.observation)
-        tick = simpy.Event(self.env)
-        slot = 0
-        while True:
-            tick.callbacks = []  # the same event serves again, and so does the decision
-            over = slot == self.num_slots  # jobs that end then have run, jobs that come then are too late
-            schedule_at(tick, slot, Phase.CAPACITY if over else Phase.SLOT)
-            yield tick
-            if over or (self.num_slots is None and not self._goes_on()):
-                self.simulation.stop()
-                return
-            self._observe(slot)
-            decision.callbacks = []
-            action = yield decision.request()
-            self._serve(slot, action)
-            slot += 1
+    def is_empty(self) -> bool:
+        """Tell whether no job waits or runs."""
+        return not (self._new or len(self._waiting) or len(self._running))
 
-    def _goes_on(self) -> bool:
-        """Tell whether anything may still happen."""
-        if self._new or len(self._waiting) or len(self._running):
-            return True
-        return any(process.is_alive for process in self.foreground)
-
-    def _observe(self, slot: int) -> None:
+    def observe(self, slot: int) -> None:
         """Take what has changed since the slot before, and show it."""
         if self._capacity is None:
             raise InvalidConfiguration(f"time {slot}: no process has set the capacity")
-        self._next_slot = slot + 1
-        observation = self.observation
-        observation.begin_slot(slot, self._capacity)
         self._submitted = len(self._new)
-        if self._new:
-            self._waiting = np.concatenate([self._waiting, rows_of(self._new, len(self.resources))])
-            self._new = []
+        self._take_new()
         if self.eviction != "never":
-            self._evict(slot)
+            self._evict(slot, self._capacity)
         is_open = JobSet(self._waiting).earliest_start <= slot
         self._open = np.flatnonzero(is_open)
-        observation.current = JobSet(self._waiting[self._open])
-        observation.future = JobSet(self._waiting[~is_open])
-        observation.running = JobSet(self._running)
-        observation.used = observation.running.requests.sum(axis=0)
-        observation.note_current()
+        current, future = JobSet(self._waiting[self._open]), JobSet(self._waiting[~is_open])
+        self.observation.begin_slot(slot, self._capacity, current, future, JobSet(self._running))
 
-    def _evict(self, slot: int) -> None:
+    def _take_new(self) -> None:
+        """Let the jobs wait that have become known."""
+        if self._new:
+            rows = rows_of(self._new, len(self.resources), self._arrived)
+            self._waiting = np.concatenate([self._waiting, rows])
+            self._arrived += len(rows)
+            self._new = []
+
+    def _evict(self, slot: int, capacity: Floats) -> None:
         """Take back what no longer fits."""
-        chosen = newest_to_evict(self._running, self.observation.limit)
+        chosen = newest_to_evict(self._running, limit_of(capacity))
         rows = self._running[chosen]
         if len(rows):
             self._running = np.delete(self._running, chosen, axis=0)
@@ -246,7 +268,7 @@ class DeferrableCluster(Problem):
             self._emit_jobs("eviction", rows)
         self._evicted = rows
 
-    def _serve(self, slot: int, action: Any) -> None:
+    def serve(self, slot: int, action: Any) -> None:
         """Start the jobs of the answer, let those expire whose window has passed, and count."""
         observation = self.observation
         positions = positions_of(action, observation, overcommit=self.overcommit)
@@ -257,22 +279,32 @@ class DeferrableCluster(Problem):
         passed = stays & (JobSet(self._waiting).latest_start <= slot)
         expired = self._waiting[passed]
         self._waiting = self._waiting[stays & ~passed]
-        self._start(started)
+        if len(started):
+            self._running = np.concatenate([self._running, started])
+            for end in np.unique(JobSet(started).finish_time).tolist():  # one event ends all that end together
+                at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
         self._leave(expired, np.nan, EXPIRED)
         self._emit_jobs("start", started)
         self._emit_jobs("expiry", expired)
-        outcome = outcome_of(observation, started, expired, self._evicted)
-        observation.end_slot(outcome.used, len(started))
-        self._record["slots"].append(slot_row(outcome, observation, self._submitted, len(self._running)))
-        if self.listening:
-            self.emit("slot", outcome)
+        self._account(JobSet(started), JobSet(expired), JobSet(self._evicted))
 
-    def _start(self, rows: Floats) -> None:
-        """Let jobs run; one event ends all that end together."""
-        if len(rows):
-            self._running = np.concatenate([self._running, rows])
-            for end in np.unique(JobSet(rows).finish_time).tolist():
-                at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
+    def _account(self, started: JobSet, expired: JobSet, evicted: JobSet) -> None:
+        """Record what a slot has brought: equation (6), less what evictions take back."""
+        observation = self.observation
+        slot, current, future = observation.slot, observation.current, observation.future
+        used = observation.used + started.requests.sum(axis=0)
+        violation = np.where(used > observation.limit, used - observation.capacity, 0.0)
+        revenue = float(started.revenue.sum() - evicted.revenue.sum())
+        delay = float((slot - started.earliest_start).sum() - (evicted.starting_time - evicted.earliest_start).sum())
+        reward = revenue - self.delay_weight * delay - float(self.violation_weights @ violation)
+        observation.end_slot(used, len(started))
+        counts = [len(jobs) for jobs in (current, future, started, expired, evicted, JobSet(self._running))]
+        work = float(current.revenue.sum()), float(future.revenue.sum())
+        amounts = observation.capacity, used, violation
+        each = [amount for table in amounts for amount in table.tolist()]
+        self._record["slots"].append((slot, self._submitted, *counts, *work, revenue, delay, reward, *each))
+        if self.listening:
+            self.emit("slot", SlotOutcome(slot, started, expired, evicted, *amounts, revenue, delay, reward))
 
     def _complete(self, event: simpy.Event) -> None:
         """Let the jobs go that end now; none is left if they have been evicted."""
@@ -287,7 +319,7 @@ class DeferrableCluster(Problem):
         """Record jobs that leave the system."""
         if len(rows):
             self._known.difference_update(JobSet(rows).job_id.tolist())
-            self._record["jobs"].append(JobRows(rows, finish, status), len(rows))
+            self._record["jobs"].append((rows, finish, status), len(rows))
 
     def _emit_jobs(self, event: str, rows: Floats) -> None:
         if self.listening:
@@ -296,5 +328,120 @@ class DeferrableCluster(Problem):
 
     def close(self, time: float) -> None:
         """Record the jobs that run, or may still be started, when the run ends."""
+        self._take_new()
         self._leave(self._running, np.nan, RUNNING)
-        self._leave(np.concatenate([self._waiting, rows_of(self._new, len(self.resources))]), np.nan, PENDING)
+        self._leave(self._waiting, np.nan, PENDING)
+
+
+def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
+    """Return which running jobs must go until the others fit: those that were started last go first.
+
+    A job stays if it holds nothing of what is short.
+
+    Parameters
+    ----------
+    running : numpy.ndarray
+        Rows of the jobs, in the order of their starts.
+    limit : numpy.ndarray of shape (num_resources,)
+        What they may hold together.
+
+    Returns
+    -------
+    numpy.ndarray of int64
+        Positions in ``running``, ascending.
+    """
+    requests = running[:, REQUESTS:]
+    excess = requests.sum(axis=0) - limit
+    chosen = []
+    for position in range(len(running) - 1, -1, -1):
+        if not (excess > 0).any():
+            break
+        if (requests[position][excess > 0] > 0).any():
+            chosen.append(position)
+            excess = excess - requests[position]
+    return np.array(chosen[::-1], dtype=np.int64)
+
+
+class Foresight(NamedTuple):
+    """Jobs and capacities of a whole run.
+
+    Attributes
+    ----------
+    jobs : tuple of Job
+        All that are submitted, in the order in which they become known; those of a real-time run as they are then.
+    capacity : numpy.ndarray of shape (num_slots, num_resources)
+        Of every slot.
+    """
+
+    jobs: tuple[Job, ...]
+    capacity: Floats
+
+
+def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.inf) -> Foresight:
+    """Return all that will come, as only an offline planner or an oracle may know it.
+
+    Parameters
+    ----------
+    cluster : DeferrableCluster
+        The system; none of its processes may depend on what is started.
+    seed : int
+        Root of all random streams, as for ``simulate``.
+    until : float
+        End of the run in slots, as for ``simulate``.
+
+    Returns
+    -------
+    Foresight
+        The same for every agent. Without ``num_slots`` it covers the slots until the last window has passed.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the jobs are an iterator: a run would find nothing left.
+
+    Examples
+    --------
+    >>> job = Job(1, submission_time=0, earliest_start=1, latest_start=2, duration=5, cores=2)
+    >>> foresee(DeferrableCluster([job], [4, 3])).capacity[:, 0].tolist()
+    [4.0, 3.0, 3.0]
+    """
+    cluster.check_replayable()
+    simulation = Simulation(cluster, seed=seed, until=until, log_actions=False)
+    jobs: list[Job] = []
+    simulation.problem.on("submission", lambda _, job: jobs.append(job))
+    capacity = []
+    while (decision := simulation.advance()) is not None:
+        capacity.append(decision.observation.capacity)
+        decision.answer(None)
+    return Foresight(tuple(jobs), np.array(capacity).reshape(len(capacity), len(cluster.resources)))
+
+
+def _names(resources: Sequence[str]) -> tuple[str, ...]:
+    names = (resources,) if isinstance(resources, str) else tuple(resources or ())
+    if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+        raise InvalidConfiguration(f"the resources are {resources!r}, want names that differ, and at least one")
+    for name in names:
+        if name in TAKEN:
+            raise InvalidConfiguration(f"a resource is called {name!r}, which tables or metrics use for something else")
+    return names
+
+
+def _weights(name: str, weights: ArrayLike, count: int) -> Floats:
+    """Return weights, one number for all or one each."""
+    try:
+        given = np.asarray(weights)
+        if given.dtype.kind not in "iuf":
+            raise TypeError
+        table = np.array(np.broadcast_to(given, (count,)), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"{name} is {weights!r}, want one number or {count}") from error
+    if not ((table >= 0) & (table < np.inf)).all():
+        raise InvalidConfiguration(f"{name} is {weights!r}, want finite numbers of at least 0")
+    table.flags.writeable = False
+    return table
+
+
+def _one_of(name: str, value: Choice, choices: tuple[Choice, ...]) -> Choice:
+    if value not in choices:
+        raise InvalidConfiguration(f"{name} is {value!r}, want one of {', '.join(map(repr, choices))}")
+    return value

@@ -1,18 +1,43 @@
-"""What an agent sees of a cluster for deferrable jobs at the beginning of a slot."""
+"""What an agent sees of a cluster for deferrable jobs as a slot begins, which jobs it may start, and what fits when."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable.job_set import DURATION, REQUESTS, JobSet
+from desim.exceptions import InfeasibleAction
+from desim.problems.deferrable.job import DURATION, REQUESTS, JobSet
 
-__all__ = ["TOLERANCE", "DeferrableObservation"]
+__all__ = [
+    "HORIZON",
+    "LATER",
+    "TOLERANCE",
+    "DeferrableObservation",
+    "Placing",
+    "limit_of",
+    "positions_of",
+    "room_ahead",
+]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-#: By how much, relative to the capacity, what runs may exceed it: amounts that are not whole add up with errors.
 TOLERANCE = 1e-9
+"""By how much, relative to the capacity, what runs may exceed it: amounts that are not whole add up with errors."""
+
+HORIZON = 24
+"""Slots that are looked at, unless another number is given."""
+
+LATER = -1
+"""Stands for a job that has no slot."""
+
+
+def limit_of(capacity: Floats) -> Floats:
+    """Return a capacity with the tolerance up to which it counts as kept."""
+    return capacity + TOLERANCE * np.maximum(capacity, 1.0)
 
 
 class DeferrableObservation:
@@ -57,17 +82,15 @@ class DeferrableObservation:
         self.num_slots = num_slots
         self.delay_weight = delay_weight
         self.violation_weights = violation_weights
-        empty = np.empty((0, REQUESTS + len(resources)))
+        width = len(resources)
         self.slot = 0
-        self.current = JobSet(empty)
-        self.future = JobSet(empty)
-        self.running = JobSet(empty)
-        self.capacity: Floats = np.zeros(len(resources))
-        self.used: Floats = np.zeros(len(resources))
-        self._history = np.empty((2, 64, len(resources)))
-        self._current_history = np.zeros((64, 2 + len(resources)))
+        self.current = self.future = self.running = JobSet(np.empty((0, REQUESTS + width)))
+        self.capacity: Floats = np.zeros(width)
+        self.used: Floats = np.zeros(width)
+        self._history = np.empty((2, 64, width))
+        self._current_history = np.zeros((64, 2 + width))
         self._started_history = np.empty(64)
-        self._summarized = [DURATION, *range(REQUESTS, REQUESTS + len(resources))]
+        self._summarized = [DURATION, *range(REQUESTS, REQUESTS + width)]
 
     @property
     def free(self) -> Floats:
@@ -77,7 +100,7 @@ class DeferrableObservation:
     @property
     def limit(self) -> Floats:
         """The capacity with the tolerance up to which it counts as kept: what runs may add up to this."""
-        return self.capacity + TOLERANCE * np.maximum(self.capacity, 1.0)
+        return limit_of(self.capacity)
 
     @property
     def capacity_history(self) -> Floats:
@@ -102,25 +125,209 @@ class DeferrableObservation:
         """How many jobs were started in the slots before this one, of shape (slot,)."""
         return self._started_history[: self.slot]
 
-    def begin_slot(self, slot: int, capacity: Floats) -> None:
-        """Go on to a slot and remember its capacity; for the cluster."""
+    def begin_slot(self, slot: int, capacity: Floats, current: JobSet, future: JobSet, running: JobSet) -> None:
+        """Go on to a slot, and remember its capacity and what jobs have an open window; for the cluster."""
         if slot >= self._history.shape[1]:
             self._history = np.concatenate([self._history, np.empty_like(self._history)], axis=1)
             self._current_history = np.concatenate([self._current_history, np.zeros_like(self._current_history)])
             self._started_history = np.concatenate([self._started_history, np.empty_like(self._started_history)])
-        self.slot = slot
-        self.capacity = capacity
+        self.slot, self.capacity = slot, capacity
+        self.current, self.future, self.running = current, future, running
+        self.used = running.requests.sum(axis=0)
         self._history[0, slot] = capacity
-
-    def note_current(self) -> None:
-        """Remember what jobs have an open window; for the cluster, once it has said so."""
-        number = len(self.current)
+        number = len(current)
         if number:
-            summary = self._current_history[self.slot]
+            summary = self._current_history[slot]
             summary[0] = number
-            summary[1:] = self.current.rows[:, self._summarized].sum(axis=0) / number
+            summary[1:] = current.rows[:, self._summarized].sum(axis=0) / number
 
     def end_slot(self, used: Floats, num_started: int) -> None:
         """Remember what is held in the slot, once so many jobs have been started; for the cluster."""
         self._history[1, self.slot] = used
         self._started_history[self.slot] = num_started
+
+
+def positions_of(action: Any, observation: DeferrableObservation, *, overcommit: bool) -> Ints:
+    """Return an agent's answer as an array of positions in ``observation.current``.
+
+    Parameters
+    ----------
+    action : sequence of int, or None
+        The answer.
+    observation : DeferrableObservation
+        What was asked.
+    overcommit : bool
+        Whether jobs may be started beyond the capacity.
+
+    Returns
+    -------
+    numpy.ndarray of int64
+        In the order of the answer.
+
+    Raises
+    ------
+    InfeasibleAction
+        If it is no sequence of whole numbers, there is no such job, one is started twice, or one does not fit.
+    """
+    time, current = observation.slot, observation.current
+    try:
+        positions = np.asarray([] if action is None else action)
+    except ValueError:  # of sequences of unequal length
+        positions = np.zeros((0, 0))
+    if positions.size == 0 and positions.ndim == 1:
+        return np.empty(0, dtype=np.int64)
+    if positions.ndim != 1 or positions.dtype.kind not in "ui":
+        raise InfeasibleAction(
+            f"time {time}: the answer is {action!r}, want the positions in current of the jobs to be started, or None"
+        )
+    if positions.min() < 0 or positions.max() >= len(current):
+        wrong = positions[(positions < 0) | (positions >= len(current))][0]
+        raise InfeasibleAction(f"time {time}: position {wrong} is to be started, and there are {len(current)} jobs")
+    values, counts = np.unique(positions, return_counts=True)
+    if len(values) < len(positions):
+        job_id = current.job_id[values[counts > 1][0]]
+        raise InfeasibleAction(f"time {time}: job {job_id} is to be started twice")
+    if not overcommit:
+        _check_fit(positions, observation)
+    return positions.astype(np.int64)
+
+
+def _check_fit(positions: Ints, observation: DeferrableObservation) -> None:
+    """Raise unless jobs fit beside those that run, those before them included."""
+    requests = observation.current.requests[positions]
+    after = observation.used + np.cumsum(requests, axis=0)
+    # a job that needs nothing of a resource fits however much others hold of it
+    over = ((after > observation.limit) & (requests > 0)).any(axis=1)
+    if over.any():
+        place = int(over.argmax())
+        job_id = observation.current.job_id[positions[place]]
+        wanted, free = (
+            ", ".join(
+                f"{amount:.12g} {name}" for amount, name in zip(amounts.tolist(), observation.resources, strict=True)
+            )
+            for amounts in (requests[place], observation.capacity - after[place] + requests[place])
+        )
+        raise InfeasibleAction(f"time {observation.slot}: job {job_id} requests {wanted} and {free} are free")
+
+
+def room_ahead(observation: DeferrableObservation, forecast: Floats) -> Floats:
+    """Return what running jobs leave of the capacity of this slot and of later ones.
+
+    Parameters
+    ----------
+    observation : DeferrableObservation
+        What is seen now.
+    forecast : numpy.ndarray of shape (num_steps, num_resources)
+        Expected capacities of the slots after this one.
+
+    Returns
+    -------
+    numpy.ndarray of shape (1 + num_steps, num_resources)
+        Negative where the running jobs hold more than there will be.
+    """
+    room = np.concatenate([observation.limit[None, :], np.asarray(forecast, dtype=np.float64)])
+    finish = observation.running.finish_time
+    slots = observation.slot + np.arange(len(room))
+    runs_on = finish[None, :] > slots[:, None]
+    return np.asarray(room - runs_on.astype(np.float64) @ observation.running.requests)
+
+
+class Placing:
+    """The known jobs, and the room for them: each is given the first slots of its window in which it fits.
+
+    As in back-filling with a reservation for every job, a job that does not fit now keeps its place from those that
+    come after it.
+
+    Parameters
+    ----------
+    observation : DeferrableObservation
+        What is seen now.
+    horizon : int
+        Slots that are looked at, this one included.
+    ahead : numpy.ndarray of shape (at least horizon - 1, num_resources), optional
+        Capacities of the slots after this one; the capacity as it is if left out.
+
+    Attributes
+    ----------
+    jobs : JobSet
+        Those whose window is open, then those whose window is to open.
+    first, last : numpy.ndarray of shape (jobs,)
+        In how many slots their windows open, 0 if they have, and in how many slots they close, or a start would cost
+        more delay than it brings.
+    worth : numpy.ndarray of shape (jobs,)
+        What a start in the first of these slots adds to the objective, in core-slots.
+    usable : numpy.ndarray of bool, shape (jobs,)
+        Whether there is a slot in which a start adds anything.
+    room : numpy.ndarray of shape (horizon, num_resources)
+        What running jobs leave.
+    """
+
+    def __init__(self, observation: DeferrableObservation, horizon: int = HORIZON, ahead: Floats | None = None) -> None:
+        self.jobs = jobs = JobSet(np.concatenate([observation.current.rows, observation.future.rows]))
+        slot, self.weight = observation.slot, observation.delay_weight
+        self.first = np.maximum(jobs.earliest_start - slot, 0.0)
+        last = np.minimum(jobs.latest_start - slot, horizon - 1)
+        self.worth = jobs.revenue - self.weight * np.maximum(slot - jobs.earliest_start, 0.0)
+        if self.weight > 0:  # later it costs more than it brings
+            last = np.minimum(last, self.first + np.ceil(self.worth / self.weight) - 1)
+        self.last = last
+        self.usable: NDArray[np.bool_] = (self.worth > 0) & (last >= self.first)
+        if ahead is None:
+            ahead = np.broadcast_to(observation.limit, (horizon - 1, len(observation.limit)))
+        self.room = room_ahead(observation, ahead[: horizon - 1])
+        duration = np.minimum(jobs.duration, horizon)
+        self._windows = np.stack([self.first, last, duration], axis=1).astype(np.int64).tolist()
+
+    def starts(self, order: Iterable[int]) -> Ints:
+        """Return in how many slots jobs start that are placed one after another.
+
+        Parameters
+        ----------
+        order : iterable of int
+            Their positions in ``jobs``; those that are not usable are left out.
+
+        Returns
+        -------
+        numpy.ndarray of int64, shape (jobs,)
+            :data:`LATER` for those that are not placed.
+        """
+        found = np.full(len(self.jobs), LATER, np.int64)
+        usable = self.usable.tolist()
+        wanted = [place for place in order if usable[place]]
+        if self.room.shape[1] == 1:
+            _place(found, wanted, self._windows, self.jobs.cores.tolist(), self.room[:, 0].tolist())
+        else:
+            _place_all(found, wanted, self._windows, self.jobs.requests, self.room.copy())
+        return found
+
+
+def _place(starts: Ints, places: list[int], windows: list[list[int]], cores: list[float], room: list[float]) -> None:
+    """Place jobs that request one resource; plain numbers, as there are few and arrays would take longer."""
+    for place in places:
+        first, last, duration = windows[place]
+        request = cores[place]
+        start = first
+        for now in range(first, min(last + duration, len(room))):
+            if room[now] < request:
+                start = now + 1
+                if start > last:
+                    break
+            elif now + 1 - start >= duration:
+                break
+        if start <= last:
+            starts[place] = start
+            for now in range(start, min(start + duration, len(room))):
+                room[now] -= request
+
+
+def _place_all(starts: Ints, places: list[int], windows: list[list[int]], requests: Floats, room: Floats) -> None:
+    """Place jobs that request several; a job that requests nothing of one fits however short it is."""
+    for place in places:
+        first, last, duration = windows[place]
+        request = requests[place]
+        for start in range(first, last + 1):
+            held = room[start : start + duration]
+            if (held >= request)[:, request > 0].all():
+                held -= request
+                starts[place] = start
+                break

@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.deferrable.job_set import EVICTIONS, REQUESTS, START, JobSet
-from desim.problems.deferrable.observation import DeferrableObservation
-from desim.problems.deferrable.outcomes import SlotOutcome
+from desim.problems.deferrable.job import REQUESTS, JobSet
 from desim.records import Schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "COMPLETED",
-    "EVICTED",
-    "EXPIRED",
-    "PENDING",
-    "RUNNING",
-    "STATUSES",
-    "JobRows",
-    "SlotRow",
-    "schemas",
-    "slot_row",
-]
+__all__ = ["COMPLETED", "EVICTED", "EXPIRED", "PENDING", "RUNNING", "STATUSES", "schemas"]
 
 STATUSES = ("completed", "expired", "evicted", "running", "pending")
 """What can have become of a job: it ended; its window passed; it was evicted for good; it was running, or could still
@@ -37,96 +24,15 @@ COMPLETED, EXPIRED, EVICTED, RUNNING, PENDING = range(len(STATUSES))
 Floats = NDArray[np.float64]
 
 
-class JobRows(NamedTuple):
-    """Jobs that are recorded together.
-
-    Attributes
-    ----------
-    rows : numpy.ndarray
-        As in a :class:`JobSet`.
-    finish_time : float
-        When they ended or were evicted, in slots; NaN for the others.
-    status : int
-        Index in :data:`STATUSES`.
-    """
-
-    rows: Floats
-    finish_time: float
-    status: int
-
-
-class SlotRow(NamedTuple):
-    """One slot.
-
-    Attributes
-    ----------
-    slot : int
-        Its number, from 0.
-    submitted, current, future : int
-        Jobs that became known for it; jobs that could be started in it; known jobs whose window was not yet open.
-    started, expired, evicted, running : int
-        Jobs that were started in it; whose window has passed with it; that were evicted as it began; that run once jobs
-        have been started.
-    current_work, future_work : float
-        Cores times duration of current and future jobs, in core-slots.
-    revenue, delay, reward : float
-        As in a :class:`SlotOutcome`.
-    capacity, used, violation : numpy.ndarray of shape (num_resources,)
-        As in a :class:`SlotOutcome`.
-    """
-
-    slot: int
-    submitted: int
-    current: int
-    future: int
-    started: int
-    expired: int
-    evicted: int
-    running: int
-    current_work: float
-    future_work: float
-    revenue: float
-    delay: float
-    reward: float
-    capacity: Floats
-    used: Floats
-    violation: Floats
-
-
-def slot_row(outcome: SlotOutcome, observation: DeferrableObservation, submitted: int, running: int) -> SlotRow:
-    """Return the row of a slot.
-
-    Parameters
-    ----------
-    outcome : SlotOutcome
-        What it has brought.
-    observation : DeferrableObservation
-        What the agent has seen; jobs that were evicted and can be started anew count as current.
-    submitted, running : int
-        Jobs that became known for it, and that run once jobs have been started.
-
-    Returns
-    -------
-    SlotRow
-        To be recorded.
-    """
-    current, future = observation.current, observation.future
-    counts = len(outcome.started), len(outcome.expired), len(outcome.evicted), running
-    work = float(current.revenue.sum()), float(future.revenue.sum())
-    money = outcome.revenue, outcome.delay, outcome.reward
-    amounts = outcome.capacity, outcome.used, outcome.violation
-    return SlotRow(outcome.slot, submitted, len(current), len(future), *counts, *work, *money, *amounts)
-
-
-def _jobs(records: list[JobRows], resources: tuple[str, ...]) -> pl.DataFrame:
+def _jobs(records: list[tuple[Floats, float, int]], resources: tuple[str, ...]) -> pl.DataFrame:
     import polars as pl
 
-    counts = [len(record.rows) for record in records]
-    rows = _stacked([record.rows for record in records], REQUESTS + len(resources))
+    counts = [len(rows) for rows, _, _ in records]
+    rows = _stacked([rows for rows, _, _ in records], REQUESTS + len(resources))
     jobs = JobSet(rows)
-    status = np.repeat(np.array([record.status for record in records], dtype=np.int64), counts)
+    status = np.repeat(np.array([status for _, _, status in records], dtype=np.int64), counts)
     start = jobs.starting_time
-    finish = np.repeat(np.array([record.finish_time for record in records], dtype=np.float64), counts)
+    finish = np.repeat(np.array([finish for _, finish, _ in records], dtype=np.float64), counts)
     columns: dict[str, Any] = {
         "job_id": jobs.job_id,
         "submission_time": jobs.submission_time,
@@ -143,7 +49,7 @@ def _jobs(records: list[JobRows], resources: tuple[str, ...]) -> pl.DataFrame:
         "turnaround_time": finish - jobs.submission_time,
         "delay": start - jobs.earliest_start,
         "revenue": jobs.revenue,
-        "evictions": rows[:, EVICTIONS].astype(np.int64),
+        "evictions": jobs.evictions.astype(np.int64),
     }
     times = ("starting_time", "finish_time", "waiting_time", "execution_time", "turnaround_time", "delay")
     return (
@@ -163,25 +69,20 @@ def _evictions(records: list[tuple[float, Floats]], num_resources: int) -> pl.Da
     return pl.DataFrame(
         {
             "job_id": JobSet(rows).job_id,
-            "starting_time": rows[:, START].astype(np.int64),
+            "starting_time": JobSet(rows).starting_time.astype(np.int64),
             "eviction_time": np.array([slot for slot, rows in records for _ in rows], dtype=np.int64),
         }
     )
 
 
-def _slots(records: list[SlotRow], resources: tuple[str, ...]) -> pl.DataFrame:
+def _slots(records: list[tuple[float, ...]], resources: tuple[str, ...]) -> pl.DataFrame:
     import polars as pl
 
-    names = SlotRow._fields[: SlotRow._fields.index("capacity")]
-    columns = []
-    for index, name in enumerate(names):
-        dtype = pl.Float64() if name in ("current_work", "future_work", "revenue", "delay", "reward") else pl.Int64()
-        columns.append(pl.Series(name, [record[index] for record in records], dtype=dtype))
-    for kind in ("capacity", "used", "violation"):
-        table = np.array([getattr(record, kind) for record in records], dtype=np.float64)
-        table = table.reshape(len(records), len(resources))
-        columns += [pl.Series(f"{kind}_{name}", table[:, index]) for index, name in enumerate(resources)]
-    return pl.DataFrame(columns)
+    counts = ("slot", "submitted", "current", "future", "started", "expired", "evicted", "running")
+    numbers = ["current_work", "future_work", "revenue", "delay", "reward"]
+    numbers += [f"{kind}_{name}" for kind in ("capacity", "used", "violation") for name in resources]
+    schema = dict.fromkeys(counts, pl.Int64()) | dict.fromkeys(numbers, pl.Float64())
+    return pl.DataFrame(records, schema=schema, orient="row")
 
 
 def _stacked(tables: list[Floats], width: int) -> Floats:

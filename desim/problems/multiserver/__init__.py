@@ -1,17 +1,14 @@
 """Multi-server jobs on a bipartite graph of job types and computing instances."""
 
-from desim.problems.multiserver.cluster import MultiServerCluster
-from desim.problems.multiserver.entities import Job
-from desim.problems.multiserver.gang import Gang, GangRewards
-from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.holding import HoldingCluster
-from desim.problems.multiserver.interchange import from_networkx, to_networkx
+from desim.problems.multiserver.cluster import HoldingCluster, MultiServerCluster
+from desim.problems.multiserver.graph import BipartiteGraph, from_networkx, to_networkx
+from desim.problems.multiserver.job import Job, Service, SlotOutcome
 from desim.problems.multiserver.observation import MultiServerObservation
-from desim.problems.multiserver.outcomes import Service, SlotOutcome
-from desim.problems.multiserver.rewards import Earnings, RewardModel, Rewards
+from desim.problems.multiserver.rewards import NEGLIGIBLE, Earnings, Gang, GangRewards, RewardModel, Rewards
 from desim.problems.multiserver.utilities import UTILITIES, Utility, register_utility, utility
 
 __all__ = [
+    "NEGLIGIBLE",
     "UTILITIES",
     "BipartiteGraph",
     "Earnings",

@@ -1,13 +1,16 @@
-"""Multi-server jobs on a bipartite graph, slot by slot.
+"""Multi-server jobs on a bipartite graph, slot by slot: jobs that last one slot, and jobs that hold what they get.
 
 Model: Zhao et al., "Scheduling Multi-Server Jobs with Sublinear Regrets via Online Learning", arXiv 2305.06572,
-section 2, with its extensions to several jobs a port (3.4) and gangs (3.5).
+section 2, with its extensions to several jobs a port (3.4) and gangs (3.5). Jobs that last longer than a slot go beyond
+that paper.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from math import isfinite
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from math import inf, isfinite
 from operator import itemgetter
 from typing import Any, ClassVar
 
@@ -15,28 +18,24 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim._clock import schedule_at
-from desim.core import Decision, Phase
+from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.base import Problem, Process
-from desim.problems.multiserver._checks import check_whole_number
-from desim.problems.multiserver.feasibility import Feasibility
-from desim.problems.multiserver.gang import Gang
-from desim.problems.multiserver.layout import Layout
-from desim.problems.multiserver.observation import MultiServerObservation
-from desim.problems.multiserver.outcomes import SlotOutcome
-from desim.problems.multiserver.rewards import RewardModel
-from desim.problems.multiserver.tables import COMPLETED, UNSERVED, WAITING, JobRows, SlotRow, schemas
-from desim.processes.arrivals import arrivals as arrival_stream
+from desim.problems.base import Process
+from desim.problems.multiserver.job import Job, Service, SlotOutcome
+from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
+from desim.problems.multiserver.rewards import Earnings, Gang, Layout, RewardModel
+from desim.problems.multiserver.tables import COMPLETED, RUNNING, UNSERVED, WAITING, schemas
+from desim.problems.slotted import SlottedProblem
 from desim.records import Schema
 
-__all__ = ["MultiServerCluster"]
+__all__ = ["HoldingCluster", "MultiServerCluster"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Work = Callable[[np.random.Generator, int], float]
 
 
-class MultiServerCluster(Problem):
+class MultiServerCluster(SlottedProblem):
     """A cluster that is shared out anew in every slot; a job lasts one slot.
 
     A slot clock asks once a slot, after everything that arrives up to its beginning has arrived. The answer is an
@@ -70,6 +69,7 @@ class MultiServerCluster(Problem):
 
     name: ClassVar[str] = "multiserver"
     events: ClassVar[tuple[str, ...]] = ("arrival", "slot")
+    sources: ClassVar[tuple[str, ...]] = ("arrivals",)
 
     def __init__(
         self,
@@ -82,12 +82,10 @@ class MultiServerCluster(Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        check_whole_number("jobs_per_port", jobs_per_port, 1)
-        check_whole_number("record_allocations", record_allocations, 0)
         self.rewards = rewards
         self.arrivals = arrivals
-        self.jobs_per_port = int(jobs_per_port)
-        self.record_allocations = int(record_allocations)
+        self.jobs_per_port = _whole("jobs_per_port", jobs_per_port, 1)
+        self.record_allocations = _whole("record_allocations", record_allocations, 0)
         self.layout = Layout(rewards, self.jobs_per_port, gang)
 
     def describe(self) -> dict[str, Any]:
@@ -111,67 +109,36 @@ class MultiServerCluster(Problem):
         """Return the tables ``jobs``, ``slots``, ``allocations``, ``ports``, ``nodes`` and ``channels``."""
         return schemas(self.layout)
 
-    def check_replayable(self) -> None:
-        """Raise InvalidConfiguration if the arrivals are an iterator, which can be read only once."""
-        if isinstance(self.arrivals, Iterator):
-            raise InvalidConfiguration(
-                "the arrivals are an iterator, which can be read only once: pass an array to fork"
-            )
-
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
         """Set up the cluster and start the arrivals and the slot clock."""
-        layout = self.layout
-        self.observation = MultiServerObservation(layout.graph, layout.rewards)
-        self._feasibility = Feasibility(layout)
+        graph = self.layout.graph
+        self.observation: MultiServerObservation = MultiServerObservation(graph, self.layout.rewards)
+        self._feasibility = Feasibility(graph)
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
         for table in ("ports", "nodes", "channels"):
             self._record[table](self.rewards)
-        self._counts: Indices = np.zeros(layout.types.num_ports, dtype=np.int64)
+        self._counts: Indices = np.zeros(self.rewards.graph.num_ports, dtype=np.int64)
         self._early: dict[int, list[float]] = {}
         self._next_job = 0
         self._rows = 0
-        stream = arrival_stream(self.env, enumerate(self.arrivals), _slot_of, self._take)  # type: ignore[arg-type]
-        self.foreground.append(self.env.process(stream))
-        self.env.process(self._run_clock())
-
-    def _run_clock(self) -> Generator[simpy.Event, Any, None]:
-        """Ask at the beginning of every slot, until there is nothing more to come."""
-        decision = Decision(self.simulation, self.observation)
-        tick = simpy.Event(self.env)
-        slot = 0
-        while True:
-            tick.callbacks = []  # the same event serves again, and so does the decision
-            schedule_at(tick, slot, Phase.SLOT)
-            yield tick
-            if not self._goes_on(slot):
-                self.simulation.stop()
-                return
-            self._observe(slot)
-            decision.callbacks = []
-            action = yield decision.request()
-            self._serve(slot, action)
-            slot += 1
+        self.start(enumerate(self.arrivals), itemgetter(0), self._take)  # type: ignore[arg-type]
 
     def close(self, time: float) -> None:
         """Record the jobs whose slot has not come when the run ends."""
         seats = np.flatnonzero(self.layout.seats(self._counts))
-        if len(seats):
-            times = self._submission_times(seats, self._rows - 1)
-            self._record_waiting(self._next_job + np.arange(len(seats)), self.layout.type_of[seats], times, np.nan)
+        times = self._submission_times(seats, self._rows - 1)
+        self._record_waiting(self._next_job + np.arange(len(seats)), self.layout.type_of[seats], times, np.nan)
 
-    def _record_waiting(self, ids: Indices, ports: Indices, times: Floats | float, work: Floats | float) -> None:
-        nothing = np.zeros(len(ids), dtype=np.int64)
-        self._record["jobs"](JobRows(ids, ports, times, np.nan, np.nan, work, 0.0, 0.0, nothing, WAITING))
+    def _record_waiting(self, ids: Any, ports: Any, times: Any, work: Any) -> None:
+        if len(ids):
+            nothing = np.zeros(len(ids), dtype=np.int64)
+            self._record["jobs"]((ids, ports, times, np.nan, np.nan, work, 0.0, 0.0, nothing, WAITING))
 
-    def _goes_on(self, slot: int) -> bool:
-        """Tell whether a slot is still to be served."""
-        return self._more_to_come(slot) or bool(self._counts.any())
-
-    def _more_to_come(self, slot: int) -> bool:
-        """Tell whether jobs may still arrive from a slot on."""
-        return slot < self._rows or any(process.is_alive for process in self.foreground)
+    def is_empty(self) -> bool:
+        """Tell whether no job has arrived for the next slot, of which there may be arrivals of nobody."""
+        return self.next_slot >= self._rows and not self._counts.any()
 
     def _take(self, item: tuple[int, ArrayLike]) -> None:
         """Take the jobs that the workload has for a slot."""
@@ -229,48 +196,41 @@ class MultiServerCluster(Problem):
             )
         self._counts = together
 
-    def _observe(self, slot: int) -> None:
-        """Bring the observation up to date."""
+    def observe(self, slot: int) -> None:
+        """Show the jobs of a slot."""
         self.observation.slot = slot
         self._seats = self.layout.seats(self._counts)
         self.observation.arrived = self.layout.ports(self._seats)
 
-    def _serve(self, slot: int, action: Any) -> None:
-        """Carry out the allocation of a slot: the jobs run now and are gone at its end."""
+    def serve(self, slot: int, action: Any) -> None:
+        """Carry out the allocation of a slot."""
         arrived = self.observation.arrived
-        allocation = self._feasibility.check(action, arrived, self.observation.capacity, self.env.now)
+        allocation = self._feasibility.check(action, self.observation)
         earnings = self.layout.rewards.evaluate(allocation, arrived)
         gain, overhead = float(earnings.gain.sum()), float(earnings.overhead.sum())
         if not isfinite(gain - overhead):
-            raise self._feasibility.not_a_number(earnings, self.env.now)
+            raise self._not_a_number(earnings)
+        self._run_jobs(slot, allocation, earnings, (gain, overhead))
+        if self.listening:
+            self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
+
+    def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
+        """Let the jobs run now; they are gone at the end of the slot."""
         seats = np.flatnonzero(self._seats)
         held = earnings.held[seats]
         served = held.any(axis=1)
         ids = self._next_job + np.arange(len(seats))
         self._next_job += len(seats)
-        self._record["jobs"](
-            JobRows(
-                ids,
-                self.layout.type_of[seats],
-                self._submission_times(seats, slot),
-                np.where(served, float(slot), np.nan),
-                np.where(served, slot + 1.0, np.nan),
-                np.nan,
-                earnings.gain[seats],
-                earnings.overhead[seats],
-                earnings.dominant[seats],
-                np.where(served, COMPLETED, UNSERVED),
-            )
-        )
-        running = int(served.sum())
-        totals = held.sum(axis=0), allocation.sum(axis=0)
-        self._record["slots"](SlotRow(slot, len(seats), 0, running, gain, overhead, *totals))
+        types, times = self.layout.type_of[seats], self._submission_times(seats, slot)
+        starts, ends = np.where(served, float(slot), np.nan), np.where(served, slot + 1.0, np.nan)
+        earned = earnings.gain[seats], earnings.overhead[seats], earnings.dominant[seats]
+        self._record["jobs"]((ids, types, times, starts, ends, np.nan, *earned, np.where(served, COMPLETED, UNSERVED)))
+        amounts = *held.sum(axis=0).tolist(), *allocation.sum(axis=0).tolist()
+        self._record["slots"]((slot, len(seats), 0, int(served.sum()), *totals, *amounts))
         if self.record_allocations and slot % self.record_allocations == 0:
             self._record_allocation(slot, allocation, seats, ids)
         self._counts = np.zeros_like(self._counts)
         self._early.clear()
-        if self.listening:
-            self.emit("slot", SlotOutcome(slot, arrived, allocation, earnings.gain, earnings.overhead))
 
     def _submission_times(self, seats: Indices, slot: int) -> Floats | float:
         """Return when the jobs on seats arrived: the first at a port are those that a process has submitted."""
@@ -278,7 +238,7 @@ class MultiServerCluster(Problem):
             return float(slot)
         times = np.full(len(self.layout.type_of), float(slot))
         for port, early in self._early.items():
-            first = port * self.layout.copies
+            first = port * self.jobs_per_port
             times[first : first + len(early)] = early
         return times[seats]
 
@@ -292,5 +252,217 @@ class MultiServerCluster(Problem):
         entries = np.flatnonzero(given)
         self._record["allocations"]((slot, jobs[entries // graph.num_resources], entries, given[entries]))
 
+    def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
+        """Return the error for rewards of which one is not a number."""
+        reward = earnings.gain - earnings.overhead
+        seat = int(np.flatnonzero(~np.isfinite(reward))[0])
+        port = self.rewards.graph.ports[self.layout.type_of[seat]]
+        return InvalidConfiguration(
+            f"time {self.env.now}: the reward of the job at {port} is {float(reward[seat])!r}; its gain is "
+            f"{float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}: look at the utilities"
+        )
 
-_slot_of = itemgetter(0)
+
+class HoldingCluster(MultiServerCluster):
+    """A cluster whose jobs wait at their ports, and hold what they are given until their work is done.
+
+    Once a slot the agent sees the ports at which jobs wait and what is free. A job starts, the first in the queue of
+    its type first, if the answer gives it a speed (gain less overhead, equation 7) above ``minimum_speed`` at which it
+    will not take too long. It ends after work / speed slots, between slots if need be; what other jobs are given goes
+    back. What a completion frees can be given away from the next slot on. Completion times and utilization are then
+    outcomes.
+
+    Events for listeners: those of :class:`MultiServerCluster`, and ``start`` and ``completion`` (a :class:`Service`).
+
+    Parameters
+    ----------
+    rewards : RewardModel
+        What allocations earn, on the graph whose ports are the types of jobs.
+    arrivals : array_like of shape (num_slots, num_ports), or iterable of such rows
+        How many jobs of each type arrive for each slot.
+    work : array_like, or callable
+        Work of a job in units of reward times slots, above 0: one number, one for each port, or a function that
+        is called with a random generator and the index of the port.
+    minimum_speed : float
+        Jobs do not start at this speed or a lower one; at least 0.
+    longest_service : float
+        Jobs do not start if they would then take longer than this many slots, above 0: what is left of a full
+        cluster may be so little that a job would hold it all but forever.
+    give_up_after : int
+        End the run when all has arrived and then for so many slots jobs have waited while none ran or started.
+    jobs_per_port, gang, record_allocations, processes
+        As for :class:`MultiServerCluster`; of a type, so many jobs can start in one slot, and others wait.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or does not fit the graph.
+    """
+
+    events: ClassVar[tuple[str, ...]] = ("arrival", "slot", "start", "completion")
+
+    def __init__(
+        self,
+        rewards: RewardModel,
+        arrivals: ArrayLike | Iterable[ArrayLike],
+        work: ArrayLike | Work,
+        *,
+        minimum_speed: float = 0.0,
+        longest_service: float = 10_000.0,
+        give_up_after: int = 1_000,
+        jobs_per_port: int = 1,
+        gang: Gang | None = None,
+        record_allocations: int = 1,
+        processes: Iterable[Process] = (),
+    ) -> None:
+        super().__init__(
+            rewards,
+            arrivals,
+            jobs_per_port=jobs_per_port,
+            gang=gang,
+            record_allocations=record_allocations,
+            processes=processes,
+        )
+        if not 0 <= minimum_speed < inf:
+            raise InvalidConfiguration(f"minimum_speed is {minimum_speed!r}, want a number of at least 0")
+        if not longest_service > 0:
+            raise InvalidConfiguration(f"longest_service is {longest_service!r}, want a number of slots above 0")
+        self.minimum_speed = float(minimum_speed)
+        self.longest_service = float(longest_service)
+        self.give_up_after = _whole("give_up_after", give_up_after, 1)
+        self.work = work if callable(work) else _fixed_work(work, rewards.graph.num_ports)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the configuration, without graph, arrivals and work, as plain values."""
+        limits = {name: getattr(self, name) for name in ("minimum_speed", "longest_service", "give_up_after")}
+        return super().describe() | {"holding": True} | limits
+
+    # -- dynamics of one simulation, on the bound copy ------------------------------------------
+
+    def begin(self) -> None:
+        """Set up the empty cluster and start the arrivals and the slot clock."""
+        graph = self.layout.graph
+        self._queues: list[deque[Job]] = [deque() for _ in self.rewards.graph.ports]
+        self._services: dict[int, Service] = {}
+        self._free: Floats = graph.capacity.copy()
+        self._work_stream = self.simulation.stream("work")
+        ends = np.searchsorted(self.layout.seat_of[graph.channel_port], np.arange(len(self.layout.type_of) + 1))
+        self._channels_of_seat = [slice(first, last) for first, last in pairwise(ends.tolist())]
+        self._idle_slots = self._arrived_since = 0
+        super().begin()
+
+    def _admit(self, counts: Indices, time: float) -> None:
+        """Let jobs join the queues of their types."""
+        for port in np.repeat(np.arange(len(counts)), counts).tolist():
+            work = self.work(self._work_stream, port)
+            if not 0 < work < inf:
+                name = self.rewards.graph.ports[port]
+                raise WorkloadError(f"job {self._next_job} at {name} has work {work!r}, want a number above 0")
+            self._queues[port].append(Job(self._next_job, port, time, float(work)))
+            self._next_job += 1
+            self._arrived_since += 1
+
+    def is_empty(self) -> bool:
+        """Tell whether no job runs, or waits with any hope of a start."""
+        waits = any(self._queues) and self._idle_slots < self.give_up_after
+        return self.next_slot >= self._rows and not self._services and not waits
+
+    def observe(self, slot: int) -> None:
+        """Show where jobs wait, and what is free."""
+        self._counts = np.array([len(queue) for queue in self._queues], dtype=np.int64)
+        super().observe(slot)
+        self.observation.capacity = np.maximum(self._free, 0.0)  # rounding may leave less than nothing
+
+    def _run_jobs(self, slot: int, allocation: Floats, earnings: Earnings, totals: tuple[float, float]) -> None:
+        """Start the jobs that are given enough."""
+        speeds = earnings.gain - earnings.overhead
+        started: dict[int, int] = {}
+        for seat in np.flatnonzero(self._seats & (speeds > self.minimum_speed)).tolist():
+            port, place = divmod(seat, self.jobs_per_port)
+            place -= started.get(port, 0)
+            job = self._queues[port][place]
+            duration = job.work / float(speeds[seat])
+            if duration > self.longest_service:
+                continue
+            del self._queues[port][place]
+            started[port] = started.get(port, 0) + 1
+            self._start_job(job, seat, duration, allocation, earnings)
+        idle = any(self._queues) and not self._services and self.next_slot >= self._rows and not self.expects_more()
+        self._idle_slots = self._idle_slots + 1 if idle else 0
+        self._record_slot(slot, allocation)
+
+    def _start_job(self, job: Job, seat: int, duration: float, allocation: Floats, earnings: Earnings) -> None:
+        """Give a job what it gets for so many slots."""
+        now, graph, channels = self.env.now, self.layout.graph, self._channels_of_seat[seat]
+        amounts, gain, overhead = allocation[channels].copy(), earnings.gain[seat], earnings.overhead[seat]
+        dominant, held = int(earnings.dominant[seat]), earnings.held[seat]
+        service = Service(job, now, now + duration, channels, amounts, float(gain), float(overhead), dominant, held)
+        np.subtract.at(self._free, graph.channel_node[channels], amounts)
+        self._services[job.job_id] = service
+        at(self.env, service.finish_time, Phase.COMPLETION, service).callbacks.append(self._complete)
+        slot = self.observation.slot
+        if self.record_allocations and slot % self.record_allocations == 0:
+            flat = amounts.ravel()
+            entries = np.flatnonzero(flat)
+            ids = np.full(len(entries), job.job_id)
+            first = channels.start * graph.num_resources
+            self._record["allocations"]((slot, ids, first + entries, flat[entries]))
+        if self.listening:
+            self.emit("start", service)
+
+    def _complete(self, event: simpy.Event) -> None:
+        service: Service = event._value
+        del self._services[service.job.job_id]
+        np.add.at(self._free, self.layout.graph.channel_node[service.channels], service.amounts)
+        if not self._services:
+            self._free[:] = self.layout.graph.capacity  # so that rounding does not add up
+        self._record_job(service, service.finish_time, COMPLETED)
+        if self.listening:
+            self.emit("completion", service)
+
+    def _record_job(self, service: Service, finish: float, status: int) -> None:
+        job = service.job
+        ids, port, dominant = (np.array([number]) for number in (job.job_id, job.port, service.dominant))
+        times = job.submission_time, service.starting_time, finish
+        self._record["jobs"]((ids, port, *times, job.work, service.gain, service.overhead, dominant, status))
+
+    def _record_slot(self, slot: int, allocation: Floats) -> None:
+        """Record what runs once the slot has begun; ``reserved`` counts what was given in vain, too."""
+        services = self._services.values()
+        held, new = (
+            np.sum(amounts, axis=0) if amounts else np.zeros(self._free.shape[1])
+            for amounts in (
+                [service.held for service in services],
+                [service.held for service in services if service.starting_time == self.env.now],
+            )
+        )
+        waiting = sum(map(len, self._queues))
+        totals = sum(service.gain for service in services), sum(service.overhead for service in services)
+        amounts = *held.tolist(), *(held - new + allocation.sum(axis=0)).tolist()
+        self._record["slots"]((slot, self._arrived_since, waiting, len(services), *totals, *amounts))
+        self._arrived_since = 0
+
+    def close(self, time: float) -> None:
+        """Record the jobs that run or wait when the run ends."""
+        for service in self._services.values():
+            self._record_job(service, np.nan, RUNNING)
+        waiting = [job for queue in self._queues for job in queue]
+        if waiting:
+            self._record_waiting(*(np.array(column) for column in zip(*waiting, strict=True)))
+
+
+def _whole(name: str, value: object, least: int) -> int:
+    if not isinstance(value, int | np.integer) or value < least:
+        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
+    return int(value)
+
+
+def _fixed_work(work: ArrayLike, num_ports: int) -> Work:
+    """Return the function that gives every job of a port the same work."""
+    try:
+        amounts = np.broadcast_to(np.asarray(work, dtype=np.float64), (num_ports,))
+    except ValueError as error:
+        raise InvalidConfiguration(f"work is {work!r}, want one number or one for each of {num_ports} ports") from error
+    if not ((amounts > 0) & (amounts < inf)).all():
+        raise InvalidConfiguration(f"work is {work!r}, want numbers above 0")
+    return lambda rng, port: float(amounts[port])

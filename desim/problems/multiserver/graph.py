@@ -6,17 +6,19 @@ section 2.1. A job type is a *port*, a computing instance a *node*, an edge betw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver._checks import amounts_of, check_amounts, ends_of, frozen, names_of
 
-__all__ = ["BipartiteGraph"]
+if TYPE_CHECKING:
+    import networkx as nx
+
+__all__ = ["BipartiteGraph", "from_networkx", "to_networkx"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -72,20 +74,20 @@ class BipartiteGraph:
         nodes: Sequence[str] | None = None,
         resources: Sequence[str] | None = None,
     ) -> None:
-        self.requests = amounts_of("requests", requests)
-        self.capacity = amounts_of("capacity", capacity)
+        self.requests = _amounts("requests", requests)
+        self.capacity = _amounts("capacity", capacity)
         if self.requests.shape[1] != self.capacity.shape[1]:
             raise InvalidConfiguration(
                 f"requests has {self.requests.shape[1]} resources, capacity {self.capacity.shape[1]}"
             )
-        self.ports = names_of("port", ports, len(self.requests))
-        self.nodes = names_of("node", nodes, len(self.capacity))
-        self.resources = names_of("resource", resources, self.capacity.shape[1])
+        self.ports = _names("port", ports, len(self.requests))
+        self.nodes = _names("node", nodes, len(self.capacity))
+        self.resources = _names("resource", resources, self.capacity.shape[1])
         both = next((name for name in self.ports if name in set(self.nodes)), None)
         if both is not None:
             raise InvalidConfiguration(f"a port and a node are called {both!r}")
-        check_amounts("requests", self.requests, self.ports, self.resources)
-        check_amounts("capacity", self.capacity, self.nodes, self.resources)
+        _check_amounts("requests", self.requests, self.ports, self.resources)
+        _check_amounts("capacity", self.capacity, self.nodes, self.resources)
         self.channel_port, self.channel_node = self._sort_channels(channels)
 
     def _sort_channels(self, channels: Iterable[tuple[int | str, int | str]] | None) -> tuple[Indices, Indices]:
@@ -94,7 +96,7 @@ class BipartiteGraph:
         else:
             port_of = {name: index for index, name in enumerate(self.ports)}
             node_of = {name: index for index, name in enumerate(self.nodes)}
-            pairs = [ends_of(channel, port_of, node_of) for channel in channels]
+            pairs = [_ends(channel, port_of, node_of) for channel in channels]
             ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
             repeated = np.flatnonzero((ends[1:] == ends[:-1]).all(axis=1))
@@ -145,7 +147,7 @@ class BipartiteGraph:
     @cached_property
     def channel_requests(self) -> Floats:
         """Upper bound of an allocation: the request of each channel's port, (num_channels, num_resources)."""
-        return frozen(self.requests[self.channel_port])
+        return _frozen(self.requests[self.channel_port])
 
     @cached_property
     def slots_by_node(self) -> Indices:
@@ -262,3 +264,164 @@ class BipartiteGraph:
             nodes=self.nodes,
             resources=self.resources,
         )
+
+
+def _amounts(what: str, table: ArrayLike) -> Floats:
+    try:
+        amounts = np.array(table, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"{what} is not a table of numbers: {error}") from error
+    if amounts.ndim != 2 or 0 in amounts.shape:
+        raise InvalidConfiguration(f"{what} has shape {amounts.shape}, want two dimensions and at least one of each")
+    return _frozen(amounts)
+
+
+def _check_amounts(what: str, table: Floats, rows: tuple[str, ...], resources: tuple[str, ...]) -> None:
+    wrong = np.argwhere(~((table >= 0) & (table < np.inf)))
+    if len(wrong):
+        row, resource = wrong[0]
+        value = float(table[row, resource])
+        raise InvalidConfiguration(
+            f"{what} of {rows[row]}, {resources[resource]} is {value!r}, want a finite amount of at least 0"
+        )
+
+
+def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    if names is None:
+        return tuple(f"{what}{index}" for index in range(count))
+    if len(names) != count:
+        raise InvalidConfiguration(f"{len(names)} {what} names for {count} {what}s")
+    result = tuple(map(str, names))
+    if len(set(result)) < count:
+        repeated = next(name for index, name in enumerate(result) if name in result[:index])
+        raise InvalidConfiguration(f"two {what}s are called {repeated!r}")
+    return result
+
+
+def _ends(channel: Any, port_of: Mapping[str, int], node_of: Mapping[str, int]) -> tuple[int, int]:
+    """Return the indices of a channel's port and node."""
+    if not isinstance(channel, Sequence | np.ndarray) or len(channel) != 2:
+        raise InvalidConfiguration(f"a channel is {channel!r}, want a port and a node")
+    return _index("port", channel[0], port_of), _index("node", channel[1], node_of)
+
+
+def _index(what: str, name: int | str, known: Mapping[str, int]) -> int:
+    """Return the index of a port or node that a channel names."""
+    if isinstance(name, str):
+        if name not in known:
+            raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}")
+        return known[name]
+    if not isinstance(name, int | np.integer) or not 0 <= name < len(known):
+        raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}; there are {len(known)}")
+    return int(name)
+
+
+def _frozen(array: Floats) -> Floats:
+    array.flags.writeable = False
+    return array
+
+
+def to_networkx(graph: BipartiteGraph) -> nx.Graph:
+    """Return a graph for networkx.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Ports, nodes and channels.
+
+    Returns
+    -------
+    networkx.Graph
+        Ports have the attributes ``bipartite=0`` and ``requests``, nodes ``bipartite=1`` and ``capacity``, both
+        dicts from resource name to amount; ``graph.graph["resources"]`` are the names of the resources.
+    """
+    import networkx as nx
+
+    result = nx.Graph(resources=graph.resources)
+    sides = (
+        (0, graph.ports, "requests", graph.requests),
+        (1, graph.nodes, "capacity", graph.capacity),
+    )
+    for side, names, key, table in sides:
+        for name, row in zip(names, table.tolist(), strict=True):
+            result.add_node(name, **{"bipartite": side, key: dict(zip(graph.resources, row, strict=True))})
+    ends = zip(graph.channel_port.tolist(), graph.channel_node.tolist(), strict=True)
+    result.add_edges_from((graph.ports[port], graph.nodes[node]) for port, node in ends)
+    return result
+
+
+def from_networkx(source: nx.Graph) -> BipartiteGraph:
+    """Read a networkx graph that has the attributes which :func:`to_networkx` writes.
+
+    Parameters
+    ----------
+    source : networkx.Graph
+        ``requests`` and ``capacity`` may be dicts by resource name, in which a resource that is left out
+        counts as 0, or sequences in the order of ``source.graph["resources"]``. Without that entry the resources
+        are those of the dicts, in the order in which they are met.
+
+    Returns
+    -------
+    BipartiteGraph
+        Ports and nodes in the order of the graph.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a vertex is on neither side or lacks its amounts, an edge does not join a port to a node, or the
+        amounts make no sense.
+    """
+    if source.is_multigraph():
+        raise InvalidConfiguration("the graph is a multigraph: a port and a node have one channel or none")
+    sides: tuple[dict[Any, Any], dict[Any, Any]] = ({}, {})
+    for vertex, attributes in source.nodes(data=True):
+        side = attributes.get("bipartite")
+        if side not in (0, 1):
+            raise InvalidConfiguration(f"vertex {vertex!r} has bipartite={side!r}, want 0 for a port or 1 for a node")
+        side = int(side)
+        key = ("requests", "capacity")[side]
+        if key not in attributes:
+            raise InvalidConfiguration(f"vertex {vertex!r} has no attribute {key!r}")
+        sides[side][vertex] = attributes[key]
+    resources = _resources(source, [*sides[0].values(), *sides[1].values()])
+    port_of, node_of = ({vertex: index for index, vertex in enumerate(side)} for side in sides)
+    channels = []
+    for first, second in source.edges:
+        port, node = (first, second) if first in port_of else (second, first)
+        if port not in port_of or node not in node_of:
+            raise InvalidConfiguration(f"the edge from {first!r} to {second!r} does not join a port to a node")
+        channels.append((port_of[port], node_of[node]))
+    return BipartiteGraph(
+        np.array([_row(vertex, amounts, resources) for vertex, amounts in sides[0].items()]),
+        np.array([_row(vertex, amounts, resources) for vertex, amounts in sides[1].items()]),
+        channels,
+        ports=[str(vertex) for vertex in sides[0]],
+        nodes=[str(vertex) for vertex in sides[1]],
+        resources=resources,
+    )
+
+
+def _resources(source: nx.Graph, tables: list[Any]) -> list[str]:
+    if "resources" in source.graph:
+        return [str(name) for name in source.graph["resources"]]
+    names: dict[str, None] = {}
+    for amounts in tables:
+        if not isinstance(amounts, Mapping):
+            raise InvalidConfiguration("amounts without names need the graph attribute 'resources'")
+        names |= dict.fromkeys(map(str, amounts))
+    return list(names)
+
+
+def _row(vertex: Any, amounts: Mapping[str, float] | Sequence[float], resources: list[str]) -> list[float]:
+    """Return the amounts of a vertex in the order of the resources."""
+    if not isinstance(amounts, Mapping):
+        if not isinstance(amounts, Sequence | np.ndarray):
+            raise InvalidConfiguration(f"the amounts of vertex {vertex!r} are {amounts!r}, want a dict or a sequence")
+        if len(amounts) != len(resources):
+            raise InvalidConfiguration(f"vertex {vertex!r} has {len(amounts)} amounts for {len(resources)} resources")
+        return list(amounts)
+    amounts = {str(name): amount for name, amount in amounts.items()}
+    unknown = next((name for name in amounts if name not in resources), None)
+    if unknown is not None:
+        raise InvalidConfiguration(f"vertex {vertex!r} has an amount of the unknown resource {unknown!r}")
+    return [amounts.get(name, 0.0) for name in resources]

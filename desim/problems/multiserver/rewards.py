@@ -4,11 +4,17 @@ Equation (7) of arXiv 2305.06572, in the "nice setup" of its definition 1: a uti
 over nodes. For a job at port l
 
     q_l(y) = sum_k sum_r f_r^k(y_(l,r)^k) - max_k beta_k sum_r y_(l,r)^k.
+
+Gangs (section 3.5) are jobs of several components, of which enough must be served together. A component becomes a port
+of a larger graph, with the channels of its job, so that every agent for bipartite graphs can serve components; the
+rewards are those of the jobs, whose components share what a node's utility gives:
+
+    q_l(y) = sum_k sum_r f_r^k(sum_q y_(l,r)^(q,k)) - max_k beta_k sum_q sum_r y_(l,r)^(q,k).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,10 +24,14 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.utilities import Utility, utility
 
-__all__ = ["Earnings", "RewardModel", "Rewards"]
+__all__ = ["NEGLIGIBLE", "Earnings", "Gang", "GangRewards", "Layout", "RewardModel", "Rewards"]
 
-Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+NEGLIGIBLE = 1e-9
+"""Amounts up to this are rounding, and serve no component."""
 
 
 class Earnings(NamedTuple):
@@ -152,18 +162,11 @@ class RewardModel:
         numpy.ndarray
             Of the same shape.
         """
-        return self._apply(allocation, "value")
+        return self._apply("value", allocation)
 
     def slopes(self, allocation: Floats) -> Floats:
         """Return the derivative of f_r^k at every entry; the shapes are those of :meth:`utility_gains`."""
-        return self._apply(allocation, "slope")
-
-    def _apply(self, allocation: Floats, function: str) -> Floats:
-        flat = allocation.ravel()
-        result = np.empty_like(flat)
-        for family, entries, weights in self._groups:
-            result[entries] = getattr(family, function)(flat[entries], weights)
-        return result.reshape(allocation.shape)
+        return self._apply("slope", allocation)
 
     def slope_inverse(self, slopes: Floats, largest: Floats) -> Floats:
         """Return the amounts within [0, largest] at which the utilities have given slopes.
@@ -178,11 +181,15 @@ class RewardModel:
         numpy.ndarray
             Of the same shape; the nearest end where no amount has the slope, see :meth:`Utility.amount_at`.
         """
-        slope, most = slopes.ravel(), largest.ravel()
-        result = np.empty_like(slope)
+        return self._apply("amount_at", slopes, largest)
+
+    def _apply(self, function: str, values: Floats, *more: Floats) -> Floats:
+        """Apply a function of each entry's utility to the value, the weight, and what else it takes."""
+        flat, others = values.ravel(), [table.ravel() for table in more]
+        result = np.empty_like(flat)
         for family, entries, weights in self._groups:
-            result[entries] = family.amount_at(slope[entries], weights, most[entries])
-        return result.reshape(slopes.shape)
+            result[entries] = getattr(family, function)(flat[entries], weights, *[other[entries] for other in others])
+        return result.reshape(values.shape)
 
     @property
     def slopes_at_zero(self) -> Floats:
@@ -262,6 +269,249 @@ class RewardModel:
         elif not arrived.all():
             result[np.logical_not(arrived[port])] = 0.0
         return result
+
+
+class Gang:
+    """The components of each type of job, and how many of them a job needs.
+
+    Parameters
+    ----------
+    components : sequence of array_like of shape (num_components, num_resources)
+        For each port what its components request at most through one channel, a_l^(q,k).
+    minimum : int or sequence of int
+        Components that must get resources for a job to start, m_l: one number, or one a port. A job
+        with fewer gets nothing. A component that requests nothing gets nothing, and does not count.
+    whole : bool
+        Components are indivisible: each gets all that it requests from one node, or nothing.
+
+    Attributes
+    ----------
+    counts : numpy.ndarray of shape (num_ports,)
+        Components of each port.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a shape does not fit, an amount is out of range, or more components are needed than there are.
+    """
+
+    def __init__(self, components: Sequence[ArrayLike], minimum: int | Sequence[int], *, whole: bool = False) -> None:
+        try:
+            self.components = [np.array(requests, dtype=np.float64) for requests in components]
+            self.minimum: Indices = np.array(np.broadcast_to(minimum, (len(self.components),)))
+        except (TypeError, ValueError) as error:
+            raise InvalidConfiguration(
+                f"components or minimum are not tables of numbers, one a port: {error}"
+            ) from error
+        if self.minimum.dtype.kind not in "ui":
+            raise InvalidConfiguration(f"minimum is {minimum!r}, want whole numbers")
+        for port, requests in enumerate(self.components):
+            if requests.ndim != 2 or 0 in requests.shape:
+                raise InvalidConfiguration(
+                    f"the components of port {port} have shape {requests.shape}, want (components, resources)"
+                )
+            if not ((requests >= 0) & (requests < np.inf)).all():
+                raise InvalidConfiguration(f"a component of port {port} requests {requests.tolist()}, want at least 0")
+        self.counts: Indices = np.array([len(requests) for requests in self.components], dtype=np.int64)
+        self.whole = whole
+        wrong = np.flatnonzero((self.minimum < 1) | (self.minimum > self.counts))
+        if len(wrong):
+            port = int(wrong[0])
+            raise InvalidConfiguration(
+                f"port {port} needs {self.minimum[port]} of its components, want 1 to {self.counts[port]}"
+            )
+
+    def repeat_ports(self, copies: int) -> Gang:
+        """Return the gang for a graph whose ports are repeated; see :meth:`BipartiteGraph.repeat_ports`."""
+        if copies == 1:
+            return self
+        components = [requests for requests in self.components for _ in range(copies)]
+        return Gang(components, np.repeat(self.minimum, copies).tolist(), whole=self.whole)
+
+    def component_graph(self, graph: BipartiteGraph) -> BipartiteGraph:
+        """Return the graph in which every component is a port.
+
+        Parameters
+        ----------
+        graph : BipartiteGraph
+            Of the jobs; only its channels, nodes and capacities count.
+
+        Returns
+        -------
+        BipartiteGraph
+            Ports called ``name/1``, ``name/2``, ..., those of one job side by side.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the numbers of ports or resources do not fit.
+        """
+        if len(self.counts) != graph.num_ports:
+            raise InvalidConfiguration(f"components for {len(self.counts)} ports, the graph has {graph.num_ports}")
+        requests = np.concatenate(self.components)
+        first = np.cumsum(self.counts) - self.counts
+        channels = [
+            (int(first[port]) + component, node)
+            for port, node in zip(graph.channel_port.tolist(), graph.channel_node.tolist(), strict=True)
+            for component in range(int(self.counts[port]))
+        ]
+        names = [
+            f"{name}/{number + 1}"
+            for name, count in zip(graph.ports, self.counts, strict=True)
+            for number in range(count)
+        ]
+        return BipartiteGraph(
+            requests, graph.capacity, channels, ports=names, nodes=graph.nodes, resources=graph.resources
+        )
+
+
+class GangRewards:
+    """Rewards of jobs as functions of what their components get; it offers what agents use of a :class:`RewardModel`.
+
+    Parameters
+    ----------
+    jobs : RewardModel
+        On the graph of the jobs.
+    gang : Gang
+        Their components.
+
+    Attributes
+    ----------
+    graph : BipartiteGraph
+        Of the components.
+    job_of : numpy.ndarray of shape (number of components,)
+        The job's port of each component's port.
+    """
+
+    def __init__(self, jobs: RewardModel, gang: Gang) -> None:
+        self.jobs = jobs
+        self.gang = gang
+        self.graph = gang.component_graph(jobs.graph)
+        self.job_of: Indices = np.repeat(np.arange(jobs.graph.num_ports), gang.counts)
+        index = np.full((jobs.graph.num_ports, jobs.graph.num_nodes), -1, dtype=np.int64)
+        index[jobs.graph.channel_port, jobs.graph.channel_node] = np.arange(jobs.graph.num_channels)
+        self._channel_of: Indices = index[self.job_of[self.graph.channel_port], self.graph.channel_node]
+        self._first: Indices = np.cumsum(gang.counts) - gang.counts
+
+    @property
+    def overhead(self) -> Floats:
+        """The coefficients beta_k."""
+        coefficients: Floats = self.jobs.overhead
+        return coefficients
+
+    @property
+    def slopes_at_zero(self) -> Floats:
+        """The largest slopes, by node and resource."""
+        return self.jobs.slopes_at_zero
+
+    def of_jobs(self, allocation: Floats) -> Floats:
+        """Add up what the components of each job get.
+
+        Parameters
+        ----------
+        allocation : numpy.ndarray of shape (channels of components, num_resources)
+            Amounts.
+
+        Returns
+        -------
+        numpy.ndarray of shape (channels of jobs, num_resources)
+            Amounts.
+        """
+        total = np.zeros(self.jobs.graph.shape)
+        np.add.at(total, self._channel_of, allocation)
+        return total
+
+    def jobs_arrived(self, arrived: Booleans) -> Booleans:
+        """Return which jobs have arrived, of which components have arrived."""
+        jobs: Booleans = arrived[self._first]
+        return jobs
+
+    def components_served(self, allocation: Floats) -> Indices:
+        """Return how many components of each job get anything.
+
+        Parameters
+        ----------
+        allocation : numpy.ndarray of shape (channels of components, num_resources)
+            Amounts.
+
+        Returns
+        -------
+        numpy.ndarray of shape (ports of jobs,)
+            Counts.
+        """
+        served = self.graph.port_sums(np.where(allocation > NEGLIGIBLE, 1.0, 0.0)).any(axis=1)
+        counts: Indices = np.add.reduceat(served.astype(np.int64), self._first)
+        return counts
+
+    def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
+        """Return what each job gets and earns; the arguments are those of components, see :class:`RewardModel`."""
+        return self.jobs.evaluate(self.of_jobs(allocation), self.jobs_arrived(arrived))
+
+    def gradient(self, allocation: Floats, arrived: Booleans | Floats) -> Floats:
+        """Return a supergradient, for each channel of a component."""
+        of_jobs = self.jobs.gradient(self.of_jobs(allocation), arrived[self._first])
+        result: Floats = of_jobs[self._channel_of]
+        return result
+
+
+class Layout:
+    """From types of jobs to the ports of the graph that agents see, and back.
+
+    A *seat* is a place for one job in one slot: every type of job has ``copies`` of them, side by side.
+    A *port* of the graph that agents see is a seat, or one component of a seat's job.
+
+    Parameters
+    ----------
+    rewards : RewardModel
+        On the graph of job types.
+    copies : int
+        Jobs of a type that can be served in one slot.
+    gang : Gang or None
+        Components of the job types.
+
+    Attributes
+    ----------
+    types : BipartiteGraph
+        Its ports are the job types.
+    graph : BipartiteGraph
+        The graph that agents see.
+    rewards : RewardModel or GangRewards
+        On that graph.
+    type_of : numpy.ndarray of shape (num_seats,)
+        Job type of each seat.
+    seat_of, component_of : numpy.ndarray of shape (graph.num_ports,)
+        Seat of each port, and which component of its job it is, from 0.
+    """
+
+    def __init__(self, rewards: RewardModel, copies: int, gang: Gang | None) -> None:
+        self.types: BipartiteGraph = rewards.graph
+        self.copies = copies
+        seats = self.types.repeat_ports(copies)
+        self.jobs = rewards if copies == 1 else rewards.for_graph(seats)
+        self.gang = None if gang is None else gang.repeat_ports(copies)
+        self.type_of: Indices = np.repeat(np.arange(self.types.num_ports), copies)
+        if self.gang is None:
+            self.rewards: RewardModel | GangRewards = self.jobs
+            self.seat_of: Indices = np.arange(seats.num_ports)
+            self.component_of: Indices = np.zeros(seats.num_ports, dtype=np.int64)
+        else:
+            if any(requests.shape[1] != seats.num_resources for requests in self.gang.components):
+                raise InvalidConfiguration(f"a component does not request {seats.num_resources} resources")
+            self.rewards = GangRewards(self.jobs, self.gang)
+            self.seat_of = self.rewards.job_of
+            first = np.cumsum(self.gang.counts) - self.gang.counts
+            self.component_of = np.arange(len(self.seat_of)) - first[self.seat_of]
+        self.graph: BipartiteGraph = self.rewards.graph
+
+    def seats(self, counts: Indices) -> Booleans:
+        """Return the seats that are taken when there are so many jobs of each type."""
+        if self.copies == 1:
+            return counts > 0
+        return (counts[:, None] > np.arange(self.copies)).ravel()
+
+    def ports(self, seats: Booleans) -> Booleans:
+        """Return the ports of the seats that are taken."""
+        return seats if self.gang is None else seats[self.seat_of]
 
 
 def _texts(utilities: ArrayLike) -> NDArray[np.str_]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.layout import Layout
-from desim.problems.multiserver.rewards import RewardModel
+from desim.problems.multiserver.rewards import Layout, RewardModel
 from desim.records import Schema
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["COMPLETED", "RUNNING", "STATUSES", "UNSERVED", "WAITING", "JobRows", "SlotRow", "schemas"]
+__all__ = ["COMPLETED", "RUNNING", "STATUSES", "UNSERVED", "WAITING", "schemas"]
 
 STATUSES = ("completed", "unserved", "running", "waiting")
 """What can have become of a job: it ended; it was given nothing in its one slot; it was running or waiting when the run
@@ -27,74 +26,32 @@ COMPLETED, UNSERVED, RUNNING, WAITING = range(len(STATUSES))
 CHUNK_ENTRIES = 1 << 21
 
 
-class JobRows(NamedTuple):
-    """Jobs that are recorded together; arrays of one length, or one value for all.
-
-    Attributes
-    ----------
-    job_id, port : numpy.ndarray of int64
-        Which jobs.
-    submission_time, starting_time, finish_time : array or float
-        In slots; NaN for what has not happened.
-    work, gain, overhead : array or float
-        In units of reward; gain and overhead are per slot.
-    dominant : numpy.ndarray of int64
-        Index of the resource with the largest overhead.
-    status : array or int
-        Indices in :data:`STATUSES`.
-    """
-
-    job_id: NDArray[np.int64]
-    port: NDArray[np.int64]
-    submission_time: Any
-    starting_time: Any
-    finish_time: Any
-    work: Any
-    gain: Any
-    overhead: Any
-    dominant: NDArray[np.int64]
-    status: Any
+#: What is recorded of jobs that are recorded together, in this order: arrays of one length, or one value for all.
+JOBS = (
+    "job_id",
+    "port",
+    "submission_time",
+    "starting_time",
+    "finish_time",
+    "work",
+    "gain",
+    "overhead",
+    "dominant",
+    "status",
+)
 
 
-class SlotRow(NamedTuple):
-    """One slot.
-
-    Attributes
-    ----------
-    slot, arrivals, waiting, running : int
-        Its number; jobs that arrived for it; jobs that still wait and jobs that run once it has begun.
-    gain, overhead : float
-        Of the running jobs, per slot.
-    allocated, reserved : numpy.ndarray of shape (num_resources,)
-        What running jobs hold; what the agent has given away in all.
-    """
-
-    slot: int
-    arrivals: int
-    waiting: int
-    running: int
-    gain: float
-    overhead: float
-    allocated: NDArray[np.float64]
-    reserved: NDArray[np.float64]
-
-
-def _jobs(rows: list[JobRows], graph: BipartiteGraph) -> pl.DataFrame:
+def _jobs(rows: list[tuple[Any, ...]], graph: BipartiteGraph) -> pl.DataFrame:
     """Make the job table; a row of ``rows`` stands for the jobs that were recorded together."""
     import polars as pl
 
-    counts = [len(row.job_id) for row in rows]
+    counts = [len(row[0]) for row in rows]
     real = ("submission_time", "starting_time", "finish_time", "work", "gain", "overhead")
-    columns: dict[str, Any] = {
-        "job_id": np.concatenate([row.job_id for row in rows] or [np.zeros(0, dtype=np.int64)]),
-        "port": np.concatenate([row.port for row in rows] or [np.zeros(0, dtype=np.int64)]),
-        "dominant": np.concatenate([row.dominant for row in rows] or [np.zeros(0, dtype=np.int64)]),
-    }
-    for name in (*real, "status"):
-        values = (np.asarray(getattr(row, name), dtype=np.float64) for row in rows)
-        parts = [np.broadcast_to(value, count) for value, count in zip(values, counts, strict=True)]
-        columns[name] = np.concatenate(parts or [np.zeros(0)])
-    codes = columns.pop("status").astype(np.int64)
+    columns: dict[str, Any] = {}
+    for index, name in enumerate(JOBS):
+        values = [np.broadcast_to(row[index], count) for row, count in zip(rows, counts, strict=True)]
+        columns[name] = np.concatenate(values or [np.zeros(0)]).astype(np.float64 if name in real else np.int64)
+    codes = columns.pop("status")
     frame = pl.DataFrame(columns).with_columns(pl.col(name).fill_nan(None) for name in real)
     return frame.select(
         "job_id",
@@ -122,20 +79,15 @@ def _named(name: str, codes: NDArray[np.int64], names: tuple[str, ...]) -> pl.Se
     return pl.Series(name, names, dtype=pl.Enum(names)).gather(codes)
 
 
-def _slots(rows: list[SlotRow], resources: tuple[str, ...]) -> pl.DataFrame:
+def _slots(rows: list[tuple[float, ...]], resources: tuple[str, ...]) -> pl.DataFrame:
     import polars as pl
 
-    counts = {
-        name: pl.Series([getattr(row, name) for row in rows], dtype=pl.Int64)
-        for name in ("slot", "arrivals", "waiting", "running")
-    }
-    rates = {name: pl.Series([getattr(row, name) for row in rows], dtype=pl.Float64) for name in ("gain", "overhead")}
-    amounts: dict[str, Any] = {}
-    for kind in ("allocated", "reserved"):
-        table = np.array([getattr(row, kind) for row in rows], dtype=np.float64).reshape(len(rows), len(resources))
-        amounts |= {f"{kind}_{resource}": table[:, index] for index, resource in enumerate(resources)}
-    reward = rates["gain"] - rates["overhead"]
-    return pl.DataFrame(counts | rates | {"reward": reward} | amounts)
+    counts = ("slot", "arrivals", "waiting", "running")
+    rates = ("gain", "overhead")
+    amounts = [f"{kind}_{resource}" for kind in ("allocated", "reserved") for resource in resources]
+    schema = dict.fromkeys(counts, pl.Int64()) | dict.fromkeys((*rates, *amounts), pl.Float64())
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.select(*counts, *rates, (pl.col("gain") - pl.col("overhead")).alias("reward"), *amounts)
 
 
 def _allocations(rows: list[tuple[Any, ...]], layout: Layout) -> pl.DataFrame:

@@ -1,0 +1,103 @@
+"""Systems with a slot clock: what problems share that are asked once a slot, at its beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import count
+from typing import Any, ClassVar
+
+import numpy as np
+import simpy
+
+from desim._clock import schedule_at
+from desim.core import Decision, Phase
+from desim.exceptions import InvalidConfiguration
+from desim.problems.base import Problem, Process
+from desim.processes.arrivals import arrivals
+
+__all__ = ["SlottedProblem"]
+
+
+class SlottedProblem(Problem):
+    """Base class of systems that are asked once a slot; slot t begins at time t.
+
+    A slot begins when everything has happened that happens up to its time: the system is shown, asked, and carries the
+    answer out. The run ends with the last slot or, without ``num_slots``, as a slot begins at which the system
+    :meth:`is_empty` and nothing more will come.
+
+    :meth:`begin` of a subclass sets up fresh state and the attribute ``observation``, and calls :meth:`start`;
+    :meth:`observe` and :meth:`serve` are what happens in a slot.
+
+    Parameters
+    ----------
+    num_slots : int, optional
+        Length of the run in slots.
+    processes : iterable of callables
+        Extra SimPy processes, see :class:`~desim.Problem`.
+
+    Attributes
+    ----------
+    next_slot : int
+        The first slot that has not begun.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``num_slots`` is no whole number of at least 1.
+    """
+
+    sources: ClassVar[tuple[str, ...]] = ()
+    observation: Any
+
+    def __init__(self, *, num_slots: int | None = None, processes: Iterable[Process] = ()) -> None:
+        super().__init__(processes=processes)
+        is_whole = isinstance(num_slots, int | np.integer) and not isinstance(num_slots, bool)
+        if num_slots is not None and (not is_whole or num_slots < 1):
+            raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1, or None")
+        self.num_slots = None if num_slots is None else int(num_slots)
+
+    def check_replayable(self) -> None:
+        """Raise :class:`InvalidConfiguration` if a workload can be read only once."""
+        for name in self.sources:
+            if isinstance(getattr(self, name), Iterator):
+                raise InvalidConfiguration(
+                    f"the {name} are an iterator, which can be read only once: pass a list to fork"
+                )
+
+    def start(self, items: Iterable[Any], time_of: Callable[[Any], float], deliver: Callable[[Any], None]) -> None:
+        """Start the slot clock and a workload, see :func:`desim.processes.arrivals`."""
+        self.next_slot = 0
+        self.foreground.append(self.env.process(arrivals(self.env, items, time_of, deliver)))
+        self.env.process(self._run_clock())
+
+    def observe(self, slot: int) -> None:
+        """Bring ``observation`` up to date as a slot begins."""
+
+    def serve(self, slot: int, action: Any) -> None:
+        """Carry out the answer of a slot."""
+
+    def is_empty(self) -> bool:
+        """Tell whether nothing is in the system that the run has to wait for; asked before ``next_slot`` begins."""
+        return True
+
+    def expects_more(self) -> bool:
+        """Tell whether anything may still arrive, or a process keeps the run going."""
+        return any(process.is_alive for process in self.foreground)
+
+    def _run_clock(self) -> Generator[simpy.Event, Any, None]:
+        """Ask at the beginning of every slot, until the last or until there is nothing more to come."""
+        decision = Decision(self.simulation, self.observation)
+        tick = simpy.Event(self.env)
+        for slot in count():
+            over = slot == self.num_slots  # jobs that end then have run, jobs that come then are too late
+            tick.callbacks = []  # the same event serves again, and so does the decision
+            schedule_at(tick, slot, Phase.CAPACITY if over else Phase.SLOT)
+            yield tick
+            if over or (self.num_slots is None and self.is_empty() and not self.expects_more()):
+                self.simulation.stop()
+                return
+            self.next_slot = slot + 1
+            self.observe(slot)
+            decision.callbacks = []
+            action = yield decision.request()
+            self.serve(slot, action)
