@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import NEGLIGIBLE, GangRewards, MultiServerObservation
+from desim.problems.multiserver import GangRewards, MultiServerObservation
+from desim.problems.multiserver.rewards import NEGLIGIBLE
 
 __all__ = ["GangRepair"]
 

@@ -84,7 +84,8 @@ class DeferrableObservation:
         self.violation_weights = violation_weights
         width = len(resources)
         self.slot = 0
-        self.current = self.future = self.running = JobSet(np.empty((0, REQUESTS + width)))
+        self._nobody = JobSet(np.empty((0, REQUESTS + width)))
+        self.current = self.future = self.running = self._nobody
         self.capacity: Floats = np.zeros(width)
         self.used: Floats = np.zeros(width)
         self._history = np.empty((2, 64, width))
@@ -125,21 +126,28 @@ class DeferrableObservation:
         """How many jobs were started in the slots before this one, of shape (slot,)."""
         return self._started_history[: self.slot]
 
-    def begin_slot(self, slot: int, capacity: Floats, current: JobSet, future: JobSet, running: JobSet) -> None:
+    def begin_slot(
+        self,
+        slot: int,
+        capacity: Floats,
+        current: JobSet | None = None,
+        future: JobSet | None = None,
+        running: JobSet | None = None,
+    ) -> None:
         """Go on to a slot, and remember its capacity and what jobs have an open window; for the cluster."""
         if slot >= self._history.shape[1]:
             self._history = np.concatenate([self._history, np.empty_like(self._history)], axis=1)
             self._current_history = np.concatenate([self._current_history, np.zeros_like(self._current_history)])
             self._started_history = np.concatenate([self._started_history, np.empty_like(self._started_history)])
         self.slot, self.capacity = slot, capacity
-        self.current, self.future, self.running = current, future, running
-        self.used = running.requests.sum(axis=0)
+        self.current, self.future, self.running = (jobs or self._nobody for jobs in (current, future, running))
+        self.used = self.running.requests.sum(axis=0)
         self._history[0, slot] = capacity
-        number = len(current)
+        number = len(self.current)
         if number:
             summary = self._current_history[slot]
             summary[0] = number
-            summary[1:] = current.rows[:, self._summarized].sum(axis=0) / number
+            summary[1:] = self.current.rows[:, self._summarized].sum(axis=0) / number
 
     def end_slot(self, used: Floats, num_started: int) -> None:
         """Remember what is held in the slot, once so many jobs have been started; for the cluster."""

@@ -4,11 +4,10 @@ from desim.problems.multiserver.cluster import HoldingCluster, MultiServerCluste
 from desim.problems.multiserver.graph import BipartiteGraph, from_networkx, to_networkx
 from desim.problems.multiserver.job import Job, Service, SlotOutcome
 from desim.problems.multiserver.observation import MultiServerObservation
-from desim.problems.multiserver.rewards import NEGLIGIBLE, Earnings, Gang, GangRewards, RewardModel, Rewards
+from desim.problems.multiserver.rewards import Earnings, Gang, GangRewards, RewardModel, Rewards
 from desim.problems.multiserver.utilities import UTILITIES, Utility, register_utility, utility
 
 __all__ = [
-    "NEGLIGIBLE",
     "UTILITIES",
     "BipartiteGraph",
     "Earnings",
