@@ -11,13 +11,25 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests import pins
 from tests.pins import adapter, experiments
-from tests.pins.digests import ABSENT, Difference, compare, digest_of_column, digest_of_text, present_name, wanted
+from tests.pins.digests import (
+    ABSENT,
+    Difference,
+    compare,
+    digest_of_array,
+    digest_of_column,
+    digest_of_text,
+    present_name,
+    wanted,
+)
 from tests.pins.renamed import RENAMED
 
 HERE = Path(__file__).parent
-PROBLEMS = ("batch", "dag", "deferrable", "multiserver")
+PROBLEMS = ("batch", "dag", "deferrable", "multiserver", "environments")
+"""The four problems with 200 scenarios each, and episodes of the four environments."""
 
 
 def scenarios(problem: str) -> list[dict[str, Any]]:
@@ -28,6 +40,8 @@ def scenarios(problem: str) -> list[dict[str, Any]]:
 
 def columns_of(problem: str, scenario: dict[str, Any]) -> dict[str, str]:
     """Run a scenario and return a digest a column and a metric; an exception is a column, too."""
+    if problem == "environments":
+        return {name: digest_of_array(values) for name, values in adapter.play(scenario).items()}
     try:
         with tempfile.TemporaryDirectory() as directory:
             result = adapter.run(problem, scenario, Path(directory))
@@ -80,7 +94,7 @@ def check(problem: str, only: list[str]) -> bool:
     difference, errors = differences(problem, only)
     failed = "".join(f"; scenario {place} FAILS: {text[:200]}" for place, text in list(errors.items())[:3])
     failed += f" ({len(errors)} fail in all)" if len(errors) > 3 else ""
-    print(f"{problem}: {difference}{failed} [{time.process_time() - begin:.0f} s]", flush=True)
+    print(f"{problem}: {difference.in_words('scenarios')}{failed} [{time.process_time() - begin:.0f} s]", flush=True)
     return difference.is_fine and not errors
 
 
@@ -102,6 +116,11 @@ def show(problem: str, place: int) -> None:
     """Print a scenario and what comes of it, every value in full."""
     scenario = scenarios(problem)[place]
     print(json.dumps(scenario))
+    if problem == "environments":
+        np.set_printoptions(threshold=sys.maxsize, linewidth=200)
+        for name, values in adapter.play(scenario).items():
+            print(f"\n# {name}\n{values}")
+        return
     with tempfile.TemporaryDirectory() as directory:
         result = adapter.run(problem, scenario, Path(directory))
         for name in result.table_names:
@@ -121,7 +140,9 @@ def main() -> None:
     words = parser.add_subparsers(dest="word", required=True)
     for word, text in (("check", "compare with the digests"), ("write", "write digests")):
         one = words.add_parser(word, help=text)
-        one.add_argument("--problem", choices=PROBLEMS, action="append", help="one problem (default: all four)")
+        one.add_argument(
+            "--problem", choices=PROBLEMS, action="append", help="one problem, or environments (default: all)"
+        )
         one.add_argument("--only", nargs="+", default=[], metavar="TABLE.COLUMN", help="some columns; * is a wildcard")
         one.add_argument("--experiments", action="store_true", help="the quick experiments instead")
         one.add_argument("--paper", choices=experiments.PAPERS, action="append", help="one paper (default: all four)")

@@ -9,8 +9,10 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 
+import desim.envs
 from desim import Result, Simulation, simulate
 from desim.agents.batch.registry import create as create_batch
 from desim.agents.dag.registry import create as create_dag
@@ -37,7 +39,9 @@ from desim.processes import (
 )
 from desim.workloads import arrivals, deferrable, lublin, multiserver, random_dags, submissions, tpch
 
-__all__ = ["end_of", "run"]
+__all__ = ["end_of", "play", "run"]
+
+desim.envs.register()
 
 CREATE: dict[str, Callable[[str], Any]] = {
     "batch": create_batch,
@@ -78,6 +82,31 @@ def _forked(cluster: Any, agent: Any, after: int, **options: Any) -> Result:
 def end_of(result: Result) -> dict[str, Any]:
     """Return how and when a run ended."""
     return {"status": result.info["status"], "end_time": float(result.info["end_time"])}
+
+
+def play(scenario: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Run an episode of an environment with any possible actions, and return what was seen and earned, step by step."""
+    gym_env: Any = gymnasium.make(scenario["id"], **scenario["settings"]).unwrapped
+    rng = np.random.default_rng(scenario["seed"])
+    seen, _ = gym_env.reset(seed=scenario["seed"])
+    steps: list[dict[str, Any]] = [{f"observation.{name}": value for name, value in seen.items()}]
+    over = False
+    while not over:
+        if isinstance(gym_env.action_space, gymnasium.spaces.Discrete):
+            action = int(rng.choice(np.flatnonzero(gym_env.action_masks())))
+        else:
+            action = rng.uniform(-1, 1, gym_env.action_space.shape).astype(np.float32)
+        seen, reward, terminated, truncated, info = gym_env.step(action)
+        over = terminated or truncated
+        step = {
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+            "elapsed": info.get("elapsed", -1.0),
+        }
+        steps.append({f"observation.{name}": value for name, value in seen.items()})
+        steps[-1] |= {f"step.{name}": value for name, value in step.items()}
+    return {name: np.array([step[name] for step in steps if name in step]) for name in steps[-1]}
 
 
 # agents

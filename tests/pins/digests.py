@@ -12,7 +12,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-__all__ = ["ABSENT", "Difference", "compare", "digest_of_column", "digest_of_text", "present_name", "wanted"]
+__all__ = [
+    "ABSENT",
+    "Difference",
+    "compare",
+    "digest_of_array",
+    "digest_of_column",
+    "digest_of_text",
+    "present_name",
+    "wanted",
+]
 
 ABSENT = "-"
 """Stands for a column that a scenario's tables do not have."""
@@ -21,6 +30,13 @@ ABSENT = "-"
 def digest_of_text(text: str) -> str:
     """Return twelve hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def digest_of_array(values: np.ndarray) -> str:
+    """Return a digest of an array: its shape, its kind of numbers, and these."""
+    kind = {"b": "<i8", "i": "<i8", "u": "<i8", "f": "<f8"}[values.dtype.kind]
+    numbers = np.ascontiguousarray(values.astype(kind))
+    return hashlib.sha256(repr((kind, values.shape)).encode() + numbers.tobytes()).hexdigest()[:12]
 
 
 def digest_of_column(column: pl.Series) -> str:
@@ -73,17 +89,18 @@ class Difference:
             list(filter(to, self.gone)),
         )
 
-    def __str__(self) -> str:
-        """Say it in one line."""
+    def in_words(self, what: str) -> str:
+        """Say it in one line; the differences of a column are counted in this unit."""
         parts = [f"{len(self.equal)} columns equal"]
-        parts += [f"{len(self.differ)} DIFFER: {', '.join(map(self._where, self.differ))}"] if self.differ else []
-        parts += [f"{len(self.gone)} GONE: {', '.join(self.gone)}"] if self.gone else []
-        parts += [f"{len(self.new)} new: {', '.join(self.new)}"] if self.new else []
+        for word, names in (("GONE", self.gone), ("new", self.new)):
+            parts += [f"{len(names)} {word}: {', '.join(names)}"] if names else []
+        differ = [f"{name} ({len(places)} {what}{self._first(places)})" for name, places in self.differ.items()]
+        parts += [f"{len(differ)} DIFFER: {', '.join(differ)}"] if differ else []
         return "; ".join(parts)
 
-    def _where(self, name: str) -> str:
-        places = self.differ[name]
-        return f"{name} ({len(places)} scenarios: {', '.join(map(str, places[:3]))}{', ...' if places[3:] else ''})"
+    @staticmethod
+    def _first(places: list[int]) -> str:
+        return f": {', '.join(map(str, places[:3]))}{', ...' if places[3:] else ''}" if any(places) else ""
 
 
 def present_name(name: str, renamed: Mapping[str, str | None]) -> str | None:

@@ -1,8 +1,9 @@
 """What the quick experiments of the four papers come to: their tables, and the outcomes of the runs in their stores.
 
-``results.csv`` of an experiment is digested column by column. Outcomes are digested by what they call a number, over
-all runs of the paper and in order of the digests: however runs and files are named, the numbers remain. What differs
-between two repetitions, as measured times do, is not compared: :func:`write` runs everything twice.
+Each value has a digest: in ``results.csv`` of an experiment by column and row; in the outcomes of the runs by what a
+value is called there, and in no order, so that they remain however runs and files are named. What differs between two
+repetitions, as measured times do, and what a solver finds within its time, is not compared: :func:`write` runs
+everything twice and keeps what is the same.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.pins.digests import compare, digest_of_text, wanted
+from tests.pins.digests import Difference, digest_of_text, present_name, wanted
 from tests.pins.renamed import RENAMED
 
 __all__ = ["PAPERS", "check", "write"]
@@ -27,7 +28,7 @@ DIGESTS = Path(__file__).parent / "digests" / "experiments.json"
 
 
 def reproduced(paper: str) -> dict[str, list[str]]:
-    """Reproduce a paper in its quick settings, and return digests by experiment and column, and by outcome."""
+    """Reproduce a paper in its quick settings, and return digests by column and by outcome."""
     with tempfile.TemporaryDirectory() as directory:
         command = ["-m", "desim", "reproduce", paper, "--quick", "--jobs", "1", "--out", directory]
         done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
@@ -37,49 +38,60 @@ def reproduced(paper: str) -> dict[str, list[str]]:
 
 
 def _tables(directory: Path) -> dict[str, list[str]]:
-    found = {}
+    found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(directory.glob("*/results.csv")):
         with path.open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        for name in dict.fromkeys(name for row in rows for name in row):
-            found[f"{path.parent.name}.{name}"] = [digest_of_text(json.dumps([row.get(name) for row in rows]))]
+            for number, row in enumerate(csv.DictReader(file)):
+                for name, value in row.items():
+                    found[f"{path.parent.name}.{name}"].append(_digest([number, value]))
     return found
 
 
 def _outcomes(directory: Path) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = defaultdict(list)
+    found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(directory.glob("runs/*.json")):
-        outcome: dict[str, Any] = json.loads(path.read_text())["outcome"]
-        for name, value in outcome.items():
-            values[name].append(digest_of_text(json.dumps(value)))
-    return {f"outcome.{name}": [digest_of_text(" ".join(sorted(digests)))] for name, digests in values.items()}
+        for name, value in json.loads(path.read_text())["outcome"].items():
+            found[f"outcome.{name}"].append(_digest(value))
+    return found
+
+
+def _digest(value: Any) -> str:
+    return digest_of_text(json.dumps(value))[:8]
 
 
 def _written() -> dict[str, dict[str, str]]:
-    return json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
+    written: dict[str, dict[str, str]] = json.loads(DIGESTS.read_text()) if DIGESTS.exists() else {}
+    return written
 
 
 def check(paper: str, only: list[str]) -> bool:
-    """Compare a paper, and print a line."""
+    """Compare a paper, and print a line; columns of which nothing is ever the same need only be there."""
     begin = time.perf_counter()
-    then = {name: [digest] for name, digest in _written()[paper].items()}
-    difference = compare(then, reproduced(paper), RENAMED.get(paper, {}))
-    restricted = difference.restricted(lambda name: wanted(name, only) and then.get(name) != [VOLATILE])
-    print(f"{paper}: {restricted} [{time.perf_counter() - begin:.0f} s of wall time]", flush=True)
-    return restricted.is_fine
-
-
-VOLATILE = "*"
-"""Stands for what is never the same twice."""
+    now, found = reproduced(paper), Difference()
+    names = {name: present_name(name, RENAMED.get(paper, {})) for name in _written()[paper]}
+    for name, new in names.items():
+        if new is None or not wanted(new, only):
+            continue
+        missing = Counter(_written()[paper][name].split()) - Counter(now.get(new, ()))
+        if new not in now:
+            found.gone.append(new)
+        elif missing:
+            found.differ[new] = [0] * missing.total()
+        else:
+            found.equal.append(new)
+    found.new = [name for name in now if wanted(name, only) and name not in names.values()]
+    print(f"{paper}: {found.in_words('values')} [{time.perf_counter() - begin:.0f} s of wall time]", flush=True)
+    return found.is_fine
 
 
 def write(paper: str, only: list[str]) -> None:
     """Write the digests of a paper, of all columns or of some; it is reproduced twice."""
     one, two = reproduced(paper), reproduced(paper)
-    found = {name: digests[0] if two[name] == digests else VOLATILE for name, digests in one.items()}
+    same = {name: Counter(digests) & Counter(two.get(name, ())) for name, digests in one.items()}
+    found = {name: " ".join(sorted(same[name].elements())) for name in same if wanted(name, only)}
     written = _written()
-    kept = {name: digest for name, digest in written.get(paper, {}).items() if only and not wanted(name, only)}
-    found = kept | {name: digest for name, digest in found.items() if wanted(name, only)}
-    written[paper] = dict(sorted(found.items()))
+    kept = {name: digests for name, digests in written.get(paper, {}).items() if only and not wanted(name, only)}
+    written[paper] = dict(sorted((kept | found).items()))
     DIGESTS.write_text(json.dumps(dict(sorted(written.items())), indent=0) + "\n")
-    print(f"{paper}: {len(found)} columns, of which {list(found.values()).count(VOLATILE)} never the same", flush=True)
+    varied = [name for name in found if same[name].total() < len(one[name])]
+    print(f"{paper}: {len(found)} columns; not always the same: {', '.join(varied) or 'none'}", flush=True)

@@ -9,6 +9,7 @@ RENAMED: dict[str, dict[str, str | None]] = {
     "dag": {},
     "deferrable": {},
     "multiserver": {},
+    "environments": {},
 }
 """By problem: a table, ``"table.column"`` or ``"metrics.name"`` of the digests, and what it is called now; None if it
 is gone on purpose. ``{"jobs": "orders", "jobs.submission": "orders.arrival"}``: columns are named with their old table
