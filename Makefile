@@ -10,7 +10,7 @@ help:
 	@echo "make demo    run policies on a generated workload; writes demo/report.html"
 	@echo "make test    the whole test suite"
 	@echo "make slow    the long statistical tests, and all property tests with examples of their own"
-	@echo "make lint    ruff, mypy --strict, numpydoc, codespell"
+	@echo "make lint    ruff, mypy --strict, import-linter, numpydoc, codespell"
 	@echo "make docs    build docs/_build/html"
 	@echo "make bench   relative measurements"
 	@echo "make dist    wheel and sdist in dist/; make check-dist installs the wheel elsewhere and runs the tests of the sdist"
@@ -41,6 +41,7 @@ lint: $(STAMP)
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/numpydoc lint $$(git ls-files 'desim/*.py' 'agents/*.py' 'workloads/*.py')
 	$(BIN)/codespell $(SOURCES) README.md CHANGELOG.md
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from command_line import Desim
@@ -14,8 +12,6 @@ from command_line import Desim
 import desim as package
 from desim.cli import app
 from desim.exceptions import InfeasibleAction, MissingDependency, RecordError
-
-ROOT = Path(package.__file__).parent
 
 
 def run_python(code: str, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
@@ -123,14 +119,3 @@ def test_help_and_list_load_nothing_heavy() -> None:
     process = run_python(code)
     assert process.stderr == ""
     assert process.stdout.endswith("\nset()\n")
-
-
-def test_desim_imports_no_agents_and_no_workloads() -> None:
-    for path in [*(ROOT / "cli").rglob("*.py"), *(ROOT / "export").rglob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module or ""]
-            assert not {
-                name for name in names if name.startswith(("desim.agents", "desim.workloads", "desim.experiments"))
-            }, path

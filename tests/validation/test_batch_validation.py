@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import desim.validation
 from desim import DesimError, InvalidConfiguration, Phase, Result, at, simulate
 from desim.problems.batch import BatchCluster, Job
 from desim.validation import BATCH_RULES, ValidationReport, validate
@@ -168,26 +166,6 @@ def test_a_missing_table_is_a_violation(plain):
     report = validate(result)
     assert report.counts == {"columns": 2}
     assert "no table 'outages' in this result" in str(report)
-
-
-def test_validation_shares_no_code_with_the_dynamics():
-    imported = set()
-    for path in Path(desim.validation.__file__).parent.glob("*.py"):
-        tree = ast.parse(path.read_text())
-        hidden = {id(node) for block in ast.walk(tree) if is_type_checking(block) for node in ast.walk(block)}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and id(node) not in hidden:
-                imported.add(node.module)
-            elif isinstance(node, ast.Import):
-                imported |= {alias.name for alias in node.names}
-    ours = {name for name in imported if name.startswith("desim")}
-    assert ours
-    assert {name for name in ours if not name.startswith("desim.validation")} == {"desim.exceptions"}
-
-
-def is_type_checking(node):
-    """Tell whether a node is an ``if TYPE_CHECKING`` block."""
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
 def test_a_report_is_frozen():
