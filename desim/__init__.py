@@ -9,7 +9,7 @@ from desim.exceptions import (
     RecordError,
     WorkloadError,
 )
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.result import Result
 
 __all__ = [

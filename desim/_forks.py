@@ -10,7 +10,7 @@ from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
 
 if TYPE_CHECKING:
     from desim.core import Decision, Simulation
-    from desim.problems.base import Problem
+    from desim.problem import Problem
 
 __all__ = ["fork"]
 

@@ -34,7 +34,7 @@ from desim.records import Records
 if TYPE_CHECKING:
     from os import PathLike
 
-    from desim.problems.base import Problem
+    from desim.problem import Problem
     from desim.result import Result
 
 __all__ = ["Agent", "Decision", "Phase", "Simulation", "SimulationInterrupted", "at", "reschedule", "simulate"]
@@ -96,7 +96,7 @@ class Simulation:
         self._configuration = problem
         self._pending: deque[Decision] = deque()
         self.problem = copy.copy(problem)
-        self.records = Records(self.problem.schemas(), out, self.problem.describe() | {"seed": seed})
+        self.records = Records(self.problem.tables(), out, self.problem.describe() | {"seed": seed})
         if until < math.inf:
             at(self.env, until, Phase.HORIZON).callbacks.append(reach_horizon)
         self.problem.bind(self)

@@ -12,50 +12,34 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import RecordError
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["INFO_FILE", "Records", "Schema", "Table", "read_info", "write_atomically"]
+    from desim.tables import Table
+
+__all__ = ["INFO_FILE", "Records", "TableWriter", "read_info", "write_atomically"]
 
 INFO_FILE = "result.json"
 FORMAT_VERSION = 1
 
 
-class Schema(NamedTuple):
-    """How a table is made.
-
-    Attributes
-    ----------
-    to_frame : callable
-        Makes a polars frame of a list of rows; of no rows, a frame with the right columns.
-    sort_by : tuple of str
-        Columns that give the whole table its order, whatever the order of recording; none keeps that order.
-    chunk_rows : int
-        Rows that are held as tuples before they become a frame.
-    """
-
-    to_frame: Callable[[list[Any]], pl.DataFrame]
-    sort_by: tuple[str, ...]
-    chunk_rows: int = 65_536
-
-
-class Table:
+class TableWriter:
     """One append-only table of a run.
 
     Parameters
     ----------
-    schema : Schema
-        How rows become a frame.
+    table : Table
+        What it is made of, bound to the run.
     directory : Path, optional
         Where parts are written; in memory if None.
     """
 
-    def __init__(self, schema: Schema, directory: Path | None) -> None:
-        self._schema = schema
+    def __init__(self, table: Table, directory: Path | None) -> None:
+        self._table = table
         self._directory = directory
         self._rows: list[Any] = []
         self._held = 0
@@ -65,14 +49,14 @@ class Table:
             self._flush()  # an empty part, so that a table has its columns even after a crash
 
     def append(self, row: Any, size: int = 1) -> None:
-        """Add a row, in the form that the schema's ``to_frame`` expects; ``size`` if it stands for several."""
+        """Add a row, in the form that the table's ``to_frame`` expects; ``size`` if it stands for several."""
         self._rows.append(row)
         self._held += size
-        if self._held >= self._schema.chunk_rows:
+        if self._held >= self._table.chunk_rows:
             self._flush()
 
     def _flush(self) -> None:
-        frame = self._schema.to_frame(self._rows)
+        frame = self._table.to_frame(self._rows)
         self._rows, self._held = [], 0
         if self._directory is None:
             self._frames.append(frame)
@@ -87,7 +71,7 @@ class Table:
         if self._rows or not self._parts:
             self._flush()
         table = pl.concat(self._frames).lazy() if self._directory is None else scan_parts(self._directory)
-        return table.sort(self._schema.sort_by, maintain_order=True) if self._schema.sort_by else table
+        return table.sort(self._table.sort_by, maintain_order=True) if self._table.sort_by else table
 
 
 class Records:
@@ -95,8 +79,8 @@ class Records:
 
     Parameters
     ----------
-    schemas : mapping of str to Schema
-        The tables by name.
+    tables : mapping of str to Table
+        The tables by name, bound to the run.
     out : path or None
         Directory to stream to; in memory if None.
     info : mapping
@@ -109,14 +93,14 @@ class Records:
     """
 
     def __init__(
-        self, schemas: Mapping[str, Schema], out: str | os.PathLike[str] | None, info: Mapping[str, Any]
+        self, tables: Mapping[str, Table], out: str | os.PathLike[str] | None, info: Mapping[str, Any]
     ) -> None:
         self._out = None if out is None else Path(out)
-        self._sorting = {name: list(schema.sort_by) for name, schema in schemas.items()}
+        self._sorting = {name: list(table.sort_by) for name, table in tables.items()}
         if self._out is not None:
-            create_directory(self._out, schemas)
+            create_directory(self._out, tables)
             write_info(self._out, {**info, "status": "running"}, self._sorting)
-        self.tables = {name: Table(schema, self._out and self._out / name) for name, schema in schemas.items()}
+        self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
 
     def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame]:
         """Write what is left, note how the run ended, and return the tables."""

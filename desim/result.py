@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from desim.exceptions import RecordError
+from desim.exceptions import InvalidConfiguration, RecordError
 from desim.records import create_directory, read_info, scan_parts, write_atomically, write_info
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Result"]
+__all__ = ["RUN_STATUSES", "Result"]
+
+RUN_STATUSES = ("complete", "truncated", "interrupted", "failed")
+"""How a run can have ended; the records of one that is under way, or has died, say ``"running"``."""
 
 
 class Result:
@@ -25,8 +28,7 @@ class Result:
     tables : mapping of str to polars.LazyFrame
         The records by table name.
     info : mapping
-        The problem's configuration, agent, seed, status (``"complete"``, ``"interrupted"``,
-        ``"failed"``, ``"running"``) and end time in seconds.
+        The problem's configuration, agent, seed, status (one of `RUN_STATUSES`) and end time.
     """
 
     def __init__(self, tables: Mapping[str, pl.LazyFrame], info: Mapping[str, Any]) -> None:
@@ -38,6 +40,15 @@ class Result:
         """Say which run this is."""
         words = (f"{key}={self.info[key]!r}" for key in ("problem", "agent", "seed", "status") if key in self.info)
         return f"Result({', '.join(words)})"
+
+    @property
+    def end_time(self) -> float:
+        """When the run ended, in seconds or slots; InvalidConfiguration if its records do not tell."""
+        if "end_time" not in self.info:
+            raise InvalidConfiguration(
+                f"the run has status {self.info.get('status')!r} and no end: metrics need one that has ended"
+            )
+        return float(self.info["end_time"])
 
     @property
     def table_names(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 
 __all__ = ["LARGEST", "Columns", "Floats", "make_jobs"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._columns import Columns
 from desim.workloads._rules import Rules
 from desim.workloads.report import Reason, RepairReport

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from desim.exceptions import DesimError, WorkloadError
-from desim.problems.batch.entities import Job, check_job
+from desim.problems.batch.job import Job, check_job
 from desim.workloads._columns import LARGEST
 from desim.workloads._files import Pathish
 

@@ -11,7 +11,7 @@ from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._columns import LARGEST, make_jobs
 from desim.workloads._seeds import seed_sequence
 

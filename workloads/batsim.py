@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, Unpack, get_args
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._batsim_parse import as_columns, parse
 from desim.workloads._files import Pathish, read_bytes
 from desim.workloads._rules import Rules

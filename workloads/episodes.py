@@ -17,7 +17,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.entities import Job as BatchJob
+from desim.problems.batch.job import Job as BatchJob
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job as DagJob
 from desim.problems.multiserver import RewardModel

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from desim.exceptions import WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._columns import LARGEST, Columns, Floats
 from desim.workloads._files import Pathish, read_bytes
 from desim.workloads._rules import Rules

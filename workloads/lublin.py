@@ -26,7 +26,7 @@ import numpy as np
 from numpy.random import Generator, SeedSequence, default_rng
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._columns import make_jobs
 from desim.workloads._lublin_means import mean_interarrival, mean_work
 from desim.workloads._lublin_model import TYPES, Block, draw, merge

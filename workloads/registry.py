@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads import batsim, job_table, lublin, swf
 from desim.workloads._files import Pathish
 from desim.workloads.report import RepairReport

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Unpack
 
 from desim.exceptions import WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads._columns import Columns
 from desim.workloads._files import Pathish
 from desim.workloads._rules import Rules

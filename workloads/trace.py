@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads.report import RepairReport
 
 __all__ = ["Trace", "TraceHeader"]

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 
 __all__ = ["offered_load", "rescale_load", "scale_interarrivals", "shift_to_zero", "time_window"]
 

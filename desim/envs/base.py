@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from desim.core import Decision, Simulation
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.problems.base import Problem
+from desim.problem import Problem
 
 if TYPE_CHECKING:
     from desim.result import Result

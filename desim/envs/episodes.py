@@ -9,7 +9,7 @@ import numpy as np
 
 from desim.envs.base import Episodes
 from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Problem
+from desim.problem import Problem
 
 __all__ = ["DrawnEpisodes", "episodes_of", "named"]
 

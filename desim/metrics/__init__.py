@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.batch import BATCH_METRICS, batch_metrics, batch_result_metrics, warm_up_of
 from desim.metrics.bootstrap import Interval, bootstrap_interval
 from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
 from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
@@ -34,6 +33,9 @@ from desim.metrics.ranking import (
     rank_agents,
 )
 from desim.metrics.statistics import Estimate, batch_means, compare, mean_interval, paired_difference, summarize
+from desim.problem import kind_of
+from desim.problems.batch.metrics import METRICS as BATCH
+from desim.problems.batch.metrics import batch_metrics, warm_up_of
 
 if TYPE_CHECKING:
     from desim.result import Result
@@ -67,8 +69,9 @@ __all__ = [
     "warm_up_of",
 ]
 
+BATCH_METRICS = {metric.name: metric.meaning for metric in BATCH}
+
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
-    "batch": batch_result_metrics,
     "dag": dag_result_metrics,
     "deferrable": deferrable_result_metrics,
     "multiserver": multiserver_result_metrics,
@@ -96,6 +99,9 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
     InvalidConfiguration
         If the result names no problem that has metrics, or an option is out of range.
     """
+    kind = kind_of(result)
+    if kind.metrics.described:
+        return kind.metrics.measure(result, **options)
     problem = result.info.get("problem")
     measure = _MEASURES.get(str(problem))
     if measure is None:

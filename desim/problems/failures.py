@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Problem
+from desim.problem import Problem
 
 __all__ = ["FailureCounts", "UnitCluster"]
 

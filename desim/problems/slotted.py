@@ -12,7 +12,7 @@ import simpy
 from desim._clock import schedule_at
 from desim.core import Decision, Phase
 from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Problem, Process
+from desim.problem import Problem, Process
 from desim.processes.arrivals import arrivals
 
 __all__ = ["SlottedProblem"]

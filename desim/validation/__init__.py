@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.validation.batch import BATCH_RULES, validate_batch
+from desim.problem import kind_of
 from desim.validation.dag import DAG_RULES, DAG_TASK_RULES, validate_dag
 from desim.validation.deferrable import DEFERRABLE_RULES, validate_deferrable
+from desim.validation.engine import rules_of
 from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
 
@@ -22,22 +23,20 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
-    "BATCH_RULES",
     "DAG_RULES",
     "DAG_TASK_RULES",
     "DEFERRABLE_RULES",
     "MULTISERVER_RULES",
     "ValidationReport",
     "Violation",
+    "rules_of",
     "validate",
-    "validate_batch",
     "validate_dag",
     "validate_deferrable",
     "validate_multiserver",
 ]
 
 _VALIDATORS: dict[str, Callable[..., ValidationReport]] = {
-    "batch": validate_batch,
     "dag": validate_dag,
     "deferrable": validate_deferrable,
     "multiserver": validate_multiserver,
@@ -67,6 +66,11 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     InvalidConfiguration
         If the result names no problem that has rules, or ``stop_after`` is below 1.
     """
+    from desim.validation.engine import check_run
+
+    kind = kind_of(result)
+    if kind.rules:
+        return check_run(kind, result, workload, stop_after=stop_after)
     problem = result.info.get("problem")
     validator = _VALIDATORS.get(str(problem))
     if validator is None:

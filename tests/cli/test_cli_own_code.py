@@ -74,7 +74,7 @@ PROBLEM = """
 import polars as pl
 from desim import Problem
 from desim.problems.batch import BatchCluster
-from desim.records import Schema
+from desim.schema import Schema
 from desim.workloads import lublin
 
 calls = 0

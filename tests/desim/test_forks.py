@@ -21,7 +21,7 @@ from desim.agents.batch import FCFS, create
 from desim.agents.dag import DEFT, EFT, FIFO, HEFT, ListScheduler, RankUp
 from desim.core import Decision, Phase, at
 from desim.decision_times import DecisionTimes
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job, WaitUntil
 from desim.problems.dag import Assign, DagCluster, Executors, SharedLinks, TaskCluster, TaskTimes
 from desim.problems.dag import Job as DagJob

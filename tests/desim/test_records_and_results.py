@@ -69,6 +69,7 @@ def test_the_columns_of_the_job_table(result: Result) -> None:
         "status",
         "attempts",
         "user_id",
+        "arrival_number",
     ]
 
 

@@ -15,7 +15,7 @@ from small_agents import FirstFit, Scripted, drive, make_jobs, random_jobs
 
 from desim import DesimError, InvalidConfiguration, Result, Simulation, WorkloadError, simulate
 from desim.agents.batch import FCFS, create
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.problems.batch import BatchCluster, Job
 from desim.processes import random_outages
 

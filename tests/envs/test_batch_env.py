@@ -232,16 +232,16 @@ def test_features_are_those_that_are_described(seed: int, window: tuple[int, int
 @settings(max_examples=30, deadline=None)
 def test_the_flat_observation_is_that_of_the_paper(seed: int, window: tuple[int, int], is_sorted: bool) -> None:
     split = SplitWindow(*window)
-    for simulation, decision in decisions(Random(seed), FeatureEncoder(split)):
+    for _, decision in decisions(Random(seed), FeatureEncoder(split)):
         seen = decision.observation
         order: Any = "sorted" if is_sorted else "by_core"
         encoder = FlatEncoder(split, seen.num_cores, longest_time=40.0, longest_wait=30.0, order=order)
         busy = {}
-        for execution in simulation.problem._running.values():  # type: ignore[attr-defined]
-            left = max(execution.expected_end - seen.time, 0.0)
-            busy |= {core: min(left / 40, 1.0) for core in range(seen.num_cores) if execution.cores >> core & 1}
-        down = simulation.problem._failures.down  # type: ignore[attr-defined]
-        cores = [1.0 if down >> core & 1 else busy.get(core, 0.0) for core in range(seen.num_cores)]
+        for job_id, end in zip(seen.running.job_id.tolist(), seen.running.expected_end.tolist(), strict=True):
+            left, held = max(end - seen.time, 0.0), seen.core_set_of(job_id)
+            busy |= {core: min(left / 40, 1.0) for core in range(seen.num_cores) if held >> core & 1}
+        idle = seen.free_core_set
+        cores = [0.0 if idle >> core & 1 else busy.get(core, 1.0) for core in range(seen.num_cores)]
         jobs = zip(
             seen.queue.requested_cores.tolist(),
             seen.queue.requested_time.tolist(),

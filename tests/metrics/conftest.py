@@ -28,7 +28,8 @@ JOB_SCHEMA = {
 
 def _job_table(rows: Iterable[tuple[Any, ...]]) -> pl.DataFrame:
     """Make a job table of (id, submission, cores, requested, run time, start, execution, finish, status, user)."""
-    return pl.DataFrame(list(rows), schema=JOB_SCHEMA, orient="row")
+    table = pl.DataFrame(list(rows), schema=JOB_SCHEMA, orient="row")
+    return table.with_columns(arrival_number=pl.int_range(pl.len(), dtype=pl.Int64))
 
 
 class AnyFit:

@@ -131,7 +131,7 @@ def test_the_end_of_the_run_belongs_to_the_interval(job_table):
 def test_a_requeued_job_waits_until_its_last_start_and_its_cut_execution_is_wasted(job_table):
     jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 6.0, 10.0, 16.0, "completed", -1)])
     interruptions = pl.DataFrame(
-        {"job_id": [1], "starting_time": [0.0], "finish_time": [4.0], "outcome": ["requeued"]},
+        {"arrival_number": [0], "starting_time": [0.0], "finish_time": [4.0], "outcome": ["requeued"]},
     )
     outages = pl.DataFrame({"time": [4.0, 6.0], "cores_up": [1, 2]})
     values = batch_metrics(jobs, num_cores=2, end_time=16.0, interruptions=interruptions, outages=outages)
@@ -155,7 +155,9 @@ def test_a_requeued_job_waits_until_its_last_start_and_its_cut_execution_is_wast
 
 def test_a_lost_job_has_started_but_not_finished(job_table):
     jobs = job_table([(1, 0.0, 2, 10.0, 10.0, 2.0, 3.0, 5.0, "lost", 7)])
-    interruptions = pl.DataFrame({"job_id": [1], "starting_time": [2.0], "finish_time": [5.0], "outcome": ["lost"]})
+    interruptions = pl.DataFrame(
+        {"arrival_number": [0], "starting_time": [2.0], "finish_time": [5.0], "outcome": ["lost"]}
+    )
     values = batch_metrics(jobs, num_cores=2, end_time=5.0, interruptions=interruptions)
     check(
         values,
@@ -178,7 +180,7 @@ def test_a_job_id_may_be_used_again(job_table):
             (1, 6.0, 2, 5.0, 5.0, 9.0, 5.0, 14.0, "completed", -1),
         ]
     )
-    cut = pl.DataFrame({"job_id": [1], "starting_time": [6.0], "finish_time": [8.0], "outcome": ["requeued"]})
+    cut = pl.DataFrame({"arrival_number": [1], "starting_time": [6.0], "finish_time": [8.0], "outcome": ["requeued"]})
     check(batch_metrics(jobs, num_cores=2, end_time=14.0, interruptions=cut), wasted_core_seconds=4, interruptions=1)
 
 

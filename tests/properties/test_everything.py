@@ -11,7 +11,7 @@ from everything import PROBLEMS, first_of_each_agent, scenario
 from everything_names import agent_names, kind_of, patterns_of
 from everything_runs import RULES, Summary, check, run_all
 
-from desim.problems.batch import cycling as batch
+from desim.problems.batch import cluster as batch
 from desim.problems.dag import JobState
 from desim.problems.deferrable import cluster as deferrable
 from desim.problems.multiserver import RewardModel

@@ -32,7 +32,7 @@ from corruptions import (
     with_job,
 )
 
-from desim.validation import BATCH_RULES, validate
+from desim.validation import rules_of, validate
 
 CASES = [
     ("plain", "description", lambda run: run.described(num_cores=0)),
@@ -52,7 +52,14 @@ CASES = [
     ("plain", "values", lambda run: with_job(run, user_id=-2), "conservation"),
     ("plain", "values", lambda run: with_job(run, requested_time=-1.0), "execution_time", "conservation"),
     ("plain", "values", lambda run: with_job(run, attempts=-1), "attempts"),
-    ("stopped", "unique_ids", lambda run: repeat(run, "jobs", run.find("jobs", status="queued")), "conservation"),
+    (
+        "stopped",
+        "unique_ids",
+        lambda run: repeat(run, "jobs", run.find("jobs", status="queued")),
+        "arrival_numbers",
+        "conservation",
+    ),
+    ("plain", "arrival_numbers", lambda run: with_job(run, arrival_number=1)),
     ("plain", "unique_ids", id_of_the_job_before, "conservation"),
     ("plain", "status_fields", lambda run: with_job(run, success=False)),
     ("plain", "status_fields", lambda run: with_job(run, waiting_time=None)),
@@ -121,12 +128,26 @@ CASES = [
     ("plain", "core_exclusive", two_at_once, "capacity"),
     ("plain", "core_down", on_a_core_that_is_down),
     ("requeued", "capacity", wider_than_what_is_up, "outages"),
-    ("plain", "conservation", lambda run: drop(run, "jobs", 7)),
-    ("plain", "conservation", lambda run: repeat(run, "jobs", 0), "unique_ids", "core_exclusive", "capacity"),
+    ("plain", "conservation", lambda run: drop(run, "jobs", 7), "arrival_numbers"),
+    (
+        "plain",
+        "conservation",
+        lambda run: repeat(run, "jobs", 0),
+        "arrival_numbers",
+        "unique_ids",
+        "one_at_a_time",
+        "core_exclusive",
+        "capacity",
+    ),
     ("plain", "conservation", lambda run: with_job(run, user_id=99)),
     ("plain", "conservation", lambda run: with_job(run, job_id=99_999)),
     ("plain", "conservation", lambda run: rescaled(run, 0, 1e-3, run_time=1e-3)),
-    ("stopped", "conservation", lambda run: drop(run, "jobs", run.find("jobs", status="queued"))),
+    (
+        "stopped",
+        "conservation",
+        lambda run: drop(run, "jobs", run.find("jobs", status="queued")),
+        "arrival_numbers",
+    ),
 ]
 
 
@@ -140,7 +161,7 @@ def test_a_corruption_is_caught_by_the_rule_that_is_meant(request, case):
 
 
 def test_every_rule_has_its_corruption():
-    assert {case[1] for case in CASES} == set(BATCH_RULES)
+    assert {case[1] for case in CASES} == set(rules_of("batch"))
 
 
 @pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped"])
@@ -148,7 +169,7 @@ def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    assert list(report.checks) == list(BATCH_RULES)
+    assert list(report.checks) == list(rules_of("batch"))
 
 
 def test_rounding_in_the_last_place_is_no_violation(plain):

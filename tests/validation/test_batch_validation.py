@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim import DesimError, InvalidConfiguration, Phase, Result, at, simulate
 from desim.problems.batch import BatchCluster, Job
-from desim.validation import BATCH_RULES, ValidationReport, validate
+from desim.validation import rules_of, validate
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
 
@@ -47,7 +47,7 @@ def test_a_run_of_the_lublin_workload_is_valid():
     jobs = [Job(int(number), submitted, int(cores), ran, ran) for number, submitted, cores, ran in rows.tolist()]
     report = validate(simulate(BatchCluster(jobs, num_cores=256), FirstComeFirstServed()), jobs)
     assert report.ok, str(report)
-    assert set(report.checks) == set(BATCH_RULES)
+    assert set(report.checks) == set(rules_of("batch"))
     assert report.checks["core_exclusive"] == report.checks["conservation"] == 10_000
 
 
@@ -80,7 +80,7 @@ def test_a_job_id_may_be_used_again_once_its_job_has_left():
 def test_an_instantaneous_job_recorded_twice_is_noticed():
     result = simulate(BatchCluster([Job(1, 0.0, 1, 0.0, 0.0)], num_cores=1), FirstComeFirstServed())
     tables = {name: result.scan(name) for name in result.table_names} | {"jobs": result.jobs[[0, 0]].lazy()}
-    assert validate(Result(tables, result.info)).counts == {"unique_ids": 1}
+    assert validate(Result(tables, result.info)).counts == {"arrival_numbers": 2, "unique_ids": 1}
 
 
 def test_a_failed_run_is_valid_as_far_as_it_went(tmp_path):
@@ -107,18 +107,18 @@ def test_an_endless_workload_is_read_no_further_than_the_run():
     result = simulate(BatchCluster(endless(), num_cores=2), FirstComeFirstServed(), until=50.0)
     report = validate(result, endless())
     assert report.ok, str(report)
-    assert report.checks["conservation"] == 51  # the job submitted at the very end is not recorded
+    assert report.checks["conservation"] == 50  # the job submitted at the very end is not recorded
 
 
 def test_without_the_workload_conservation_is_not_checked(plain):
     report = validate(plain.result)
     assert report.ok
-    assert set(BATCH_RULES) - set(report.checks) == {"conservation"}
+    assert set(rules_of("batch")) - set(report.checks) == {"conservation"}
 
 
 def test_a_valid_report_reads_as_one_line(plain):
     report = validate(plain.result, plain.jobs)
-    assert str(report) == "valid: 22 rules hold (60 rows in the largest table)"
+    assert str(report) == "valid: 23 rules hold (60 rows in the largest table)"
     report.raise_if_invalid()
 
 
@@ -126,10 +126,10 @@ def test_an_invalid_report_names_jobs_and_values(plain):
     broken = plain.edited("jobs", 0, waiting_time=123.0)
     report = validate(broken, plain.jobs)
     job_id = plain.jobs[0].job_id
-    message = f"job {job_id}: waiting_time is 123.0, its times give 0.0"
+    message = f"job {job_id} is completed: waiting_time is 123.0, starting_time - submission_time gives 0.0"
     assert [str(violation) for violation in report.violations] == [f"derived_times: {message}"]
-    assert str(report) == (f"invalid: 1 violations of 1 of 22 rules\n  derived_times (1 of 60 rows)\n    {message}")
-    with pytest.raises(DesimError, match=f"job {job_id}: waiting_time is 123.0"):
+    assert str(report) == (f"invalid: 1 violations of 1 of 23 rules\n  derived_times (1 of 60 rows)\n    {message}")
+    with pytest.raises(DesimError, match=f"job {job_id} is completed: waiting_time is 123.0"):
         report.raise_if_invalid()
 
 

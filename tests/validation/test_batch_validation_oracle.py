@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import Result, Simulation
-from desim.problems.batch import BatchCluster
-from desim.validation import core_ranges, occupancy, validate
+from desim.problems.batch import BatchCluster, occupancy
+from desim.validation import validate
 
 NUM_CORES = 5
 
@@ -53,6 +53,7 @@ def result_of(runs, down):
             "status": "completed",
             "attempts": 1,
             "user_id": -1,
+            "arrival_number": number,
         }
         for number, ((start, end), cores) in enumerate(runs)
     ]
@@ -113,7 +114,7 @@ def overloaded(runs, down):
 @given(runs=executions, down=downtimes.map(dict), pairs=st.sampled_from([1, 4, 1 << 21]))
 def test_rules_on_cores_agree_with_loops_over_pairs(runs, down, pairs):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(occupancy, "_PAIRS", pairs)  # groups of one core, of some, of all
+        patch.setattr(occupancy, "PAIRS", pairs)  # groups of one core, of some, of all
         report = validate(result_of(runs, down), stop_after=1_000)
     assert set(report.counts) <= {"core_exclusive", "core_down", "capacity"}, str(report)
     assert ("core_exclusive" in report.counts) == shares_a_core(runs)
@@ -130,11 +131,11 @@ def test_rules_on_cores_agree_with_loops_over_pairs(runs, down, pairs):
 def test_core_ranges_are_read_back(rows):
     column = pl.Series([None if cores is None else written(cores) for cores in rows], dtype=pl.String)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core_ranges, "_CHUNK_ROWS", 3)
-        ranges = core_ranges.read_core_ranges(column, 41)
+        patch.setattr(occupancy, "CHUNK_ROWS", 3)
+        ranges = occupancy.read_core_ranges(column, 41)
     assert not ranges.malformed.any()
     assert ranges.counts.tolist() == [len(cores or ()) for cores in rows]
-    index, core = core_ranges.spread(ranges.first, ranges.last)
+    index, core = occupancy.spread(ranges.first, ranges.last)
     found = [[] for _ in rows]
     for row, core_id in zip(ranges.row[index].tolist(), core.tolist(), strict=True):
         found[row].append(core_id)
@@ -154,6 +155,6 @@ def test_only_well_formed_core_ranges_are_read(text):
             last = int(ends[-1])
         return True
 
-    ranges = core_ranges.read_core_ranges(pl.Series(["0", text, "1-2"]), 1_000)
+    ranges = occupancy.read_core_ranges(pl.Series(["0", text, "1-2"]), 1_000)
     assert ranges.malformed.tolist() == [False, not well_formed(), False]
     assert ranges.counts[[0, 2]].tolist() == [1, 2]

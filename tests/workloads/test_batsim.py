@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads import batsim, swf
 from desim.workloads.report import Reason
 

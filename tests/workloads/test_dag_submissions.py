@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chisquare, kstest
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job as BatchJob
+from desim.problems.batch.job import Job as BatchJob
 from desim.problems.dag.job import Job
 from desim.workloads import submissions, swf
 

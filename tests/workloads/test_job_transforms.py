@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero, time_window
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 from scipy.stats import chisquare, ks_2samp
 
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads import lublin, swf
 from desim.workloads._lublin_means import core_probabilities, mean_interarrival, mean_run_time, mean_work
 from desim.workloads._lublin_model import TYPES, daily_cycle

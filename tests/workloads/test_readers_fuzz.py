@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from desim.exceptions import WorkloadError
-from desim.problems.batch.entities import check_job
+from desim.problems.batch.job import check_job
 from desim.workloads import batsim, swf
 from desim.workloads.trace import Trace
 

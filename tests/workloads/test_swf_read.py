@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from swf_rows import HEADER, row
 
-from desim.problems.batch.entities import Job
+from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.report import Reason
 from desim.workloads.trace import TraceHeader

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import own_code
-from desim.cli.systems.base import Instance, System
 from desim.exceptions import InvalidConfiguration
+from desim.scenario import Instance, System
 
 __all__ = ["SYSTEMS", "Instance", "System", "command_with_options", "problem_of", "shared_instance", "system_of"]
 

@@ -11,11 +11,11 @@ from typing import Any
 from desim import plugins
 from desim.cli.digests import file_digest
 from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
-from desim.cli.systems.base import Instance, Steps, failures
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import presentation_of
 from desim.problems.batch import BatchCluster
+from desim.scenario import Instance, Steps, failures
 
 __all__ = ["SYSTEM", "BatchOptions", "BatchSystem", "cluster", "load_workload", "shared_workload"]
 

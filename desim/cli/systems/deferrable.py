@@ -11,10 +11,10 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.cli.settings import settings_of
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator
 from desim.core import Agent
 from desim.plotting._presentations import presentation_of
 from desim.problems.deferrable import DeferrableCluster
+from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
 
 __all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
 

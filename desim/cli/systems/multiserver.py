@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator
 from desim.core import Agent
 from desim.plotting._presentations import presentation_of
 from desim.problems.multiserver import MultiServerCluster, RewardModel
+from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
 
 __all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
 

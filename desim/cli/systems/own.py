@@ -11,11 +11,11 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import own_code
 from desim.cli.settings import settings_of
-from desim.cli.systems.base import Instance, Seed, SeededSystem, Steps, Until, generator, rereadable
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import PRESENTATIONS, Presentation, presentation_of
-from desim.problems.base import Problem
+from desim.problem import Problem
+from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator, rereadable
 
 __all__ = ["OwnOptions", "OwnSystem"]
 

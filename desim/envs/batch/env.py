@@ -16,7 +16,7 @@ from desim.envs.batch.flat_encoder import FlatEncoder
 from desim.envs.batch.rewards import make_reward
 from desim.envs.batch.window import SplitWindow, WindowEncoder
 from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.problems.batch import Job
 
 __all__ = ["BatchEnv", "make_encoder"]

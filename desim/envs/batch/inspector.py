@@ -17,7 +17,7 @@ from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.envs.batch.episodes import TraceEpisodes
 from desim.envs.batch.inspection import AcceptingAgent, Answer, BasePolicy, Inspection, Question
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.problems.batch import BatchObservation, Job
 from desim.result import Result
 

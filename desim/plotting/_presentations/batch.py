@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from desim.metrics.batch import BATCH_METRICS
 from desim.plotting._presentations.base import MOST_OVERLAID, Figure, Presentation, Remarks
 from desim.plotting._runs import num_cores
 from desim.plotting.curves import queue_length, utilization
 from desim.plotting.gantt import gantt
 from desim.plotting.waiting import waiting_by_size
+from desim.problems.batch.metrics import METRICS
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _workload(result: Result) -> dict[str, float]:
 
 BATCH = Presentation(
     problem="batch",
-    meanings=BATCH_METRICS,
+    meanings={metric.name: metric.meaning for metric in METRICS},
     headline=(
         "waiting_time_mean",
         "waiting_time_p95",

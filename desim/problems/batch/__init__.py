@@ -2,9 +2,8 @@
 
 from desim.problems.batch.cluster import BatchCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
-from desim.problems.batch.entities import Job, Start, WaitUntil, check_job
-from desim.problems.batch.execution import Execution
-from desim.problems.batch.observation import BatchObservation, Queue, Running
+from desim.problems.batch.job import Job, Start, WaitUntil, check_job
+from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 
 __all__ = [
     "BatchCluster",

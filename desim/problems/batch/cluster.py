@@ -5,28 +5,31 @@ Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections import deque
+from collections.abc import Generator, Iterable
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
 import simpy
 
-from desim.core import reschedule
-from desim.exceptions import InvalidConfiguration
-from desim.problems.base import Process
-from desim.problems.batch.cycling import CyclingCluster
-from desim.problems.batch.entities import Job
-from desim.problems.batch.execution import Execution
-from desim.problems.batch.failures import CoreFailures
-from desim.problems.batch.observation import BatchObservation, Running
-from desim.problems.batch.tables import schemas
+from desim.checks import one_of, whole
+from desim.core import Decision, Phase, at, reschedule
+from desim.exceptions import InfeasibleAction, WorkloadError
+from desim.problem import Problem, Process
+from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
+from desim.problems.batch.job import Job, Start, WaitUntil, check_job
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+from desim.problems.batch.tables import TABLES
+from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals
-from desim.records import Schema
+from desim.tables import Table
 
 __all__ = ["BatchCluster"]
 
 
-class BatchCluster(CyclingCluster):
+class BatchCluster(Problem):
     """Identical cores and an unbounded queue of rigid jobs.
 
     A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
@@ -72,6 +75,7 @@ class BatchCluster(CyclingCluster):
     """
 
     name: ClassVar[str] = "batch"
+    sources: ClassVar[tuple[str, ...]] = ("jobs",)
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
         "rejection",
@@ -81,7 +85,6 @@ class BatchCluster(CyclingCluster):
         "outage",
         "repair",
     )
-    _failures: CoreFailures
 
     def __init__(
         self,
@@ -96,17 +99,12 @@ class BatchCluster(CyclingCluster):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        if num_cores < 1 or num_cores != int(num_cores):
-            raise InvalidConfiguration(f"num_cores is {num_cores!r}, want a whole number of at least 1")
-        _check_choice("infeasible", infeasible, ("raise", "forward"))
-        _check_choice("too_wide", too_wide, ("error", "reject"))
-        _check_choice("on_outage", on_outage, ("requeue", "lose"))
         self.jobs = jobs
-        self.num_cores = int(num_cores)
+        self.num_cores = whole("num_cores", num_cores, least=1)
         self.kill_at_request = kill_at_request
-        self.infeasible = infeasible
-        self.too_wide = too_wide
-        self.on_outage = on_outage
+        self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
+        self.too_wide = one_of("too_wide", too_wide, ("error", "reject"))
+        self.on_outage = one_of("on_outage", on_outage, ("requeue", "lose"))
         self.ask_when_empty = ask_when_empty
 
     def describe(self) -> dict[str, Any]:
@@ -121,89 +119,270 @@ class BatchCluster(CyclingCluster):
             "ask_when_empty": self.ask_when_empty,
         }
 
-    def schemas(self) -> dict[str, Schema]:
-        """Return the tables ``jobs``, ``interruptions`` and ``outages``."""
-        return schemas(self.num_cores)
-
-    def check_replayable(self) -> None:
-        """Raise InvalidConfiguration if the jobs are an iterator, which can be read only once."""
-        if isinstance(self.jobs, Iterator):
-            raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
-
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
     def begin(self) -> None:
-        """Set up the empty cluster and start the arrivals and the scheduler."""
-        self._free = (1 << self.num_cores) - 1
-        self._num_free = self.num_cores
-        self._failures = CoreFailures(self)
-        self._running: dict[int, Execution] = {}
-        self._running_rows: Running | None = None
-        self._attempts: dict[int, int] = {}
+        """Set up the empty cluster and start the scheduler and the arrivals."""
+        self._state = BatchState(self.env, self.num_cores)
+        self._failures = FailureCounts("core", self.num_cores)
+        self._inbox: deque[Job] = deque()  # what has arrived while a cycle was open
+        self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
+        self._arrived = 0
+        self._attempts: dict[int, int] = {}  # executions that outages have cut, by id
+        self._cycling = False
+        self._next_wake = math.inf
         self._on_completion = self._complete  # bound once, not once a job
-        self._record_job = self.simulation.records.tables["jobs"].append
-        self._begin_cycling()  # its first decision waits before any arrival
-        self.observation = BatchObservation(self)
-        stream = self.env.process(arrivals(self.env, self.jobs, _submission_time, self._take))
-        self.foreground.append(stream)
-        stream.callbacks.append(self.foreground_ended)
+        tables = self.simulation.records.tables
+        self._record_job = tables["jobs"].append
+        self.observation = BatchObservation(self._state)
+        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self.keep_running(arrivals(self.env, self.jobs, _submission_time, self._take))
 
-    def foreground_ended(self, process: simpy.Event) -> None:
-        """Stop if there will be no more jobs."""
-        self._stop_if_done()
+    def is_empty(self) -> bool:
+        """Tell whether no job is in the system."""
+        return not (self._state.running or self._state.queued or self._inbox)
 
-    def _stop_if_done(self) -> None:
-        """End the run with its last job, whatever goes on in the background."""
-        if not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):
-            self.simulation.stop()
+    def tables(self) -> dict[str, Table]:
+        """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
+        chunk_rows = min(65_536, max(1_024, (1 << 24) // self.num_cores))
+        bound = {table.name: table.bound(self.describe()) for table in TABLES}
+        return bound | {"jobs": replace(bound["jobs"], chunk_rows=chunk_rows)}
+
+    # jobs come
+
+    def submit(self, job: Job) -> None:
+        """Take a job now, as the arrival process does; a process of your own may call it, too.
+
+        Parameters
+        ----------
+        job : Job
+            Its submission time must not lie in the future.
+
+        Raises
+        ------
+        WorkloadError
+            If the job makes no sense, is too wide, or has the id of a job that is in the system.
+        """
+        check_job(job)
+        if job.submission_time > self.env.now:
+            raise WorkloadError(f"job {job.job_id} cannot be submitted at {self.env.now} s: {job!r} lies in the future")
+        self._take(job)
+
+    def _take(self, job: Job) -> None:
+        """Put a job that has arrived into the queue, or in line for it."""
+        job_id, _, requested_cores, requested_time, run_time, _ = job
+        try:
+            plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
+        except TypeError:
+            plausible = False
+        if not plausible:
+            check_job(job)
+        number = self._arrived
+        self._arrived = number + 1
+        if requested_cores > self.num_cores:
+            if self.too_wide == "error":
+                raise WorkloadError(
+                    f"job {job_id} requests {requested_cores} cores, the cluster has {self.num_cores}; "
+                    "too_wide='reject' records such jobs as rejected"
+                )
+            self._record_job((job, number, None, None, None, 0, "rejected", 0))
+            self.emit("rejection", job)
+            return
+        if job_id in self._numbers:
+            raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
+        self._numbers[job_id] = number
+        if self.listening:
+            self.emit("arrival", job)
+        if self._cycling:
+            self._inbox.append(job)
+        else:
+            self._state.enqueue(job)
+            self._cycling = True
+            self._decision.request()
+
+    # decisions are carried out, cycle after cycle
+
+    def _schedule(self) -> Generator[simpy.Event, Any, None]:
+        """Wait for decisions, and carry them out."""
+        self._decision = decision = Decision(self.simulation, self.observation)
+        state, inbox, always = self._state, self._inbox, self.ask_when_empty
+        queued = state.queued
+        while True:
+            action = yield decision
+            decision.callbacks = []  # the same decision serves again
+            if type(action) is list:
+                for one in action:
+                    if one is None or not self._carry_out(one):
+                        break
+                goes_on = False
+            else:
+                goes_on = action is not None and self._carry_out(action) and bool(queued or always)
+            if goes_on:
+                decision.request()
+            elif inbox:
+                state.enqueue(inbox.popleft())
+                decision.request()
+            else:
+                self._cycling = False
+
+    def _open_cycle(self) -> None:
+        """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
+        if not self._cycling and (self._state.queued or self.ask_when_empty):
+            self._cycling = True
+            self._decision.request()
+
+    def _carry_out(self, action: Any) -> bool:
+        """Start the job that an action names; return whether the cycle goes on."""
+        state = self._state
+        try:
+            job = state.queued.get(action)
+        except TypeError:  # not hashable, so no job id
+            return self._refuse(action)
+        if job is not None:
+            if job.requested_cores > state.num_free:
+                return self._refuse(action)
+            self._start(job, lowest_cores(state.free, job.requested_cores))
+            return True
+        if type(action) is WaitUntil and action.time > self.env.now:
+            self._wait_until(action.time)
+            return False
+        if type(action) is Start:
+            job, cores = state.queued.get(action.job_id), action.cores
+            if job is not None and _are_free(cores, job.requested_cores, state.free):
+                self._start(job, cores)
+                return True
+        return self._refuse(action)
+
+    def _refuse(self, action: Any) -> bool:
+        if self.infeasible == "forward":
+            return False
+        raise InfeasibleAction(f"time {self.env.now}: {_explain(self._state, action)}")
+
+    def _wait_until(self, time: float) -> None:
+        """See to it that a cycle opens no later than at a time."""
+        if time < self._next_wake:
+            self._next_wake = time
+            at(self.env, time, Phase.ARRIVAL).callbacks.append(self._wake_up)
+
+    def _wake_up(self, event: simpy.Event) -> None:
+        self._next_wake = math.inf
+        self._open_cycle()
+
+    # jobs start and end
 
     def _start(self, job: Job, cores: int) -> None:
         duration = job.run_time
         if duration > job.requested_time and self.kill_at_request:
             duration = job.requested_time
-        job_id = job.job_id
-        del self._queued[job_id]
-        self._queue._remove(job_id)
-        self._free ^= cores
-        self._num_free -= job.requested_cores
-        self._running[job_id] = execution = Execution(self, job, duration, cores)
-        if self._running_rows is not None:
-            self._running_rows._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
+        execution = Execution(self.env, job, duration, cores, self._on_completion)
+        self._state.start(execution)
         if self.listening:
             self.emit("start", execution)
 
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
-        self._leave(execution)
+        job_id = job.job_id
+        self._state.leave(execution)
         status = "completed" if duration == job.run_time else "killed"
-        attempts = self._attempts.pop(job.job_id, 0) + 1 if self._attempts else 1
-        self._record_job((job, start, start + duration, duration, execution.cores, status, attempts))
+        attempts = self._attempts.pop(job_id, 0) + 1 if self._attempts else 1
+        number = self._numbers.pop(job_id)
+        self._record_job((job, number, start, start + duration, duration, execution.cores, status, attempts))
         if self.listening:
             self.emit("completion", execution)
         if not self._cycling:
             self._open_cycle()
-        if not self._running:
-            self._stop_if_done()
+        if not self._state.running:
+            self.stop_if_done()
 
-    def _leave(self, execution: Execution) -> None:
-        """Take an execution off its cores."""
-        job_id = execution.job.job_id
-        del self._running[job_id]
-        if self._running_rows is not None:
-            self._running_rows._remove(job_id)
-        down = self._failures.down
-        self._free |= execution.cores & ~down if down else execution.cores
-        self._num_free = self._free.bit_count()
+    def close(self, time: float) -> None:
+        """Record the jobs that are running or queued when the run ends."""
+        for job_id, execution in self._state.running.items():
+            attempts = self._attempts.get(job_id, 0) + 1
+            times = execution.starting_time, None, None
+            self._record_job((execution.job, self._numbers[job_id], *times, execution.cores, "running", attempts))
+        for job in (*self._state.queued.values(), *self._inbox):
+            number, attempts = self._numbers[job.job_id], self._attempts.get(job.job_id, 0)
+            self._record_job((job, number, None, None, None, 0, "queued", attempts))
 
-    def _running_table(self) -> Running:
-        """Return the table of running jobs, which is kept only once somebody has asked for it."""
-        if self._running_rows is None:
-            self._running_rows = Running()
-            for job_id, execution in self._running.items():
-                self._running_rows._add(
-                    job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
-                )
-        return self._running_rows
+    # cores fail and come back
+
+    @property
+    def num_units(self) -> int:
+        """How many cores can fail."""
+        return self.num_cores
+
+    def fail(self, units: int) -> None:
+        """Take cores down now, with what runs on them.
+
+        Call it from a process, in the phase CAPACITY of its instant. Failures nest: a core that has failed twice must
+        be repaired twice.
+
+        Parameters
+        ----------
+        units : int
+            The cores, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist.
+        """
+        state = self._state
+        fresh = core_set(self._failures.fail(units))
+        hit = [execution for execution in state.running.values() if execution.cores & fresh]
+        down = state.down | fresh
+        state.change_cores(down)
+        for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
+            self._interrupt(execution)
+        self._change("down", fresh)
+        self.emit("outage", units)
+
+    def repair(self, units: int) -> None:
+        """Bring cores back now; the counterpart of :meth:`fail`.
+
+        Parameters
+        ----------
+        units : int
+            The cores, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist or is not down.
+        """
+        fresh = core_set(self._failures.repair(units, self.env.now))
+        self._state.change_cores(self._state.down & ~fresh)
+        self._change("up", fresh)
+        self.emit("repair", units)
+
+    def _change(self, event: str, cores: int) -> None:
+        """Record that cores went down or came back, and let the agent know."""
+        if cores:
+            up = self.num_cores - self._state.down.bit_count()
+            self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
+            self._open_cycle()
+
+    def _interrupt(self, execution: Execution) -> None:
+        """End an execution before its time."""
+        execution.callbacks.clear()
+        self._state.leave(execution)
+        job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
+        number, attempts = self._numbers[job.job_id], self._attempts.pop(job.job_id, 0) + 1
+        lost = self.on_outage == "lose"
+        self.simulation.records.tables["interruptions"].append(
+            (job.job_id, number, start, now, cores, "lost" if lost else "requeued")
+        )
+        if lost:
+            del self._numbers[job.job_id]
+            self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
+        else:
+            self._attempts[job.job_id] = attempts
+            position = int(self._state.queue.submission_time.searchsorted(job.submission_time, "left"))
+            self._state.enqueue(job, position)
+        self.emit("interruption", execution)
+        self.stop_if_done()
+
+    # forks
 
     def forget_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
@@ -213,10 +392,11 @@ class BatchCluster(CyclingCluster):
         is not in the queue yet; cores that are down stay down; processes end. The wake-ups that agents have asked for
         remain.
         """
-        self._forget_sources()
+        self.forget_sources()
         self._inbox.clear()
-        for job_id, job in self._queued.items():
-            self._queued[job_id] = job._replace(run_time=job.requested_time)
+        queued = self._state.queued
+        for job_id, job in queued.items():
+            queued[job_id] = job._replace(run_time=job.requested_time)
         now, wake_up = self.env.now, self._wake_up
 
         def time_of(event: simpy.Event, time: float) -> float | None:
@@ -227,24 +407,30 @@ class BatchCluster(CyclingCluster):
 
         reschedule(self.env, time_of)
 
-    @property
-    def num_units(self) -> int:
-        """How many cores can fail."""
-        return self.num_cores
 
-    def close(self, time: float) -> None:
-        """Record the jobs that are running or queued when the run ends."""
-        for execution in self._running.values():
-            job = execution.job
-            attempts = self._attempts.get(job.job_id, 0) + 1
-            self._record_job((job, execution.starting_time, None, None, execution.cores, "running", attempts))
-        for job in (*self._queued.values(), *self._inbox):
-            self._record_job((job, None, None, None, 0, "queued", self._attempts.get(job.job_id, 0)))
+def _are_free(cores: Any, count: int, free: int) -> bool:
+    """Tell whether a core set that an agent has chosen holds so many cores, all of them free."""
+    return isinstance(cores, int) and not cores & ~free and cores.bit_count() == count
 
 
-def _check_choice(argument: str, value: object, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise InvalidConfiguration(f"{argument} is {value!r}, want one of {', '.join(map(repr, allowed))}")
+def _explain(state: BatchState, action: Any) -> str:
+    """Return why an action cannot be carried out, as a sentence that names the job."""
+    if isinstance(action, WaitUntil):
+        return f"{action!r} does not lie in the future"
+    job_id = action.job_id if isinstance(action, Start) else action
+    try:
+        job, running = state.queued.get(job_id), job_id in state.running
+    except TypeError:
+        job, running = None, False
+    if running:
+        return f"job {job_id} cannot start, it is running already"
+    if job is None:
+        return f"{action!r} names no queued job; answer with the id of one, or None to wait"
+    if job.requested_cores > state.num_free:
+        return f"job {job_id} cannot start, it requests {job.requested_cores} cores and {state.num_free} are free"
+    cores = action.cores
+    chosen = f"cores {to_core_ids(cores).tolist()}" if isinstance(cores, int) and cores >= 0 else f"{cores!r}"
+    return f"job {job_id} cannot start on {chosen}: want a bit set of {job.requested_cores} cores that are free"
 
 
 _submission_time = attrgetter("submission_time")

@@ -1,23 +1,23 @@
-"""What an agent sees of a batch cluster: live, read-only views backed by arrays.
+"""The state of a batch cluster, and what an agent sees of it: live, read-only views backed by arrays.
 
 Views are valid until the decision is answered; copy what must last longer.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
+from desim._clock import Phase
 from desim.exceptions import WorkloadError
 from desim.problems.batch.cores import to_core_ids
+from desim.problems.batch.job import Job
 
-if TYPE_CHECKING:
-    from desim.problems.batch.cluster import BatchCluster
-    from desim.problems.batch.entities import Job
-
-__all__ = ["BatchObservation", "Queue", "Running"]
+__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running"]
 
 
 class _Rows:
@@ -178,6 +178,148 @@ class Running(_Rows):
         self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
 
 
+class Execution(simpy.Event):
+    """One execution of a job, and at once the SimPy event that is its end.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        The environment, whose clock says when the execution begins.
+    job : Job
+        The job.
+    duration : float
+        How long it will run unless an outage cuts it, in seconds.
+    cores : int
+        The cores it holds, as a bit set.
+    end : callable
+        Called with the execution when it has ended.
+
+    Attributes
+    ----------
+    starting_time : float
+        When the job started, in seconds.
+    """
+
+    _ok = True
+    _value = None
+
+    def __init__(
+        self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
+    ) -> None:
+        self.env = env
+        self.callbacks = [end]
+        self.job = job
+        self.duration = duration
+        self.cores = cores
+        self.starting_time = env.now
+        env.schedule(self, Phase.COMPLETION, duration)
+
+    @property
+    def expected_end(self) -> float:
+        """End by the requested time, in seconds."""
+        return self.starting_time + self.job.requested_time
+
+    def expect(self, now: float) -> float:
+        """Let the job take as long as it requests, or until now if it has taken longer, and return its end in seconds.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        float
+            When it ends, not before now.
+        """
+        end = max(self.expected_end, now)
+        overdue = end > self.expected_end
+        self.duration = end - self.starting_time if overdue else self.job.requested_time
+        self.job = self.job._replace(run_time=self.duration)
+        return end
+
+
+class BatchState:
+    """What a batch cluster knows of the moment; only the cluster changes it.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Whose clock counts.
+    num_cores : int
+        Cores of the cluster.
+
+    Attributes
+    ----------
+    queued : dict of int to Job
+        The queued jobs by id.
+    queue : Queue
+        The same as a table, in order of arrival.
+    running : dict of int to Execution
+        The running jobs by id.
+    free, down : int
+        The cores that are up and idle, and those that are down, as bit sets.
+    num_free : int
+        How many are up and idle.
+    """
+
+    __slots__ = ("down", "env", "free", "num_cores", "num_free", "queue", "queued", "running", "running_table")
+
+    def __init__(self, env: simpy.Environment, num_cores: int) -> None:
+        self.env = env
+        self.num_cores = num_cores
+        self.queue = Queue()
+        self.queued: dict[int, Job] = {}
+        self.running: dict[int, Execution] = {}
+        self.running_table: Running | None = None  # kept only once somebody has asked for it
+        self.free = (1 << num_cores) - 1
+        self.num_free = num_cores
+        self.down = 0
+
+    def enqueue(self, job: Job, position: int | None = None) -> None:
+        """Put a job at the end of the queue, or at a position in it."""
+        self.queue._add(job, position)
+        self.queued[job.job_id] = job
+
+    def start(self, execution: Execution) -> None:
+        """Take a job from the queue onto its cores."""
+        job = execution.job
+        job_id = job.job_id
+        del self.queued[job_id]
+        self.queue._remove(job_id)
+        self.free ^= execution.cores
+        self.num_free -= job.requested_cores
+        self.running[job_id] = execution
+        if self.running_table is not None:
+            self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
+
+    def leave(self, execution: Execution) -> None:
+        """Take an execution off its cores."""
+        job_id = execution.job.job_id
+        del self.running[job_id]
+        if self.running_table is not None:
+            self.running_table._remove(job_id)
+        self.free |= execution.cores & ~self.down if self.down else execution.cores
+        self.num_free = self.free.bit_count()
+
+    def change_cores(self, down: int) -> None:
+        """Let these cores be down, and all others up."""
+        back = self.down & ~down
+        self.free = (self.free | back) & ~down
+        self.num_free = self.free.bit_count()
+        self.down = down
+
+    def table_of_running(self) -> Running:
+        """Return the table of running jobs."""
+        if self.running_table is None:
+            self.running_table = Running()
+            for job_id, execution in self.running.items():
+                self.running_table._add(
+                    job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
+                )
+        return self.running_table
+
+
 class BatchObservation:
     """The queue, the running jobs and the free cores at a decision.
 
@@ -185,21 +327,21 @@ class BatchObservation:
 
     Parameters
     ----------
-    cluster : BatchCluster
-        The bound cluster that is seen.
+    state : BatchState
+        The state that is seen.
     """
 
-    __slots__ = ("_cluster", "num_cores", "queue")
+    __slots__ = ("_state", "num_cores", "queue")
 
     num_cores: int
     """Cores of the cluster, those that are down included."""
     queue: Queue
     """The queued jobs, in order of arrival."""
 
-    def __init__(self, cluster: BatchCluster) -> None:
-        self._cluster = cluster
-        self.num_cores = cluster.num_cores
-        self.queue = cluster._queue
+    def __init__(self, state: BatchState) -> None:
+        self._state = state
+        self.num_cores = state.num_cores
+        self.queue = state.queue
 
     def __repr__(self) -> str:
         """Sum the state up."""
@@ -208,31 +350,31 @@ class BatchObservation:
     @property
     def time(self) -> float:
         """The time now, in seconds."""
-        return self._cluster.env.now
+        return self._state.env.now
 
     @property
     def free_cores(self) -> int:
         """How many cores are up and idle."""
-        return self._cluster._num_free
+        return self._state.num_free
 
     @property
     def free_core_set(self) -> int:
         """The cores that are up and idle, as a bit set."""
-        return self._cluster._free
+        return self._state.free
 
     @property
     def down_cores(self) -> int:
         """How many cores are down."""
-        return self._cluster._failures.down.bit_count()
+        return self._state.down.bit_count()
 
     @property
     def running(self) -> Running:
         """The running jobs, by expected end."""
-        return self._cluster._running_table()
+        return self._state.table_of_running()
 
     def core_set_of(self, job_id: int) -> int:
         """Return the cores of a running job, as a bit set."""
-        return self._cluster._running[job_id].cores
+        return self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
         """Return the time until each core is expected to be free, in seconds, shape (num_cores,).
@@ -240,9 +382,9 @@ class BatchObservation:
         It is 0 for a free core, infinite for a core that is down, and by requested times.
         """
         remaining = np.zeros(self.num_cores)
-        for job in self._cluster._running.values():
+        for job in self._state.running.values():
             remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
-        remaining[to_core_ids(self._cluster._failures.down)] = np.inf
+        remaining[to_core_ids(self._state.down)] = np.inf
         return remaining
 
     def __getstate__(self) -> Any:

@@ -2,112 +2,153 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
-from desim.records import Schema
+from desim.tables import Column, Table, arrival_number
 
-if TYPE_CHECKING:
-    import polars as pl
+__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "OUTAGES", "TABLES"]
 
-__all__ = ["STATUSES", "schemas"]
+STARTED = ("completed", "killed", "lost", "running")
+ENDED = ("completed", "killed", "lost")
 
-STATUSES = ("completed", "killed", "lost", "running", "queued", "rejected")
-"""What can have become of a job: it ended by itself, was killed at its requested time, was lost
-to an outage, was running or queued when the run ended, or was wider than the cluster."""
+INFO = (
+    Column("num_cores", "integer", "cores of the cluster", unit="cores", least=1),
+    Column("kill_at_request", "boolean", "whether a job that reaches its requested time is ended"),
+    Column("infeasible", "text", "what an action that cannot be carried out means", values=("raise", "forward")),
+    Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
+    Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
+    Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
+)
 
 
-def _jobs(rows: list[tuple[Any, ...]], num_cores: int) -> pl.DataFrame:
-    """Make the job table of rows (job, start, end, execution time, core set, status, attempts)."""
-    import polars as pl
-
-    jobs, starts, ends, durations, core_sets, statuses, attempts = zip(*rows, strict=True) if rows else [()] * 7
+def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (job, arrival number, start, end, execution time, core set, status, attempts) apart."""
+    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts = (
+        zip(*rows, strict=True) if rows else [()] * 8
+    )
     ids, submissions, cores, requested, run_times, users = zip(*jobs, strict=True) if jobs else [()] * 6
-    real = pl.Float64
-    waiting = pl.col("starting_time") - pl.col("submission_time")
-    turnaround = pl.col("finish_time") - pl.col("submission_time")
-    return pl.DataFrame(
-        {
-            "job_id": pl.Series(ids, dtype=pl.Int64),
-            "submission_time": pl.Series(submissions, dtype=real, strict=False),
-            "requested_number_of_resources": pl.Series(cores, dtype=pl.Int64, strict=False),
-            "requested_time": pl.Series(requested, dtype=real, strict=False),
-            "run_time": pl.Series(run_times, dtype=real, strict=False),
-            "user_id": pl.Series(users, dtype=pl.Int64, strict=False),
-            "starting_time": pl.Series(starts, dtype=real, strict=False),
-            "execution_time": pl.Series(durations, dtype=real, strict=False),
-            "finish_time": pl.Series(ends, dtype=real, strict=False),
-            "allocated_resources": format_core_sets(core_sets, num_cores),
-            "status": pl.Series(statuses, dtype=pl.Enum(STATUSES)),
-            "attempts": pl.Series(attempts, dtype=pl.Int64),
-        }
-    ).select(
-        "job_id",
-        "submission_time",
-        "requested_number_of_resources",
-        "requested_time",
-        "run_time",
-        "starting_time",
-        "execution_time",
-        "finish_time",
-        waiting.alias("waiting_time"),
-        turnaround.alias("turnaround_time"),
-        pl.when(pl.col("execution_time") > 0).then(turnaround / pl.col("execution_time")).alias("stretch"),
-        "allocated_resources",
-        (pl.col("status") == "completed").alias("success"),
-        "status",
-        "attempts",
-        "user_id",
-    )
-
-
-def _interruptions(rows: list[tuple[Any, ...]], num_cores: int) -> pl.DataFrame:
-    """Make the table of executions that an outage cut: rows (job id, start, end, core set, outcome)."""
-    import polars as pl
-
-    ids, starts, ends, core_sets, outcomes = zip(*rows, strict=True) if rows else [()] * 5
-    return pl.DataFrame(
-        {
-            "job_id": pl.Series(ids, dtype=pl.Int64),
-            "starting_time": pl.Series(starts, dtype=pl.Float64, strict=False),
-            "finish_time": pl.Series(ends, dtype=pl.Float64, strict=False),
-            "allocated_resources": format_core_sets(core_sets, num_cores),
-            "outcome": pl.Series(outcomes, dtype=pl.Enum(("requeued", "lost"))),
-        }
-    )
-
-
-def _outages(rows: list[tuple[Any, ...]], num_cores: int) -> pl.DataFrame:
-    """Make the table of capacity changes: rows (time, event, core set, cores up afterwards)."""
-    import polars as pl
-
-    times, events, core_sets, up = zip(*rows, strict=True) if rows else [()] * 4
-    return pl.DataFrame(
-        {
-            "time": pl.Series(times, dtype=pl.Float64, strict=False),
-            "event": pl.Series(events, dtype=pl.Enum(("down", "up"))),
-            "resources": format_core_sets(core_sets, num_cores),
-            "cores_up": pl.Series(up, dtype=pl.Int64),
-        }
-    )
-
-
-def schemas(num_cores: int) -> dict[str, Schema]:
-    """Return the tables ``jobs``, ``interruptions`` and ``outages`` for a cluster of a given size.
-
-    Parameters
-    ----------
-    num_cores : int
-        Cores of the cluster.
-
-    Returns
-    -------
-    dict of str to Schema
-        How the rows of each table become a frame.
-    """
-    chunk_rows = min(65_536, max(1_024, (1 << 24) // max(num_cores, 1)))
     return {
-        "jobs": Schema(lambda rows: _jobs(rows, num_cores), ("submission_time", "job_id"), chunk_rows),
-        "interruptions": Schema(lambda rows: _interruptions(rows, num_cores), ("finish_time", "job_id")),
-        "outages": Schema(lambda rows: _outages(rows, num_cores), ("time",)),
+        "job_id": ids,
+        "submission_time": submissions,
+        "requested_number_of_resources": cores,
+        "requested_time": requested,
+        "run_time": run_times,
+        "starting_time": starts,
+        "execution_time": durations,
+        "finish_time": ends,
+        "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
+        "status": statuses,
+        "attempts": attempts,
+        "user_id": users,
+        "arrival_number": numbers,
     }
+
+
+def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (job id, arrival number, start, end, core set, outcome) apart."""
+    ids, numbers, starts, ends, core_sets, outcomes = zip(*rows, strict=True) if rows else [()] * 6
+    return {
+        "job_id": ids,
+        "starting_time": starts,
+        "finish_time": ends,
+        "allocated_resources": format_core_sets(core_sets, info["num_cores"]),
+        "outcome": outcomes,
+        "arrival_number": numbers,
+    }
+
+
+def _pack_outages(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (time, event, core set, cores up afterwards) apart."""
+    times, events, core_sets, up = zip(*rows, strict=True) if rows else [()] * 4
+    resources = format_core_sets(core_sets, info["num_cores"])
+    return {"time": times, "event": events, "resources": resources, "cores_up": up}
+
+
+JOBS = Table(
+    "jobs",
+    "a job that was submitted",
+    (
+        Column("job_id", "integer", "the job's identifier in the workload"),
+        Column("submission_time", "float", "when it was submitted", unit="s", least=0),
+        Column("requested_number_of_resources", "integer", "the cores that it requests", unit="cores", least=1),
+        Column("requested_time", "float", "the user's estimate of the run time", unit="s", least=0),
+        Column("run_time", "float", "the actual run time", unit="s", least=0),
+        Column("starting_time", "float", "the start of its last execution", unit="s", given=STARTED),
+        Column("execution_time", "float", "how long its last execution took", unit="s", given=ENDED, least=0),
+        Column("finish_time", "float", "the end of its last execution", unit="s", given=ENDED),
+        Column(
+            "waiting_time",
+            "float",
+            "from submission to the last start",
+            unit="s",
+            given=STARTED,
+            formula="starting_time - submission_time",
+        ),
+        Column(
+            "turnaround_time",
+            "float",
+            "from submission to the end",
+            unit="s",
+            given=ENDED,
+            formula="finish_time - submission_time",
+        ),
+        Column(
+            "stretch",
+            "float",
+            "turnaround time over execution time",
+            null="unless it took some time",
+            formula="CASE WHEN execution_time > 0 THEN turnaround_time / execution_time END",
+        ),
+        Column("allocated_resources", "text", 'the cores it held, as ranges such as "0-3 7"', given=STARTED),
+        Column(
+            "success",
+            "boolean",
+            "whether it ended by itself",
+            formula="status = 'completed'",
+        ),
+        Column(
+            "status",
+            "text",
+            "it ended by itself, was killed at its requested time, was lost to an outage, was running or queued when "
+            "the run ended, or was wider than the cluster",
+            values=("completed", "killed", "lost", "running", "queued", "rejected"),
+        ),
+        Column("attempts", "integer", "executions so far, those that an outage cut included", least=0),
+        Column("user_id", "integer", "who submitted it, -1 where unknown", least=-1),
+        arrival_number(),
+    ),
+    sort_by=("submission_time", "job_id"),
+    pack=_pack_jobs,
+)
+
+INTERRUPTIONS = Table(
+    "interruptions",
+    "an execution that an outage cut",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("starting_time", "float", "when the execution began", unit="s"),
+        Column("finish_time", "float", "when it was cut", unit="s"),
+        Column("allocated_resources", "text", "the cores it held"),
+        Column("outcome", "text", "what became of the job", values=("requeued", "lost")),
+        arrival_number("of the job"),
+    ),
+    sort_by=("finish_time", "job_id"),
+    pack=_pack_interruptions,
+)
+
+OUTAGES = Table(
+    "outages",
+    "cores that went down or came back",
+    (
+        Column("time", "float", "when", unit="s"),
+        Column("event", "text", "what happened", values=("down", "up")),
+        Column("resources", "text", 'the cores, as ranges such as "0-3 7"'),
+        Column("cores_up", "integer", "cores that are up from then on", unit="cores"),
+    ),
+    sort_by=("time",),
+    pack=_pack_outages,
+)
+
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES)

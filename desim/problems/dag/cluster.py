@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problems.base import Process
+from desim.problem import Process
 from desim.problems.dag.execution import Execution
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
@@ -25,7 +25,7 @@ from desim.problems.dag.state import Copy, JobState
 from desim.problems.dag.tables import schemas
 from desim.problems.failures import FailureCounts, UnitCluster
 from desim.processes.arrivals import arrivals
-from desim.records import Schema
+from desim.schema import Schema
 
 __all__ = ["DagCluster"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 import simpy
 
 from desim.core import reschedule
-from desim.problems.base import Problem
+from desim.problem import Problem
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.plan import Plan
 from desim.problems.dag.state import Copy, JobState

@@ -8,7 +8,7 @@ import numpy as np
 
 from desim.problems.dag.job import Job
 from desim.problems.dag.tables import schemas
-from desim.records import Schema
+from desim.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl

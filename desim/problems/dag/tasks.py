@@ -12,14 +12,14 @@ from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.problems.base import Process
+from desim.problem import Process
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, AssignTasks, DagObservation, explain
 from desim.problems.dag.state import Copy, JobState
 from desim.problems.dag.task_tables import task_schemas
-from desim.records import Schema
+from desim.schema import Schema
 
 if TYPE_CHECKING:
     import simpy

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.base import Process
+from desim.problem import Process
 from desim.problems.deferrable.job import (
     EVICTIONS,
     REQUESTS,
@@ -34,7 +34,7 @@ from desim.problems.deferrable.observation import DeferrableObservation, limit_o
 from desim.problems.deferrable.tables import COMPLETED, EVICTED, EXPIRED, PENDING, RUNNING, schemas
 from desim.problems.slotted import SlottedProblem
 from desim.processes.capacity import CapacityProcess, amounts_of, replayed_capacity
-from desim.records import Schema
+from desim.schema import Schema
 
 __all__ = ["DeferrableCluster", "Foresight", "SlotOutcome", "foresee"]
 

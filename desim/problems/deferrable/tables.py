@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.deferrable.job import REQUESTS, JobSet
-from desim.records import Schema
+from desim.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl

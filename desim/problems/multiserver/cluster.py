@@ -20,13 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.base import Process
+from desim.problem import Process
 from desim.problems.multiserver.job import Job, Service, SlotOutcome
 from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
 from desim.problems.multiserver.rewards import Earnings, Gang, Layout, RewardModel
 from desim.problems.multiserver.tables import COMPLETED, RUNNING, UNSERVED, WAITING, schemas
 from desim.problems.slotted import SlottedProblem
-from desim.records import Schema
+from desim.schema import Schema
 
 __all__ = ["HoldingCluster", "MultiServerCluster"]
 

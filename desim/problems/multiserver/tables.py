@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.rewards import Layout, RewardModel
-from desim.records import Schema
+from desim.schema import Schema
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,7 @@ from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import Presentation
-from desim.problems.base import Problem, Process
+from desim.problem import Problem, Process
 from desim.processes import random_outages
 from desim.result import Result
 

@@ -1,0 +1,27 @@
+"""What desim knows of the problem ``batch``."""
+
+from __future__ import annotations
+
+from desim.problem import Kind
+from desim.problems.batch.tables import INFO, TABLES
+
+__all__ = ["KIND"]
+
+KIND = Kind(
+    name="batch",
+    description="A queue of rigid parallel jobs in front of identical cores.",
+    tables=TABLES,
+    info=INFO,
+    metrics_from="desim.problems.batch.metrics:METRICS",
+    rules_from="desim.problems.batch.rules:RULES",
+    environment="desim.envs.batch:BatchEnv",
+    agents=("desim.agents.batch.registry",),
+    workloads=("desim.workloads.registry",),
+    episodes="desim.workloads.episodes:batch",
+    trainings={
+        "batch": "desim.agents.batch.command:TrainingOptions",
+        "batch-inspector": "desim.agents.batch.command:InspectorOptions",
+    },
+    workload="jobs",
+    progress=("completion", "jobs"),
+)

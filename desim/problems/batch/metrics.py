@@ -1,0 +1,476 @@
+"""Metrics of a batch cluster, computed from its tables and from nothing else.
+
+`METRICS` describes every metric. Two kinds are kept apart.
+
+Job statistics (waiting, turnaround, slowdown, fairness, counts) are taken over the jobs *submitted* within
+the observed interval. Time averages (utilization, queue length, throughput) are taken over the
+interval itself and count every job that is in the system then, whenever it was submitted.
+
+What counts for jobs that have not finished when the run ends is a choice, ``unfinished``:
+
+- ``"exclude"``: waiting time over the jobs that have started, turnaround time and slowdowns over those
+  that have finished. In an overloaded system the longest waits are then missing.
+- ``"include"``: jobs that are still queued count with their waiting time so far, and those queued or
+  running with their turnaround time so far, divided by their whole run time for a slowdown. These are
+  lower bounds of the final values.
+
+A job counts as finished if it ended by itself or at its requested time. A job lost to an outage counts as
+started, not as finished; a rejected job is only counted. The waiting time of a job that an outage put
+back into the queue lasts until its *last* start, and the cores were busy during its cut executions too,
+whose core-seconds are also reported as wasted.
+
+Sources: slowdown bounded from below: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
+practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative
+measure of fairness and discrimination for resource allocation in shared computer systems", DEC-TR-301, 1984.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.checks import finite, one_of
+from desim.exceptions import InvalidConfiguration
+from desim.metrics.timeline import area, maximum, step_area
+from desim.problem import Better, Metric, Metrics
+from desim.problems.batch.tables import INTERRUPTIONS, JOBS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.result import Result
+
+__all__ = ["METRICS", "batch_metrics", "warm_up_of"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Unfinished = Literal["exclude", "include"]
+
+SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
+"""How a distribution is summed up: ending of the metric's name, and meaning."""
+
+
+class JobColumns(NamedTuple):
+    """What metrics need of a job table of n rows; times in seconds, NaN where unknown.
+
+    Attributes
+    ----------
+    submission, requested_time, run_time, start, execution, finish : array of float, shape (n,)
+        When the job was submitted, requested and actual run time, start, length and end of its last execution.
+    cores, user : array of int, shape (n,)
+        Requested cores, and the user, -1 where unknown.
+    status : dict of str to array of bool, shape (n,)
+        For each status which jobs have it.
+    """
+
+    submission: Floats
+    requested_time: Floats
+    run_time: Floats
+    start: Floats
+    execution: Floats
+    finish: Floats
+    cores: NDArray[np.int64]
+    user: NDArray[np.int64]
+    status: dict[str, Mask]
+
+    @property
+    def finished(self) -> Mask:
+        """Which jobs completed or were killed."""
+        return self.status["completed"] | self.status["killed"]
+
+
+class CutExecutions(NamedTuple):
+    """The m executions that an outage cut and whose jobs went back to the queue.
+
+    Attributes
+    ----------
+    start, finish : array of float, shape (m,)
+        In seconds.
+    cores, load : array of float, shape (m,)
+        Requested cores of the job, and requested cores x requested time in core-seconds.
+    """
+
+    start: Floats
+    finish: Floats
+    cores: Floats
+    load: Floats
+
+
+def _measure(result: Result, **options: Any) -> dict[str, float]:
+    return batch_metrics(
+        result.scan("jobs"),
+        num_cores=result.info["num_cores"],
+        end_time=result.end_time,
+        outages=result.scan("outages"),
+        interruptions=result.scan("interruptions"),
+        **options,
+    )
+
+
+def batch_metrics(
+    jobs: pl.DataFrame | pl.LazyFrame,
+    *,
+    num_cores: int,
+    end_time: float,
+    outages: pl.DataFrame | pl.LazyFrame | None = None,
+    interruptions: pl.DataFrame | pl.LazyFrame | None = None,
+    warm_up: float = 0.0,
+    cool_down: float = 0.0,
+    window: tuple[float, float] | None = None,
+    unfinished: Unfinished = "exclude",
+    bounded_slowdown_threshold: float = 10.0,
+) -> dict[str, float]:
+    """Compute all metrics of `METRICS`.
+
+    Parameters
+    ----------
+    jobs : polars.DataFrame or polars.LazyFrame
+        The job table, one row a job, in any order.
+    num_cores : int
+        Cores of the cluster.
+    end_time : float
+        When the run ended, in seconds.
+    outages : polars.DataFrame or polars.LazyFrame, optional
+        Columns ``time`` and ``cores_up``, in the order of the events; None if all cores were always up.
+    interruptions : polars.DataFrame or polars.LazyFrame, optional
+        The executions that outages cut; None if no job was put back into the queue.
+    warm_up : float
+        The observed interval begins this many seconds after the first submission (see `warm_up_of`).
+    cool_down : float
+        It ends this many seconds before the end of the run.
+    window : tuple of float, optional
+        Begin and end of the observed interval in simulated seconds, instead of the two above. The
+        interval is half-open, except that what happens when the run ends belongs to it.
+    unfinished : {"exclude", "include"}
+        Whether jobs that have not finished count with their times so far, see the module.
+    bounded_slowdown_threshold : float
+        Shortest execution time that a bounded slowdown divides by, in seconds.
+
+    Returns
+    -------
+    dict of str to float
+        Every metric, NaN where the sample or the interval is empty. Percentiles are interpolated
+        linearly.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range or a column is missing.
+    """
+    one_of("unfinished", unfinished, ("exclude", "include"))
+    finite("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
+    table = _read_jobs(jobs)
+    observed = _observed_interval(table.submission, end_time, warm_up, cool_down, window)
+    selected = _within(table.submission, observed, end_time)
+    cuts = _read_cut_executions(jobs, interruptions)
+    values = {
+        **_counts(table, selected),
+        **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
+        **_extent(table, selected, num_cores),
+        **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
+        **_queue(table, cuts, observed, end_time),
+    }
+    return {name: float(values[name]) for name in METRICS.names}
+
+
+def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
+    """Return the warm-up that leaves a fraction of the jobs, the first to be submitted, out of the statistics.
+
+    Parameters
+    ----------
+    jobs : polars.DataFrame or polars.LazyFrame
+        The job table; only its column ``submission_time`` is read.
+    fraction : float
+        At least 0 and below 1. Of n jobs the first ``floor(fraction * n)`` are left out; jobs that are
+        submitted together with the first of the others stay in.
+
+    Returns
+    -------
+    float
+        Seconds from the first submission, to be passed as ``warm_up``; 0 if there are no jobs.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the fraction is out of range.
+    """
+    if not 0 <= fraction < 1:
+        raise InvalidConfiguration(f"fraction is {fraction!r}, want a number of at least 0 and below 1")
+    times = np.sort(jobs.lazy().select("submission_time").collect()["submission_time"].to_numpy())
+    return float(times[int(fraction * len(times))] - times[0]) if len(times) else 0.0
+
+
+def _observed_interval(
+    submission: Floats, end_time: float, warm_up: float, cool_down: float, window: tuple[float, float] | None
+) -> tuple[float, float]:
+    if not (0 <= warm_up < math.inf and 0 <= cool_down < math.inf):
+        raise InvalidConfiguration(f"warm_up is {warm_up!r} and cool_down {cool_down!r}, want times of at least 0 s")
+    if window is not None:
+        if warm_up or cool_down:
+            raise InvalidConfiguration("a window takes the place of warm_up and cool_down: pass one or the other")
+        begin, end = window
+        if not 0 <= begin <= end <= end_time:
+            raise InvalidConfiguration(f"window is {window!r}, want two times in order between 0 and {end_time} s")
+        return float(begin), float(end)
+    first = float(submission.min()) if len(submission) else 0.0
+    begin, end = first + warm_up, float(end_time) - cool_down
+    if begin > end:
+        raise InvalidConfiguration(
+            f"nothing is left between {begin} s (first submission {first} s + warm_up {warm_up} s) "
+            f"and {end} s (end {end_time} s - cool_down {cool_down} s)"
+        )
+    return begin, end
+
+
+def _within(times: Floats, observed: tuple[float, float], end_time: float) -> Mask:
+    begin, end = observed
+    return (times >= begin) & ((times < end) | (end >= end_time))
+
+
+def _available(outages: pl.DataFrame | pl.LazyFrame | None, num_cores: int, observed: tuple[float, float]) -> float:
+    """Return the core-seconds during which cores were up."""
+    if outages is None:
+        return num_cores * (observed[1] - observed[0])
+    events = outages.lazy().select("time", "cores_up").collect()
+    times, up = events["time"].to_numpy(), events["cores_up"].to_numpy()
+    return step_area(times, up.astype(np.float64), num_cores, observed)
+
+
+def _occupation(
+    table: JobColumns, cuts: CutExecutions, available: float, observed: tuple[float, float], end_time: float
+) -> dict[str, float]:
+    """Return what the cores did during the observed interval, and the rate of finished jobs."""
+    running, lost = ~np.isnan(table.start), table.status["lost"]
+    ends = np.where(np.isnan(table.finish), end_time, table.finish)
+    cores = table.cores.astype(np.float64)
+    requeued_area = area(cuts.start, cuts.finish, cuts.cores, observed)
+    busy = requeued_area + area(table.start[running], ends[running], cores[running], observed)
+    wasted = requeued_area + area(table.start[lost], ends[lost], cores[lost], observed)
+    cut_ends = np.concatenate((cuts.finish, ends[lost]))
+    length = observed[1] - observed[0]
+    finished = np.count_nonzero(_within(table.finish[table.finished], observed, end_time))
+    return {
+        "utilization": busy / available if available else math.nan,
+        "busy_core_seconds": busy,
+        "available_core_seconds": available,
+        "wasted_core_seconds": wasted,
+        "interruptions": float(np.count_nonzero(_within(cut_ends, observed, end_time))),
+        "throughput": 3600.0 * finished / length if length else math.nan,
+    }
+
+
+def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
+    """Return time averages over the queue: a job is queued from submission to last start, unless it runs."""
+    queued = ~table.status["rejected"]
+    begins, starts = table.submission[queued], table.start[queued]
+    ends = np.where(np.isnan(starts), end_time, starts)
+    load = table.cores[queued] * table.requested_time[queued]
+    jobs = area(begins, ends, 1.0, observed) - area(cuts.start, cuts.finish, 1.0, observed)
+    waiting_load = area(begins, ends, load, observed) - area(cuts.start, cuts.finish, cuts.load, observed)
+    entries = np.concatenate((begins, cuts.finish))
+    exits = np.concatenate((starts[~np.isnan(starts)], cuts.start))
+    length = observed[1] - observed[0]
+    return {
+        "queue_length_mean": jobs / length if length else math.nan,
+        "queue_length_max": maximum(entries, exits, observed),
+        "queued_load_mean": waiting_load / length if length else math.nan,
+    }
+
+
+def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> JobColumns:
+    """Read the columns of a job table that metrics need, and no others."""
+    import polars as pl
+
+    times = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
+    whole = ("requested_number_of_resources", "user_id")
+    frame = JOBS.select(jobs, *times, *whole, "status")
+    statuses = {status: (frame["status"] == status).to_numpy() for status in JOBS["status"].values}
+    floats = [frame[name].cast(pl.Float64).to_numpy() for name in times]
+    integers = [frame[name].cast(pl.Int64).to_numpy() for name in whole]
+    return JobColumns._make((*floats, *integers, statuses))
+
+
+def _read_cut_executions(
+    jobs: pl.DataFrame | pl.LazyFrame, interruptions: pl.DataFrame | pl.LazyFrame | None
+) -> CutExecutions:
+    """Read the executions that were cut and repeated, in the order of their jobs.
+
+    Those whose jobs were lost are left out: they are the executions of the job table.
+    """
+    import polars as pl
+
+    key, cores = "arrival_number", pl.col("requested_number_of_resources")
+    if interruptions is None:
+        return CutExecutions(*(np.empty(0) for _ in CutExecutions._fields))
+    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
+    cuts = cuts.filter(pl.col("outcome") == "requeued")
+    if cuts.is_empty():
+        return CutExecutions(*(np.empty(0) for _ in CutExecutions._fields))
+    frame = (
+        JOBS.select(jobs, key, "requested_time", "requested_number_of_resources")
+        .join(cuts, on=key, maintain_order="left_right")  # sums depend on the order in the last digit
+        .select("starting_time", "finish_time", cores.cast(pl.Float64), load=cores * pl.col("requested_time"))
+    )
+    return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
+
+
+def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
+    """Count the jobs that count, n of them by a mask, in all and by status."""
+    counts = {f"jobs_{status}": float(np.count_nonzero(mask & selected)) for status, mask in table.status.items()}
+    return counts | {
+        "jobs_submitted": float(np.count_nonzero(selected)),
+        "jobs_started": float(np.count_nonzero(selected & ~np.isnan(table.start))),
+        "jobs_finished": counts["jobs_completed"] + counts["jobs_killed"],
+    }
+
+
+def _statistics(
+    table: JobColumns, selected: Mask, end_time: float, include: bool, threshold: float
+) -> dict[str, float]:
+    """Summarize waiting times, turnaround times and slowdowns of the selected jobs, and compare the users."""
+    so_far = end_time - table.submission
+    waiting, turnaround, duration = table.start - table.submission, table.finish - table.submission, table.execution
+    waited, ended = ~np.isnan(table.start), table.finished
+    if include:
+        queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
+        waiting, waited = np.where(queued, so_far, waiting), waited | queued
+        turnaround, ended = np.where(left, so_far, turnaround), ended | left
+        duration = np.where(left, table.run_time, duration)
+    sample = selected & ended
+    turnaround, duration = turnaround[sample], duration[sample]
+    bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
+    runs = duration > 0
+    slowdown = np.maximum(turnaround[runs] / duration[runs], 1.0)  # below 1 only for a job that has not finished
+    return (
+        _summary("waiting_time", waiting[selected & waited])
+        | _summary("turnaround_time", turnaround)
+        | _summary("slowdown", slowdown)
+        | _summary("bounded_slowdown", bounded)
+        | _fairness(bounded, table.user[sample])
+    )
+
+
+def _summary(name: str, values: Floats) -> dict[str, float]:
+    if not len(values):
+        return {f"{name}_{summary}": math.nan for summary in SUMMARIES}
+    numbers = (values.mean(), *np.quantile(values, (0.5, 0.95, 0.99)), values.max())
+    return {f"{name}_{summary}": float(number) for summary, number in zip(SUMMARIES, numbers, strict=True)}
+
+
+def _fairness(values: Floats, users: NDArray[np.int64]) -> dict[str, float]:
+    """Compare the users' means: Jain's index is (sum x)^2 / (n sum x^2)."""
+    known = users >= 0
+    _, index = np.unique(users[known], return_inverse=True)
+    if not len(index):
+        return {"fairness_jain": math.nan, "fairness_max_over_mean": math.nan, "users": 0.0}
+    means = np.bincount(index, values[known]) / np.bincount(index)
+    return {
+        "fairness_jain": float(means.sum() ** 2 / (len(means) * np.square(means).sum())),
+        "fairness_max_over_mean": float(means.max() / means.mean()),
+        "users": float(len(means)),
+    }
+
+
+def _extent(table: JobColumns, selected: Mask, num_cores: int) -> dict[str, float]:
+    """Return makespan in seconds and offered load of the selected jobs."""
+    ends = table.finish[selected & table.finished]
+    accepted = selected & ~table.status["rejected"]
+    work = float(np.sum(table.cores[accepted] * table.run_time[accepted]))
+    times = table.submission[accepted]
+    room = num_cores * (float(times.max()) - float(times.min())) if len(times) else 0.0
+    return {
+        "makespan": float(ends.max() - table.submission[selected].min()) if len(ends) else math.nan,
+        "offered_load": work / room if room else math.nan,
+    }
+
+
+def _described() -> tuple[Metric, ...]:
+    counts: dict[str, tuple[str, Better | None]] = {
+        "submitted": ("jobs submitted within the observed interval; the other counts are parts of these", None),
+        "started": ("jobs whose last execution has begun (running, completed, killed or lost)", None),
+        "finished": ("jobs that completed or were killed", "higher"),
+        "completed": ("jobs that ended by themselves", "higher"),
+        "killed": ("jobs ended at their requested time", None),
+        "lost": ("jobs lost to an outage", "lower"),
+        "running": ("jobs running when the run ended", None),
+        "queued": ("jobs queued when the run ended", None),
+        "rejected": ("jobs wider than the cluster", None),
+    }
+    distributions = {
+        "waiting_time": ("time from submission to the last start, s", "s"),
+        "turnaround_time": ("time from submission to the end, s", "s"),
+        "slowdown": ("turnaround time over execution time; jobs whose execution took 0 s are left out", ""),
+        "bounded_slowdown": (
+            "turnaround time over execution time or the threshold if that is longer, at least 1",
+            "",
+        ),
+    }
+    return (
+        *(Metric(f"jobs_{name}", meaning, "jobs", better) for name, (meaning, better) in counts.items()),
+        *(
+            Metric(f"{name}_{summary}", f"{statistic} of: {meaning}", unit, "lower")
+            for name, (meaning, unit) in distributions.items()
+            for summary, statistic in SUMMARIES.items()
+        ),
+        Metric(
+            "fairness_jain",
+            "Jain's index of the users' mean bounded slowdowns: 1 if all equal, 1 / users at worst",
+            better="higher",
+        ),
+        Metric(
+            "fairness_max_over_mean",
+            "largest of the users' mean bounded slowdowns over their mean, at least 1",
+            better="lower",
+        ),
+        Metric(
+            "users",
+            "users with a job in the sample of bounded slowdowns; jobs of unknown users are left out of all three",
+            "users",
+        ),
+        Metric("makespan", "last end of a finished job minus first submission, s", "s", "lower"),
+        Metric(
+            "offered_load",
+            "cores x run time of the jobs not rejected, over num_cores x time from first to last submission",
+        ),
+        Metric("utilization", "busy core-seconds over core-seconds up", better="higher"),
+        Metric("busy_core_seconds", "core-seconds spent on executions, those that an outage cut included", "core-s"),
+        Metric("available_core_seconds", "core-seconds up", "core-s"),
+        Metric("wasted_core_seconds", "core-seconds spent on executions that an outage cut", "core-s", "lower"),
+        Metric("interruptions", "executions that an outage cut within the observed interval", "executions"),
+        Metric("queue_length_mean", "time average of the number of queued jobs", "jobs", "lower"),
+        Metric("queue_length_max", "largest number of queued jobs that lasted for any time", "jobs", "lower"),
+        Metric(
+            "queued_load_mean",
+            "time average of the sum of requested cores x requested time over queued jobs, core-seconds",
+            "core-s",
+            "lower",
+        ),
+        Metric("throughput", "finished jobs an hour", "jobs/h", "higher"),
+    )
+
+
+METRICS = Metrics(
+    _described(),
+    _measure,
+    headline=(
+        "waiting_time_mean",
+        "waiting_time_p95",
+        "bounded_slowdown_mean",
+        "queue_length_mean",
+        "utilization",
+    ),
+    main=(
+        "waiting_time_mean",
+        "waiting_time_median",
+        "waiting_time_p95",
+        "bounded_slowdown_mean",
+        "bounded_slowdown_p95",
+        "utilization",
+        "queue_length_mean",
+        "makespan",
+    ),
+)
+"""The metrics of a batch cluster, in the order in which they are returned."""

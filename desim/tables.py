@@ -1,0 +1,322 @@
+"""What a run records, said once: the columns of its tables, with type, unit and meaning.
+
+A problem lists its tables as `Table` objects of `Column` objects. Recording, reading back, checks of types and nulls,
+metrics, rules, figures, exports and the reference take from there whatever they have to know of a column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Column", "DataType", "Table", "arrival_number", "fault_of"]
+
+DataType = Literal["integer", "float", "boolean", "text", "floats"]
+"""What a column can hold: whole numbers, numbers, truth values, text, or a list of numbers in each row."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table, or one entry of the description of a run.
+
+    Attributes
+    ----------
+    name : str
+        As it is recorded; with ``each``, it holds ``{}`` for the name of the thing.
+    dtype : {"integer", "float", "boolean", "text", "floats"}
+        What it holds.
+    meaning : str
+        A phrase for the reference.
+    unit : str
+        ``"s"``, ``"slots"``, ``"cores"``; empty for plain numbers.
+    null : str
+        When it is null, as a phrase; empty if it never is, or if ``given`` says so.
+    given : tuple of str
+        The statuses of a row in which it is not null; in all others it is.
+    values : tuple of str
+        The texts that it can hold; empty for any.
+    least : float or None
+        The smallest number that makes sense.
+    formula : str
+        What it follows from: an expression of SQL over columns that stand before it. It is then not recorded but
+        computed when records become a table.
+    each : str
+        The entry of the run's description that lists the names for which there is a column, such as ``"resources"``.
+    """
+
+    name: str
+    dtype: DataType
+    meaning: str
+    unit: str = ""
+    null: str = ""
+    given: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    least: float | None = None
+    formula: str = ""
+    each: str = ""
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it is null in some rows."""
+        return bool(self.null or self.given)
+
+    def polars_type(self) -> pl.DataType:
+        """Return the type with which it is recorded."""
+        import polars as pl
+
+        if self.values:
+            return pl.Enum(self.values)
+        return {
+            "integer": pl.Int64(),
+            "float": pl.Float64(),
+            "boolean": pl.Boolean(),
+            "text": pl.String(),
+            "floats": pl.List(pl.Float64()),
+        }[self.dtype]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"jobs"``.
+    meaning : str
+        What a row stands for.
+    columns : tuple of Column
+        In order.
+    sort_by : tuple of str
+        Columns that give the whole table its order, whatever the order of recording; none keeps that order.
+    chunk_rows : int
+        Rows that are held as they were recorded before they become a frame.
+    pack : callable or None
+        Turns a list of recorded rows and the run's description into columns by name: sequences, arrays or series.
+        Without one, a row is a tuple of all columns that have no formula.
+    info : mapping
+        The run's description, of a table that is bound to a run.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    sort_by: tuple[str, ...] = ()
+    chunk_rows: int = 65_536
+    pack: Callable[[list[Any], Mapping[str, Any]], Mapping[str, Any]] | None = None
+    info: Mapping[str, Any] = field(default_factory=dict)
+
+    def bound(self, info: Mapping[str, Any]) -> Table:
+        """Return the table of a run: with a column for each thing that the run's description lists.
+
+        Parameters
+        ----------
+        info : mapping
+            The description.
+
+        Returns
+        -------
+        Table
+            Without columns that stand for several.
+        """
+        columns = tuple(one for column in self.columns for one in _bound(column, info))
+        return replace(self, columns=columns, info=info)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def recorded(self) -> tuple[Column, ...]:
+        """The columns that have no formula."""
+        return tuple(column for column in self.columns if not column.formula)
+
+    def __getitem__(self, name: str) -> Column:
+        """Return a column by name; KeyError if there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    def to_frame(self, rows: list[Any]) -> pl.DataFrame:
+        """Return recorded rows as a frame with all columns.
+
+        Parameters
+        ----------
+        rows : list
+            As `pack` expects them; of no rows, the frame has the right columns all the same.
+
+        Returns
+        -------
+        polars.DataFrame
+            In the order of recording.
+        """
+        import polars as pl
+
+        recorded = self.recorded
+        if self.pack is not None:
+            columns = self.pack(rows, self.info)
+        else:
+            values = zip(*rows, strict=True) if rows else iter([()] * len(recorded))
+            columns = dict(zip((column.name for column in recorded), values, strict=True))
+        frame = pl.DataFrame([_series(column, columns[column.name]) for column in recorded])
+        for column in self.columns:
+            if column.formula:
+                frame = frame.with_columns(_formula(column.formula).alias(column.name))
+        return frame.select(self.names)
+
+    def select(self, frame: pl.DataFrame | pl.LazyFrame, *columns: str) -> pl.DataFrame:
+        """Read columns of the recorded table, and no others.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame or polars.LazyFrame
+            The table.
+        *columns : str
+            Names.
+
+        Returns
+        -------
+        polars.DataFrame
+            The columns.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a column is missing.
+        """
+        lazy = frame.lazy()
+        missing = set(columns) - set(lazy.collect_schema().names())
+        if missing:
+            raise InvalidConfiguration(f"the table {self.name} lacks the columns {', '.join(sorted(missing))}")
+        return lazy.select(columns).collect()
+
+    def faults(self, frame: pl.DataFrame) -> Iterator[str]:
+        """Say what is wrong with the columns of a recorded table: missing, of another type, null, infinite, unknown.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            The table.
+
+        Yields
+        ------
+        str
+            Names table, column and row; nothing if all is well. Columns that are not described do no harm.
+        """
+        for column in self.columns:
+            if column.name not in frame.columns:
+                yield f"table {self.name} has no column {column.name}"
+            else:
+                yield from (f"column {column.name} of table {self.name} {text}" for text in _faults(column, frame))
+
+
+def arrival_number(meaning: str = "how many jobs arrived before this one: tells jobs apart", null: str = "") -> Column:
+    """Return the column that tells jobs apart in every table, whatever their identifiers.
+
+    Parameters
+    ----------
+    meaning : str
+        Where it is not the number of the row's own job.
+    null : str
+        When it is null.
+
+    Returns
+    -------
+    Column
+        ``arrival_number``.
+    """
+    return Column("arrival_number", "integer", meaning, null=null, least=0)
+
+
+def fault_of(column: Column, info: Mapping[str, Any]) -> str:
+    """Say what is wrong with an entry of a run's description.
+
+    Parameters
+    ----------
+    column : Column
+        What the entry can be.
+    info : mapping
+        The description.
+
+    Returns
+    -------
+    str
+        Empty if all is well.
+    """
+    kinds = {"integer": (int,), "float": (int, float), "boolean": (bool,), "text": (str,), "floats": (list,)}
+    value: Any = info.get(column.name)
+    wanted = [kind.__name__ for kind in kinds[column.dtype]] + ["NoneType"] * column.nullable
+    if value is None and column.name in info and column.nullable:
+        return ""
+    is_kind = isinstance(value, kinds[column.dtype]) and (column.dtype == "boolean" or type(value) is not bool)
+    if not is_kind:
+        return f"{column.name} is {value!r}, want {' or '.join(wanted)}"
+    if column.values and value not in column.values:
+        return f"{column.name} is {value!r}, want one of {', '.join(column.values)}"
+    if column.least is not None and not column.least <= value < math.inf:
+        return f"{column.name} is {value!r}, want at least {column.least:g}"
+    return ""
+
+
+def _bound(column: Column, info: Mapping[str, Any]) -> Iterable[Column]:
+    if not column.each:
+        return (column,)
+    return (
+        replace(column, name=column.name.format(name), formula=column.formula.format(name), each="")
+        for name in info[column.each]
+    )
+
+
+def _series(column: Column, values: Any) -> pl.Series:
+    import polars as pl
+
+    if isinstance(values, pl.Series) and values.dtype == column.polars_type():
+        return values.alias(column.name)
+    series = pl.Series(column.name, values, dtype=column.polars_type(), strict=column.dtype in ("text", "floats"))
+    return series.fill_nan(None) if column.dtype == "float" and column.nullable else series
+
+
+@cache
+def _formula(text: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.sql_expr(text)
+
+
+def _faults(column: Column, frame: pl.DataFrame) -> Iterator[str]:
+    """Yield what is wrong with a column that is there; of several things, the first."""
+    values = frame[column.name]
+    if not _fits(column, values.dtype):
+        yield f"holds {values.dtype}, want {column.dtype}"
+    elif not column.nullable and values.null_count():
+        row = int(values.is_null().to_numpy().argmax())
+        yield f"is null {values.null_count()} times, first in row {row}"
+    elif column.dtype == "float" and not values.is_finite().all():
+        row = int(values.is_finite().fill_null(True).to_numpy().argmin())
+        yield f"holds {values[row]} in row {row}, want a finite number"
+    elif column.values:
+        for text in values.drop_nulls().unique(maintain_order=True):
+            if text not in column.values:
+                yield f"holds {text!r}, want one of {column.values}"
+
+
+def _fits(column: Column, dtype: pl.DataType) -> bool:
+    import polars as pl
+
+    if column.dtype == "integer":
+        return dtype.is_integer()
+    if column.dtype == "float":
+        return dtype.is_float()
+    if column.dtype == "text":
+        return dtype in (pl.String, pl.Enum, pl.Categorical)
+    return dtype == column.polars_type()

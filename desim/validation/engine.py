@@ -1,0 +1,430 @@
+"""The engine of validation: rules about the tables of a run, stated apart from the dynamics, and what was found.
+
+A `Rule` has a name, a sentence, and checks; a `Check` says which rows of a table are wrong, as an expression of polars
+or as a function of the run, and a message into which the values of such a row are put. What the description of the
+tables
+already says (types, nulls, least values, which columns a status has, what follows from what) becomes rules by itself,
+see `standard_rules`. Rules share that description with the dynamics, and nothing else, so that an error in the
+simulator
+cannot hide itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from desim.exceptions import RecordError
+from desim.problem import kind_of
+from desim.result import RUN_STATUSES, Result
+from desim.tables import Column, Table, fault_of
+from desim.validation.report import Findings, ValidationReport
+
+if TYPE_CHECKING:
+    from desim.problem import Kind
+
+__all__ = [
+    "Check",
+    "Recorded",
+    "Rule",
+    "check_run",
+    "conservation_rule",
+    "horizon_rule",
+    "rounding",
+    "rules_of",
+    "standard_rules",
+    "unique_ids_rule",
+]
+
+Found = TypeVar("Found")
+
+RUN = (
+    Column("status", "text", "how the run ended", values=RUN_STATUSES),
+    Column("end_time", "float", "when the run ended", least=0),
+    Column("until", "float", "when it was to end at the latest", null="for a run without a limit"),
+)
+"""What the description of every run says of its end."""
+
+
+class Recorded:
+    """A run as rules see it.
+
+    Parameters
+    ----------
+    info : mapping
+        Its description.
+    tables : mapping of str to polars.DataFrame
+        Its tables, whose columns have been checked.
+    workload : iterable or None
+        What was simulated.
+
+    Attributes
+    ----------
+    end_time, until : float
+        When the run ended, and when it was to end at the latest; the latter may be infinite.
+    """
+
+    def __init__(
+        self, info: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], workload: Iterable[Any] | None
+    ) -> None:
+        self.info = info
+        self.tables = tables
+        self.workload = workload
+        self.end_time = float(info["end_time"])
+        self.until = math.inf if info["until"] is None else float(info["until"])
+        self._views: dict[Callable[[Any], Any], Any] = {}
+
+    def __getitem__(self, table: str) -> pl.DataFrame:
+        """Return a table."""
+        return self.tables[table]
+
+    @property
+    def drained(self) -> bool:
+        """Whether the run went on until nothing was left to happen."""
+        return self.info["status"] == "complete" and self.end_time < self.until
+
+    def once(self, view: Callable[[Recorded], Found]) -> Found:
+        """Return what a function makes of the run, which several checks need; it is called once."""
+        if view not in self._views:
+            self._views[view] = view(self)
+        found: Found = self._views[view]
+        return found
+
+
+Wrong = pl.Expr | Callable[[Recorded], pl.Expr | pl.DataFrame]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part of a rule.
+
+    Attributes
+    ----------
+    table : str
+        The table whose rows are looked at.
+    wrong : polars.Expr or callable
+        Which rows break the rule (null counts as no), or a function of the run that returns such an expression, or a
+        frame with a row for each violation.
+    message : str
+        What to say of a violation: a format of the columns of its row, and of ``run``.
+    """
+
+    table: str
+    wrong: Wrong
+    message: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule.
+
+    Attributes
+    ----------
+    name : str
+        Short, as reports count violations by it.
+    sentence : str
+        What holds of every valid run.
+    checks : tuple of Check
+        All of which must find nothing.
+    needs_workload : bool
+        Whether it can be checked only against what was simulated.
+    """
+
+    name: str
+    sentence: str
+    checks: tuple[Check, ...] = ()
+    needs_workload: bool = False
+
+
+def check_run(
+    kind: Kind, result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20
+) -> ValidationReport:
+    """Check the records of a run against all rules of its problem.
+
+    Parameters
+    ----------
+    kind : Kind
+        The problem.
+    result : Result
+        The run, whatever its status.
+    workload : iterable, optional
+        What was simulated; it is read once, and no further than the run has come.
+    stop_after : int
+        How many violations of each rule are described; all are counted.
+
+    Returns
+    -------
+    ValidationReport
+        Violations and checks. A broken ``description`` or ``columns`` ends the check.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``stop_after`` is below 1.
+    """
+    findings = Findings(stop_after)
+    findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))
+    if not findings.report().ok:
+        return findings.report()
+    tables = [table.bound(result.info) for table in kind.tables]
+    frames = _frames(result, tables, findings)
+    if not findings.report().ok:
+        return findings.report()
+    run = Recorded(result.info, frames, workload)
+    for rule in (*standard_rules(tables), *kind.rules):
+        for check in rule.checks if workload is not None or not rule.needs_workload else ():
+            _perform(rule, check, run, findings)
+    return findings.report()
+
+
+def rules_of(problem: str) -> dict[str, str]:
+    """Return the rules of a problem by its name: name and sentence, in the order of checking."""
+    kind = kind_of(problem)
+    rules = {
+        "description": "the description of the run is complete and makes sense",
+        "columns": "every column is there, with its type, without nulls where there may be none, and finite",
+    }
+    for rule in (*standard_rules(kind.tables), *kind.rules):
+        if rule.checks:
+            rules.setdefault(rule.name, rule.sentence)
+    return rules
+
+
+def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
+    """Return the rules that follow from the description of tables.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+        Bound to a run.
+
+    Returns
+    -------
+    tuple of Rule
+        ``arrival_numbers``, ``values``, ``status_fields`` and ``derived_times``.
+    """
+    values: list[Check] = []
+    fields: list[Check] = []
+    derived: list[Check] = []
+    for table in tables:
+        row = "job {job_id}" if "job_id" in table.names else f"table {table.name}"
+        subject = row + (" is {status}: " if "status" in table.names else ": ")
+        for column in table.columns:
+            name, place = column.name, pl.col(column.name)
+            if column.least is not None:
+                message = f"{row}: {name} is {{{name}}}, want at least {column.least:g}"
+                values.append(Check(table.name, place < column.least, message))
+            if column.given:
+                given = pl.col("status").cast(pl.String).is_in(column.given)
+                fields.append(Check(table.name, given == place.is_null(), f"{subject}{name} is {{{name}}}"))
+            if column.formula:
+                checked = derived if column.dtype == "float" else fields
+                checked.append(
+                    Check(table.name, partial(_underived, table.name, column), f"{subject}{_derived(column)}")
+                )
+            if column.formula and not column.given and column.dtype == "float":
+                wrong = place.is_null() != pl.sql_expr(column.formula).is_null()
+                fields.append(Check(table.name, wrong, f"{subject}{name} is {{{name}}}"))
+    numbered = [table.name for table in tables if table.name == "jobs" and "arrival_number" in table.names]
+    number = pl.col("arrival_number")
+    misnumbered = (number >= pl.len()) | number.is_duplicated()
+    message = "job {job_id}: arrival_number is {arrival_number}, which another job has or no job of so many"
+    return (
+        Rule("arrival_numbers", "the jobs are numbered", tuple(Check(name, misnumbered, message) for name in numbered)),
+        Rule("values", "no number is below what is possible", tuple(values)),
+        Rule("status_fields", "a row has the values that belong to its status, and no others", tuple(fields)),
+        Rule("derived_times", "columns that follow from others agree with them", tuple(derived)),
+    )
+
+
+def _derived(column: Column) -> str:
+    return f"{column.name} is {{{column.name}}}, {column.formula} gives {{expected}}"
+
+
+def _underived(table: str, column: Column, run: Recorded) -> pl.DataFrame:
+    """Return the rows in which a column does not follow from the others."""
+    expression = pl.sql_expr(column.formula)
+    frame, value, expected = run[table].with_columns(expected=expression), pl.col(column.name), pl.col("expected")
+    if column.dtype != "float":
+        return frame.filter(value.ne_missing(expected))
+    # A quotient is rounded by itself, a sum or difference as its terms are.
+    terms = [] if "/" in column.formula else [pl.col(name) for name in expression.meta.root_names()]
+    return frame.filter((value - expected).abs() > rounding(expected, *terms))
+
+
+def rounding(*terms: pl.Expr) -> pl.Expr:
+    """Return how far a sum or difference of times may be off: four units in the last place of the largest.
+
+    Parameters
+    ----------
+    *terms : polars.Expr
+        Its terms.
+
+    Returns
+    -------
+    polars.Expr
+        The tolerance.
+    """
+    largest = pl.max_horizontal(*(term.abs() for term in terms)).cast(pl.Float64)
+    return largest.map_batches(lambda values: pl.Series(4.0 * np.spacing(values.to_numpy())), pl.Float64)
+
+
+def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
+    """Return the rule that nothing happens after the end of a run.
+
+    Parameters
+    ----------
+    table : str
+        The job table.
+    columns : iterable of str
+        Its columns with times.
+    unit : str
+        What follows a time in messages.
+
+    Returns
+    -------
+    Rule
+        ``horizon``.
+    """
+    checks = (
+        Check(
+            table,
+            lambda run, column=column: pl.col(column) > run.end_time,  # type: ignore[misc]
+            f"job {{job_id}}: {column} {{{column}}}{unit} lies after the end of the run at {{run.end_time}}{unit}",
+        )
+        for column in columns
+    )
+    return Rule("horizon", "nothing happens after the end of the run", tuple(checks))
+
+
+def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | None = None) -> Rule:
+    """Return the rule that of all jobs with the same identifier at most one is in the system at any time.
+
+    Parameters
+    ----------
+    gone : callable
+        Returns when each job has left the system; infinite if it has not.
+    admitted : polars.Expr, optional
+        The jobs that ever enter the system.
+
+    Returns
+    -------
+    Rule
+        ``unique_ids``.
+    """
+
+    def wrong(run: Recorded) -> pl.DataFrame:
+        jobs = run["jobs"] if admitted is None else run["jobs"].filter(admitted)
+        submission = pl.col("submission_time")
+        pairs = (
+            jobs.with_columns(gone=gone(run))
+            .sort("job_id", "submission_time", maintain_order=True)
+            .with_columns(before=submission.shift().over("job_id"), gone=pl.col("gone").shift().over("job_id"))
+        )
+        return pairs.filter((submission == pl.col("before")) | (pl.col("gone") > submission))
+
+    message = (
+        "job {job_id} is submitted at {submission_time} s while another job of this id, submitted at {before} s, is "
+        "still in the system"
+    )
+    return Rule(
+        "unique_ids",
+        "of all jobs with one id at most one is in the system at any time",
+        (Check("jobs", wrong, message),),
+    )
+
+
+def conservation_rule(columns: Sequence[str], fields: Callable[[Any], Sequence[Any]]) -> Rule:
+    """Return the rule that every submitted job is recorded once, as it was submitted, and no other is.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Columns of the job table that the workload gives, ``submission_time`` among them.
+    fields : callable
+        Returns these of a job of the workload.
+
+    Returns
+    -------
+    Rule
+        ``conservation``. A run that was stopped need not have the jobs submitted at its end or later.
+    """
+    time = list(columns).index("submission_time")
+    text = ", ".join(f"{column} {{{column}}}" for column in columns if column != "job_id")
+    given_text = ", ".join(f"{column} {{{column}_given}}" for column in columns if column != "job_id")
+
+    def compared(run: Recorded) -> pl.DataFrame:
+        """Put the jobs of the workload beside those of the table: those of one id in the order of their submission."""
+        rows = map(fields, run.workload or ())
+        known = list(rows if run.drained else takewhile(lambda row: not row[time] > run.end_time, rows))
+        recorded = run["jobs"].sort("submission_time", "arrival_number").select(columns)
+        given = pl.DataFrame(known, recorded.schema, orient="row", strict=False)
+        again = pl.int_range(pl.len()).over("job_id").alias("again")
+        given = given.sort("submission_time", maintain_order=True).with_columns(again, id=pl.col("job_id"))
+        return given.rename({column: f"{column}_given" for column in columns}).join(
+            recorded.with_columns(again, id=pl.col("job_id")),
+            on=["id", "again"],
+            how="full",
+            maintain_order="left_right",
+        )
+
+    def missing(run: Recorded) -> pl.DataFrame:
+        due = pl.lit(True) if run.drained else pl.col("submission_time_given") < run.end_time
+        return run.once(compared).filter(pl.col("job_id").is_null() & due)
+
+    def invented(run: Recorded) -> pl.DataFrame:
+        return run.once(compared).filter(pl.col("job_id_given").is_null())
+
+    def changed(run: Recorded) -> pl.DataFrame:
+        both = pl.col("job_id").is_not_null() & pl.col("job_id_given").is_not_null()
+        other = pl.any_horizontal(pl.col(column).ne_missing(pl.col(f"{column}_given")) for column in columns)
+        return run.once(compared).filter(both & other)
+
+    return Rule(
+        "conservation",
+        "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
+        (
+            Check("jobs", missing, f"job {{job_id_given}} was submitted but is not recorded: {given_text}"),
+            Check("jobs", invented, f"job {{job_id}} is recorded but was not submitted: {text}"),
+            Check("jobs", changed, f"job {{job_id_given}} was submitted as {given_text} and is recorded as {text}"),
+        ),
+        needs_workload=True,
+    )
+
+
+def _description_faults(info: Mapping[str, Any], kind: Kind) -> list[str]:
+    faults = [text for column in (*RUN, *kind.info) if (text := fault_of(column, info))]
+    if not faults and info["until"] is not None and info["end_time"] > info["until"]:
+        faults = [f"end_time is {info['end_time']!r}, want a time between 0 and until ({info['until']!r})"]
+    return faults or (kind.info_faults(info) if kind.info_faults is not None else [])
+
+
+def _frames(result: Result, tables: Sequence[Table], findings: Findings) -> dict[str, pl.DataFrame]:
+    frames, faults = {}, []
+    for table in tables:
+        try:
+            frames[table.name] = result.table(table.name)
+        except RecordError as error:
+            faults.append(str(error))
+        else:
+            faults += table.faults(frames[table.name])
+    findings.note("columns", max(map(len, frames.values()), default=0), faults)
+    return frames
+
+
+def _perform(rule: Rule, check: Check, run: Recorded, findings: Findings) -> None:
+    wrong = check.wrong(run) if callable(check.wrong) else check.wrong
+    violations = run[check.table].filter(wrong) if isinstance(wrong, pl.Expr) else wrong
+    findings.check(
+        rule.name,
+        len(run[check.table]),
+        np.arange(len(violations)),
+        lambda row: check.message.format(**violations.row(row, named=True), run=run),
+    )
