@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim import DesimError, InvalidConfiguration, Phase, Result, at, simulate
 from desim.problems.batch import BatchCluster, Job
-from desim.validation import rules_of, validate
+from desim.validation import ValidationReport, rules_of, validate
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
 
