@@ -41,6 +41,8 @@ def show(names: list[str], tree: Path) -> int:
         lost += fault
         note = f"  (no tests {', '.join(missing)})" if missing else ""
         print(f"{'!' if fault else ' '} {mutant.room:<12} {mutant.name:<32} {where}{note}")
+        if isinstance(place, str):
+            print(*(f"      {line}" for original, _ in mutant.spellings for line in original.split("\n")), sep="\n")
     print(f"{len(chosen(names))} mutants, {lost} without a place or tests")
     return 1 if lost else 0
 

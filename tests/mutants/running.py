@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -161,7 +162,7 @@ def run_all(
     with TemporaryDirectory(prefix="mutants-") as directory, ThreadPoolExecutor(jobs) as pool:
         for number in range(jobs):
             copy = copied(tree, Path(directory) / str(number))
-            mode = compileall.PycInvalidationMode.CHECKED_HASH  # two versions in one second are told apart
+            mode = py_compile.PycInvalidationMode.CHECKED_HASH  # two versions in one second are told apart
             compileall.compile_dir(copy, quiet=2, invalidation_mode=mode)
             copies.put(copy)
         for future in [pool.submit(one, mutant) for mutant in mutants]:
