@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from desim.agents.learning._drawing import drawn
 from desim.agents.learning.rollout import Rollout
-from desim.envs.deferrable import HISTORY_FEATURES
+from desim.problems.deferrable.encoder import HISTORY_FEATURES
 
 __all__ = [
     "KNOWN",
@@ -81,7 +81,7 @@ class AuxiliaryTasks(nn.Module):
         Parameters
         ----------
         history : Tensor of shape (B, H, F)
-            Of :class:`~desim.envs.deferrable.ScoreEncoder`.
+            Of :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
 
         Returns
         -------

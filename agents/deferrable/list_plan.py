@@ -122,7 +122,7 @@ class ListPlan:
 
 
 class PlannedWaits:
-    """Tells a network when plans would start each job: advice for :class:`~desim.envs.deferrable.ScoreEncoder`.
+    """Tells a network when plans would start each job; the advice of a score encoder.
 
     Parameters
     ----------

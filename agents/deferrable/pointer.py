@@ -22,7 +22,7 @@ from desim.agents.learning._drawing import drawn
 from desim.agents.learning.distributions import Distribution
 from desim.agents.learning.policy import Observations, initialized, mlp
 from desim.envs import ACTION_MASK
-from desim.envs.deferrable import ScoreEncoder
+from desim.problems.deferrable.encoder import ScoreEncoder
 
 __all__ = ["PointerOrder", "PointerPolicy"]
 

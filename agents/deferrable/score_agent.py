@@ -19,9 +19,9 @@ from desim.agents.deferrable.pointer import PointerPolicy
 from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
 from desim.agents.learning.configuration import AgentConfig
 from desim.agents.learning.pretrained import pretrained_stem
-from desim.envs.deferrable import DecodingRule, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
+from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 from desim.problems.deferrable.observation import HORIZON, room_ahead
 
 __all__ = ["ScoreAgent", "ScoreConfig"]

@@ -21,7 +21,7 @@ from desim.agents.learning.distributions import Distribution, Gaussian
 from desim.agents.learning.policy import Observations, Policy, initialized, mlp
 from desim.agents.learning.rollout import Rollout
 from desim.envs import ACTION_MASK
-from desim.envs.deferrable import ScoreEncoder
+from desim.problems.deferrable.encoder import ScoreEncoder
 
 __all__ = ["AttentionPolicy", "ContextOptions", "FixedLengthPolicy", "Network", "ScorePolicy"]
 

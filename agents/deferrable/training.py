@@ -18,7 +18,7 @@ from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.recipe import train, write
 from desim.agents.learning.reinforce import Reinforce, ReinforceConfig
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.envs.deferrable import DeferrableEnv
+from desim.problems.deferrable.env import DeferrableEnv
 
 __all__ = [
     "DEFAULT_PPO",

@@ -3,8 +3,8 @@
 ========================  ===================================================
 ``desim/Batch-v0``        :class:`desim.envs.batch.BatchEnv`
 ``desim/Dag-v0``          :class:`desim.problems.dag.env.DagEnv`
-``desim/Deferrable-v0``   :class:`desim.envs.deferrable.DeferrableEnv`
-``desim/MultiServer-v0``  :class:`desim.envs.multiserver.MultiServerEnv`
+``desim/Deferrable-v0``   :class:`desim.problems.deferrable.env.DeferrableEnv`
+``desim/MultiServer-v0``  :class:`desim.problems.multiserver.env.MultiServerEnv`
 ========================  ===================================================
 """
 

@@ -9,8 +9,8 @@ __all__ = ["ENVIRONMENTS", "register"]
 ENVIRONMENTS = {
     "desim/Batch-v0": "desim.envs.batch:BatchEnv",
     "desim/Dag-v0": "desim.problems.dag.env:DagEnv",
-    "desim/Deferrable-v0": "desim.envs.deferrable:DeferrableEnv",
-    "desim/MultiServer-v0": "desim.envs.multiserver:MultiServerEnv",
+    "desim/Deferrable-v0": "desim.problems.deferrable.env:DeferrableEnv",
+    "desim/MultiServer-v0": "desim.problems.multiserver.env:MultiServerEnv",
 }
 """Where each environment stands, by its versioned id."""
 

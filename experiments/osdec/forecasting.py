@@ -15,13 +15,13 @@ from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
 from desim.agents.deferrable.score_agent import ScoreAgent
 from desim.agents.deferrable.score_policy import ScorePolicy
 from desim.agents.learning.policy import one_thread
-from desim.envs.deferrable import ScoreEncoder
 from desim.envs.scaling import compressed
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.learned import learned_agent, learned_policy
 from desim.experiments.osdec.simulating import Setting, scenario_of, settings_of
 from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableObservation
+from desim.problems.deferrable.encoder import ScoreEncoder
 from desim.workloads.deferrable import Settings
 
 __all__ = ["MEASURES", "MODULE", "Noted", "capacity_forecasts", "metric_of", "note", "perform_forecasts", "sources_of"]

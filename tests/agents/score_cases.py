@@ -15,8 +15,9 @@ from torch import Tensor
 
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import ScorePolicy
-from desim.envs.deferrable import DeferrableEnv, ScoreEncoder
 from desim.problems.deferrable import DeferrableCluster, Job
+from desim.problems.deferrable.encoder import ScoreEncoder
+from desim.problems.deferrable.env import DeferrableEnv
 from desim.workloads import deferrable
 
 Arrays = dict[str, np.ndarray]

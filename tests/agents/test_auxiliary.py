@@ -22,7 +22,8 @@ from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread  # noqa: E402
 from desim.agents.learning.ppo import PPO, PPOConfig  # noqa: E402
 from desim.agents.learning.rollout import Collector, Rollout  # noqa: E402
-from desim.envs.deferrable import HISTORY_FEATURES, DeferrableEnv  # noqa: E402
+from desim.problems.deferrable.encoder import HISTORY_FEATURES  # noqa: E402
+from desim.problems.deferrable.env import DeferrableEnv  # noqa: E402
 
 CONFIG = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)
 NETWORKS = [replace(CONFIG, network=network) for network in ("attention", "mlp", "pointer")]  # type: ignore[arg-type]

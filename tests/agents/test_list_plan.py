@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from desim import simulate
 from desim.agents.deferrable.list_plan import ORDERS, ListPlan, PlannedWaits, planned_starts
 from desim.core import Simulation
-from desim.envs.deferrable import CURRENT_FEATURES, FUTURE_FEATURES, ScoreEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job
+from desim.problems.deferrable.encoder import CURRENT_FEATURES, FUTURE_FEATURES, ScoreEncoder
 from desim.validation import validate
 
 RESOURCES = ("cores", "memory")

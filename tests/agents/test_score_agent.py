@@ -26,9 +26,9 @@ from desim.agents.deferrable.training import ScoreTraining, write  # noqa: E402
 from desim.agents.learning._averaging import weights_of  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
 from desim.agents.learning.training import TrainingResult  # noqa: E402
-from desim.envs.deferrable import DeferrableEnv  # noqa: E402
 from desim.exceptions import InvalidConfiguration, RecordError  # noqa: E402
 from desim.problems.deferrable import DeferrableObservation, Job, JobSet, foresee  # noqa: E402
+from desim.problems.deferrable.env import DeferrableEnv  # noqa: E402
 from desim.problems.deferrable.job import rows_of  # noqa: E402
 from desim.validation import validate  # noqa: E402
 

@@ -22,7 +22,7 @@ from desim.agents.deferrable.list_plan import PlannedWaits  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
 from desim.agents.deferrable.score_policy import LEAST_DEVIATION, AttentionPolicy  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
-from desim.envs.deferrable import CURRENT_FEATURES  # noqa: E402
+from desim.problems.deferrable.encoder import CURRENT_FEATURES  # noqa: E402
 
 SMALL = ScoreConfig(max_jobs=9, max_future_jobs=6, width=8)
 ATTENTION = [replace(SMALL, auxiliary=auxiliary) for auxiliary in ("none", "high", "low", "both")]  # type: ignore[arg-type]

@@ -40,8 +40,8 @@ ENVIRONMENTS = (
     "desim.envs.batch",
     "desim.problems.dag.env",
     "desim.problems.dag.graph_encoder",
-    "desim.envs.deferrable",
-    "desim.envs.multiserver",
+    "desim.problems.deferrable.env",
+    "desim.problems.multiserver.env",
 )
 
 

@@ -17,19 +17,16 @@ from desim import simulate
 from desim.agents.deferrable import FIFO, EarliestDeadline, LargestRevenue
 from desim.agents.deferrable.fitting import first_fitting
 from desim.core import Decision, Simulation
-from desim.envs.deferrable import (
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableCluster, Job
+from desim.problems.deferrable.encoder import (
     CURRENT_FEATURES,
     FUTURE_FEATURES,
     HISTORY_FEATURES,
-    REWARDS,
     SYSTEM_FEATURES,
-    DeferrableEnv,
-    PaperReward,
     ScoreEncoder,
-    UtilizationReward,
 )
-from desim.exceptions import InvalidConfiguration
-from desim.problems.deferrable import DeferrableCluster, Job
+from desim.problems.deferrable.env import REWARDS, DeferrableEnv, PaperReward, UtilizationReward
 from desim.workloads import deferrable
 
 RESOURCES = ("cores", "memory")

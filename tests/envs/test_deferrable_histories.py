@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from desim import Simulation, simulate
-from desim.envs.deferrable import HISTORY_FEATURES, DeferrableEnv, ScoreEncoder
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job
+from desim.problems.deferrable.encoder import HISTORY_FEATURES, ScoreEncoder
+from desim.problems.deferrable.env import DeferrableEnv
 
 RESOURCES = ("cores", "memory")
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.core import Simulation
-from desim.envs.multiserver import AllocationEncoder, MultiServerEnv, PaperReward
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver.env import AllocationEncoder, MultiServerEnv, PaperReward
 from desim.workloads import multiserver
 
 

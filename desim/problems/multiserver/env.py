@@ -1,19 +1,30 @@
-"""Arrivals and a bipartite graph as arrays; actions are allocations, as shares of what is requested."""
+"""Multi-server jobs on a bipartite graph as a Gymnasium environment: arrays, actions, rewards."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays
+from desim import plugins
+from desim.core import Simulation
+from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv
+from desim.envs.episodes import episodes_of, named
 from desim.envs.scaling import bounded, compressed
+from desim.envs.slot_rewards import SlotReward
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, GangRewards, MultiServerObservation
+from desim.problems.multiserver.cluster import HoldingCluster, MultiServerCluster
+from desim.problems.multiserver.graph import BipartiteGraph
+from desim.problems.multiserver.job import SlotOutcome
+from desim.problems.multiserver.observation import MultiServerObservation
+from desim.problems.multiserver.rewards import GangRewards, RewardModel
 
-__all__ = ["AllocationEncoder"]
+__all__ = ["REWARDS", "AllocationEncoder", "MultiServerEnv", "PaperReward"]
 
 Floats = NDArray[np.float64]
 
@@ -148,3 +159,102 @@ class AllocationEncoder:
             factor = np.divide(capacity, asked, out=np.ones_like(asked), where=asked > capacity)
             allocation *= factor[graph.channel_node]
         return allocation, True
+
+
+class PaperReward(SlotReward):
+    """Gain by parallel computation less dominant overhead: equation (8) of arXiv 2305.06572, over a scale.
+
+    The sum over an episode is the metric ``total_reward``.
+
+    Parameters
+    ----------
+    scale : float
+        Reward that counts as 1.
+    """
+
+    def __init__(self, scale: float = 1_000.0) -> None:
+        super().__init__(scale)
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that an episode begins; in a cluster whose jobs hold resources a slot has no reward of its own."""
+        if isinstance(simulation.problem, HoldingCluster):
+            raise InvalidConfiguration("the reward 'paper' is for jobs that last one slot, not for a HoldingCluster")
+        super().reset(simulation)
+
+    def value(self, outcome: SlotOutcome) -> float:
+        """Return what a slot is worth."""
+        return float(outcome.gain.sum() - outcome.overhead.sum())
+
+
+REWARDS: dict[str, Callable[[], Reward]] = {"paper": PaperReward}
+"""The rewards by name."""
+
+
+class MultiServerEnv(SchedulingEnv):
+    """``desim/MultiServer-v0``: what each job gets of each resource from each node, slot by slot.
+
+    The action space is Box(-1, 1, (num_channels, num_resources)): shares of requests, see :class:`AllocationEncoder`.
+
+    Parameters
+    ----------
+    workload : sequence of MultiServerCluster, or callable, optional
+        Clusters that episodes are drawn from, or what makes that of an episode from a random generator. Their graphs
+        must have the same numbers of ports, nodes, channels and resources; a callable is called once to see them. By
+        default a system is drawn once for the environment, and arrivals for each episode, see
+        :func:`desim.workloads.episodes.multiserver`.
+    observation : {"shares"} or Encoder
+        What is seen.
+    reward : {"paper"} or Reward
+        What is earned.
+    num_slots : int
+        Length of an episode of the default workload.
+    until, max_decisions, skip_forced
+        As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job.
+    workload_seed : int
+        Of the default system.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    MissingDependency
+        If there is no package that makes the default workload.
+    """
+
+    def __init__(
+        self,
+        workload: Sequence[MultiServerCluster] | Episodes | None = None,
+        *,
+        observation: str | Encoder = "shares",
+        reward: str | Reward = "paper",
+        num_slots: int = 500,
+        until: float = math.inf,
+        max_decisions: int | None = None,
+        skip_forced: bool = False,
+        workload_seed: int = 0,
+    ) -> None:
+        if workload is None:
+            make = plugins.episode_workload("multiserver")
+            rewards, _ = make(np.random.default_rng(workload_seed), num_slots=num_slots)
+            workload = partial(_drawn, make, rewards, num_slots)
+        episodes = episodes_of(workload)
+
+        def encoder() -> Encoder:
+            first = cast(MultiServerCluster, episodes(np.random.default_rng(workload_seed)))
+            return AllocationEncoder(first.layout.graph)
+
+        super().__init__(
+            episodes,
+            named("observation", observation, {"shares": encoder}),
+            named("reward", reward, REWARDS),
+            until=until,
+            max_decisions=max_decisions,
+            skip_forced=skip_forced,
+        )
+
+
+def _drawn(
+    make: Callable[..., Any], rewards: RewardModel, num_slots: int, rng: np.random.Generator
+) -> MultiServerCluster:
+    rewards, arrivals = make(rng, rewards=rewards, num_slots=num_slots)
+    return MultiServerCluster(rewards, arrivals)

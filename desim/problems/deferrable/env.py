@@ -1,4 +1,4 @@
-"""Deferrable jobs under a fluctuating capacity as a Gymnasium environment."""
+"""Deferrable jobs under a fluctuating capacity as a Gymnasium environment, and what it earns."""
 
 from __future__ import annotations
 
@@ -11,18 +11,52 @@ import numpy as np
 
 from desim import plugins
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
-from desim.envs.deferrable.rewards import REWARDS
-from desim.envs.deferrable.score_encoder import DecodingRule, ScoreEncoder
 from desim.envs.episodes import episodes_of, named
-from desim.problems.deferrable import DeferrableCluster
+from desim.envs.slot_rewards import SlotReward
+from desim.problems.deferrable.cluster import DeferrableCluster, SlotOutcome
+from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 
-__all__ = ["DeferrableEnv"]
+__all__ = ["REWARDS", "DeferrableEnv", "PaperReward", "UtilizationReward"]
+
+
+class PaperReward(SlotReward):
+    """Revenue less delay and violation: equation (6) of the OSDEC paper, over a scale.
+
+    The sum over an episode is the paper's objective, equation (1): the metric ``total_reward``.
+
+    Parameters
+    ----------
+    scale : float
+        Core-slots that earn 1.
+    """
+
+    def __init__(self, scale: float = 10.0) -> None:
+        super().__init__(scale)
+
+    def value(self, outcome: SlotOutcome) -> float:
+        """Return what a slot is worth, in core-slots."""
+        return outcome.reward
+
+
+class UtilizationReward(PaperReward):
+    """Cores times duration of the jobs that are started, less those of jobs that are evicted, over a scale.
+
+    The sum over an episode is the objective of the paper's Table 2.
+    """
+
+    def value(self, outcome: SlotOutcome) -> float:
+        """Return what a slot is worth, in core-slots."""
+        return outcome.revenue
+
+
+REWARDS: dict[str, Callable[[], Reward]] = {"paper": PaperReward, "utilization": UtilizationReward}
+"""The rewards by name."""
 
 
 class DeferrableEnv(SchedulingEnv):
     """``desim/Deferrable-v0``: in which order jobs are started whose window is open, slot by slot.
 
-    The action space is Box(-1, 1, (max_jobs,)): scores, see :class:`ScoreEncoder`.
+    The action space is Box(-1, 1, (max_jobs,)): scores, see :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
 
     Parameters
     ----------
@@ -41,12 +75,8 @@ class DeferrableEnv(SchedulingEnv):
         Whether the first job that does not fit ends the slot, or is passed over.
     reward : {"paper", "utilization"} or Reward
         What is earned.
-    until : float
-        An episode is truncated at this time, in slots.
-    max_decisions : int, optional
-        And after so many decisions.
-    skip_forced : bool
-        Do not ask in slots without a job to be started.
+    until, max_decisions, skip_forced
+        As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job to be started.
 
     Raises
     ------
