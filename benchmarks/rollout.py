@@ -10,9 +10,9 @@ import desim.agents.batch
 import desim.agents.dag
 from benchmarks.common import print_table
 from desim import Result, simulate
-from desim.metrics.statistics import paired_difference
 from desim.problems.batch import BatchCluster
 from desim.problems.dag import DagCluster
+from desim.statistics import paired_difference
 from desim.workloads import executors, lublin, submissions, tpch
 
 SEEDS = range(10)

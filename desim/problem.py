@@ -60,7 +60,7 @@ class Metric:
     Attributes
     ----------
     name : str
-        As tables and reports call it; with ``{}`` for the name of a resource, it stands for one metric a resource.
+        As tables and reports call it; with ``<resource>`` in it, it stands for one metric a resource.
     meaning : str
         A phrase.
     unit : str
@@ -76,7 +76,7 @@ class Metric:
 
     def fits(self, name: str) -> bool:
         """Tell whether this describes the metric of a name."""
-        prefix, is_pattern, suffix = self.name.partition("{}")
+        prefix, is_pattern, suffix = self.name.partition("<resource>")
         return self.name == name or bool(is_pattern and name.startswith(prefix) and name.endswith(suffix))
 
 

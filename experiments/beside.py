@@ -10,7 +10,7 @@ from typing import Any, Literal
 from desim.cli.output import Text, print_table
 from desim.cli.transcript import keep
 from desim.experiments.compare import short, with_interval
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 __all__ = ["Beside", "print_beside"]
 

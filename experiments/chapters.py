@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.experiments.account import Account
 from desim.experiments.compare import short, with_interval
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 if TYPE_CHECKING:
     from desim.experiments.families import Family

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from desim.metrics.statistics import Estimate, mean_interval
+from desim.statistics import Estimate, mean_interval
 
 __all__ = ["lead_percent", "short", "with_interval"]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desim.cli.transcript import keep
-from desim.metrics.statistics import Estimate
 from desim.plotting._style import LineStyle
 from desim.records import write_atomically
+from desim.statistics import Estimate
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -160,7 +160,7 @@ def measure(gym_env: Any) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Metrics of :data:`desim.metrics.BATCH_METRICS`.
+        Names of metrics.
     """
     metrics = gym_env.unwrapped.result().metrics(unfinished="include")
     return {name: metrics[name] for name in MEASURES}

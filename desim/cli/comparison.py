@@ -11,7 +11,8 @@ import numpy as np
 
 from desim.cli.sweep import RunSummary
 from desim.exceptions import InvalidConfiguration
-from desim.metrics import (
+from desim.plotting._presentations import Better, Presentation
+from desim.statistics import (
     Estimate,
     Interval,
     PairedTest,
@@ -23,7 +24,6 @@ from desim.metrics import (
     performance_profile,
     rank_agents,
 )
-from desim.plotting._presentations import Better, Presentation
 
 __all__ = ["LEVEL", "Comparison", "Criterion", "IntervalKind", "compare_runs", "smallest_p_value"]
 

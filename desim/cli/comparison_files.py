@@ -11,8 +11,8 @@ from typing import Any
 
 from desim.cli.comparison import LEVEL, Comparison
 from desim.cli.sweep import RunSummary
-from desim.metrics import Interval
 from desim.records import write_atomically
+from desim.statistics import Interval
 
 __all__ = ["document", "write_csv"]
 

@@ -6,9 +6,9 @@ import math
 
 from desim.cli.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 from desim.cli.output import Text, print_table, print_text
-from desim.metrics import Interval, Ranking
 from desim.plotting import ReportTable
 from desim.plotting._metric_names import MARK, compared, metric_name
+from desim.statistics import Interval, Ranking
 
 __all__ = ["heading", "print_comparison", "sentences", "tables"]
 

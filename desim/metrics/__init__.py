@@ -1,11 +1,6 @@
 """Metrics: pure functions of the tables that a run leaves behind.
 
-`metrics_of` finds the function that fits a result's problem. Names, units and options are documented
-there: `desim.metrics.batch` for the batch cluster, `desim.metrics.dag` for the DAG cluster,
-`desim.metrics.deferrable` for the cluster for deferrable jobs, `desim.metrics.multiserver` for the
-multi-server cluster.
-`desim.metrics.statistics` puts the metrics of many runs together, `desim.metrics.bootstrap` gives intervals
-that ask for no distribution, `desim.metrics.ranking` tells which agents differ.
+`metrics_of` finds the function that fits a result's problem; its module documents names, units and options.
 """
 
 from __future__ import annotations
@@ -14,7 +9,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.bootstrap import Interval, bootstrap_interval
 from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
 from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
 from desim.metrics.multiserver import (
@@ -24,52 +18,22 @@ from desim.metrics.multiserver import (
     reward_ratio,
     running_average_reward,
 )
-from desim.metrics.ranking import (
-    PairedTest,
-    Profile,
-    Ranking,
-    paired_tests,
-    performance_profile,
-    rank_agents,
-)
-from desim.metrics.statistics import Estimate, batch_means, compare, mean_interval, paired_difference, summarize
 from desim.problem import kind_of
-from desim.problems.batch.metrics import METRICS as BATCH
-from desim.problems.batch.metrics import batch_metrics, warm_up_of
 
 if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
-    "BATCH_METRICS",
     "DAG_METRICS",
     "DEFERRABLE_METRICS",
     "MULTISERVER_METRICS",
-    "Estimate",
-    "Interval",
-    "PairedTest",
-    "Profile",
-    "Ranking",
-    "batch_means",
-    "batch_metrics",
-    "bootstrap_interval",
-    "compare",
     "dag_metrics",
     "deferrable_metrics",
-    "mean_interval",
     "metrics_of",
     "multiserver_metrics",
-    "paired_difference",
-    "paired_tests",
-    "performance_profile",
-    "rank_agents",
     "reward_ratio",
     "running_average_reward",
-    "summarize",
-    "warm_up_of",
 ]
-
-BATCH_METRICS = {metric.name: metric.meaning for metric in BATCH}
 
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
     "dag": dag_result_metrics,
@@ -86,7 +50,7 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
     result : Result
         The run; only the columns that are needed are read.
     **options
-        What the problem's own function takes, see `batch_metrics` and `multiserver_metrics`; there are no
+        What the problem's own function takes, see `multiserver_metrics`; there are no
         options for DAG jobs and for deferrable jobs.
 
     Returns

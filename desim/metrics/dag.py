@@ -37,7 +37,7 @@ from desim.metrics.columns import description, end_time_of, numbers, read_column
 from desim.metrics.dag_bounds import critical_paths, lower_bound, serial_time
 from desim.metrics.dag_copies import DagCopies, DagTransfers, read_copies, read_transfers
 from desim.metrics.dag_input import DagGraph, DagJobs, latest, read_graph, read_jobs
-from desim.metrics.summaries import mean, summary
+from desim.statistics import mean, summary
 
 if TYPE_CHECKING:
     import polars as pl

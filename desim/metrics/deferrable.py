@@ -24,7 +24,7 @@ import numpy as np
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.columns import description
 from desim.metrics.deferrable_input import DeferrableJobs, DeferrableSlots, read_evictions, read_jobs, read_slots
-from desim.metrics.summaries import RESOURCE, mean, named_for, summary
+from desim.statistics import RESOURCE, mean, named_for, summary
 
 if TYPE_CHECKING:
     import polars as pl

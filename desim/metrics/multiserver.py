@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.metrics.columns import description, end_time_of, numbers, read_columns
 from desim.metrics.multiserver_input import REWARDS, MultiServerJobs, read_jobs
-from desim.metrics.summaries import mean, named_for, summary
-from desim.metrics.timeline import area
+from desim.statistics import area, mean, named_for, summary
 
 if TYPE_CHECKING:
     import polars as pl

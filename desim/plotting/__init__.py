@@ -11,7 +11,7 @@ runs of DAG jobs: :func:`gantt` and, with more options, :func:`executor_gantt`, 
 :func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. Of runs of deferrable jobs:
 :func:`capacity_use`, :func:`known_work`, and :func:`job_windows`, which is also what :func:`gantt` draws of them.
 :func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision
-times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.metrics.ranking` makes of metrics.
+times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics.
 """
 
 from desim.plotting.allocation_maps import allocation_map

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.statistics import mean_interval
 from desim.plotting._panels import add_legend, given_or_new_panels, group_digits, plain
 from desim.plotting._style import line_styles
+from desim.statistics import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def metric_lines(
     bound_name : str
         What the bound is called.
     level : float
-        Confidence level of the bands, which are those of :func:`desim.metrics.mean_interval`; a single value has none.
+        Confidence level of the bands, which are those of :func:`desim.statistics.mean_interval`; a single value has none.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
     axes : Axes, optional

@@ -13,7 +13,7 @@ from desim.plotting._style import line_styles
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from desim.metrics.ranking import Profile, Ranking
+    from desim.statistics import Profile, Ranking
 
 __all__ = ["critical_differences", "performance_profiles"]
 
@@ -30,7 +30,7 @@ def critical_differences(ranking: Ranking) -> Axes:
     Parameters
     ----------
     ranking : Ranking
-        Of :func:`desim.metrics.rank_agents`.
+        Of :func:`desim.statistics.rank_agents`.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
     Parameters
     ----------
     profile : Profile
-        Of :func:`desim.metrics.performance_profile`.
+        Of :func:`desim.statistics.performance_profile`.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
 

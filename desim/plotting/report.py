@@ -12,7 +12,7 @@ from desim.plotting._presentations import presentation_of
 from desim.result import Result
 
 if TYPE_CHECKING:
-    from desim.metrics.ranking import Profile, Ranking
+    from desim.statistics import Profile, Ranking
 
 __all__ = ["Comparison", "ReportTable", "report"]
 
@@ -49,9 +49,9 @@ class Comparison(NamedTuple):
     tables : sequence of ReportTable
         Means, differences, tests and the like.
     ranking : Ranking or None
-        Of :func:`desim.metrics.rank_agents`; drawn with its critical difference.
+        Of :func:`desim.statistics.rank_agents`; drawn with its critical difference.
     profile : Profile or None
-        Of :func:`desim.metrics.performance_profile`; drawn.
+        Of :func:`desim.statistics.performance_profile`; drawn.
     metric : str
         What both are about, in words.
     """

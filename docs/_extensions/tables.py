@@ -1,49 +1,81 @@
-"""Directives that show what the code itself lists: metrics, validation rules, reasons of repair reports, agents."""
+"""Directives that show what the code itself lists: tables, metrics, rules, reasons of repair reports, agents.
+
+They take the name of a problem: ``.. metrics-table:: batch``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+if TYPE_CHECKING:
+    from desim.tables import Column
+
 __all__ = ["setup"]
 
 Rows = Iterable[tuple[str, ...]]
 
 
-def _metrics() -> Rows:
-    from desim.metrics import BATCH_METRICS
+def _metrics(problem: str) -> Rows:
+    from desim.problem import kind_of
 
-    return [("metric", "meaning"), *((f"``{name}``", meaning) for name, meaning in BATCH_METRICS.items())]
-
-
-def _rules() -> Rows:
-    from desim.validation import BATCH_RULES
-
-    return [("rule", "meaning"), *((f"``{name}``", meaning) for name, meaning in BATCH_RULES.items())]
+    rows = ((f"``{metric.name}``", metric.meaning, metric.better or "") for metric in kind_of(problem).metrics)
+    return [("metric", "meaning", "better"), *rows]
 
 
-def _reasons() -> Rows:
+def _rules(problem: str) -> Rows:
+    from desim.validation import rules_of
+
+    return [("rule", "what holds"), *((f"``{name}``", sentence) for name, sentence in rules_of(problem).items())]
+
+
+def _records(problem: str) -> Rows:
+    """Return the columns of all tables of a problem: one block a table, headed by its name."""
+    from desim.problem import kind_of
+
+    rows: list[tuple[str, ...]] = [("column", "type", "meaning")]
+    for table in kind_of(problem).tables:
+        rows.append((f"**{table.name}**", "", f"a row: {table.meaning}"))
+        rows += [(f"``{column.name}``", column.dtype, _meaning(column)) for column in table.columns]
+    return rows
+
+
+def _meaning(column: Column) -> str:
+    """Return all that a column says of itself, as a sentence."""
+    parts = [column.meaning + (f", in {column.unit}" if column.unit else "")]
+    parts += [f"``{column.formula}``"] if column.formula else []
+    parts += ["one of " + ", ".join(f"``{value}``" for value in column.values)] if column.values else []
+    parts += ["null unless " + ", ".join(f"``{status}``" for status in column.given)] if column.given else []
+    parts += [f"null {column.null}"] if column.null else []
+    parts += [f"one for each of ``{column.each}``"] if column.each else []
+    return "; ".join(parts)
+
+
+def _reasons(problem: str) -> Rows:
     from desim.workloads.report import Reason
 
     rows = ((f"``{reason.name}``", reason.action, reason.meaning) for reason in Reason)
     return [("reason", "row", "meaning"), *rows]
 
 
-def _agents() -> Rows:
-    from desim.agents.batch import descriptions
+def _agents(problem: str) -> Rows:
+    from desim.plugins import describe_agents
 
-    return [("name", "what it does"), *((f"``{name}``", text) for name, text in descriptions().items())]
+    return [("name", "what it does"), *((f"``{name}``", text) for name, text in describe_agents(problem).items())]
 
 
-def _directive(rows: Callable[[], Rows], widths: str) -> type[SphinxDirective]:
+def _directive(rows: Callable[[str], Rows], widths: str) -> type[SphinxDirective]:
     class Table(SphinxDirective):
+        optional_arguments = 1
+
         def run(self) -> list[nodes.Node]:
             lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", ""]
-            for row in rows():
+            for row in rows(self.arguments[0] if self.arguments else "batch"):
                 lines += [f"   {'*' if number == 0 else ' '} - {cell}" for number, cell in enumerate(row)]
             node = nodes.container()
             self.state.nested_parse(StringList([*lines, ""], "generated"), 0, node)
@@ -54,7 +86,8 @@ def _directive(rows: Callable[[], Rows], widths: str) -> type[SphinxDirective]:
 
 def setup(app: Sphinx) -> None:
     """Add the directives."""
-    app.add_directive("metrics-table", _directive(_metrics, "35 65"))
+    app.add_directive("metrics-table", _directive(_metrics, "32 58 10"))
+    app.add_directive("records-table", _directive(_records, "30 10 60"))
     app.add_directive("rules-table", _directive(_rules, "30 70"))
     app.add_directive("reasons-table", _directive(_reasons, "35 15 50"))
     app.add_directive("agents-table", _directive(_agents, "40 60"))

@@ -8,7 +8,7 @@ from desim.experiments.beside import Beside
 from desim.experiments.dbf.agents import LEARNED
 from desim.experiments.dbf.paper import HALVED, QUEUE_LENGTH, SLOWDOWN
 from desim.experiments.dbf.study import Panel, Study
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 __all__ = ["bars_beside", "windows_beside"]
 

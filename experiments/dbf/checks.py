@@ -70,7 +70,7 @@ def tail_checks(study: Study) -> list[Check]:
     list of Check
         One for each size, row and metric; paired by episode.
     """
-    from desim.metrics.statistics import paired_difference
+    from desim.statistics import paired_difference
 
     checks = []
     for panel in _of_sizes(study, TAIL_HELPS):

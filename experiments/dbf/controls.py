@@ -20,7 +20,7 @@ from desim.experiments.dbf.simulating import Choice, Setting
 from desim.experiments.dbf.study import Panel, Study, carry_out
 from desim.experiments.dbf.weights import SEED, SPLIT_WINDOW, Weights, find_weights
 from desim.experiments.options import run_as_program
-from desim.metrics.statistics import mean_interval, paired_difference
+from desim.statistics import mean_interval, paired_difference
 
 __all__ = ["Controls", "controls"]
 

@@ -15,7 +15,7 @@ from desim.experiments.dbf.simulating import Choice, Setting, perform
 from desim.experiments.dbf.workloads import most_episodes
 from desim.experiments.panels import outcomes_by
 from desim.experiments.run import Perform, Run
-from desim.metrics.statistics import Estimate, paired_difference
+from desim.statistics import Estimate, paired_difference
 
 __all__ = ["Panel", "Study", "carry_out"]
 

@@ -12,7 +12,7 @@ from desim.experiments.compare import lead_percent
 from desim.experiments.lachesis.agents import DECIMA, LACHESIS, PAPER_ROWS
 from desim.experiments.lachesis.report import MILLISECONDS, percentiles
 from desim.experiments.lachesis.study import Panel, Study
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 __all__ = ["besides"]
 

@@ -13,7 +13,7 @@ from desim.experiments.compare import short, with_interval
 from desim.experiments.lachesis.simulating import METRICS
 from desim.experiments.lachesis.study import Panel, Study
 from desim.experiments.results import print_heading, violation_lines, write_results
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 __all__ = ["METRIC_WORDS", "MILLISECONDS", "percentiles", "print_objectives", "print_study", "write_study"]
 

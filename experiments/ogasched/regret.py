@@ -23,8 +23,8 @@ from desim.experiments.options import run_as_program
 from desim.experiments.panels import outcomes_by
 from desim.experiments.results import write_results
 from desim.experiments.run import Run
-from desim.metrics.statistics import Estimate, mean_interval
 from desim.plotting._style import line_styles
+from desim.statistics import Estimate, mean_interval
 
 __all__ = ["POLICIES", "Regret", "RegretStudy", "regret"]
 

@@ -14,7 +14,7 @@ from desim.experiments.compare import short, with_interval
 from desim.experiments.ogasched.agents import RIVALS
 from desim.experiments.ogasched.study import Cell, Key, Study
 from desim.experiments.results import print_heading, violation_lines, write_results
-from desim.metrics.statistics import Estimate
+from desim.statistics import Estimate
 
 __all__ = ["METRIC_WORDS", "print_study", "verdict", "write_study"]
 

@@ -13,7 +13,7 @@ from desim.experiments.compare import lead_percent, with_interval
 from desim.experiments.osdec.agents import FORESIGHTED, OPTIMUM, OSDEC, PAPER_ROWS, VARIANTS
 from desim.experiments.osdec.paper import CASES, TABLE_1, TABLE_4
 from desim.experiments.panels import Panel, Study
-from desim.metrics.statistics import paired_difference
+from desim.statistics import paired_difference
 
 __all__ = [
     "bound_checks",

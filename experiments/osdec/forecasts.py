@@ -17,7 +17,7 @@ from desim.experiments.osdec.options import Options
 from desim.experiments.osdec.report import cells_of, print_deviations
 from desim.experiments.osdec.study import Panel, Study, learned_panels, measured
 from desim.experiments.results import print_heading, write_results
-from desim.metrics.statistics import Estimate, paired_difference
+from desim.statistics import Estimate, paired_difference
 
 __all__ = ["Forecasts", "forecast_checks", "forecasts"]
 

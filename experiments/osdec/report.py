@@ -17,7 +17,7 @@ from desim.experiments.osdec.paper import LEARNED_ROWS
 from desim.experiments.osdec.simulating import METRICS
 from desim.experiments.osdec.study import Panel, Study
 from desim.experiments.results import print_heading, violation_lines, write_results
-from desim.metrics.statistics import Estimate, mean_interval
+from desim.statistics import Estimate, mean_interval
 
 __all__ = [
     "METRIC_WORDS",

@@ -28,9 +28,9 @@ from desim.cli.scenario import Scenario
 from desim.cli.store import RunStore
 from desim.cli.systems.batch import BatchOptions
 from desim.exceptions import InfeasibleAction
-from desim.metrics import mean_interval, paired_difference
 from desim.parallel import Workers
 from desim.problems.batch import BatchCluster
+from desim.statistics import mean_interval, paired_difference
 from desim.workloads import lublin
 
 SMALL = ["--jobs", "60", "--cores", "32", "--load", "0.9", "--workers", "1"]

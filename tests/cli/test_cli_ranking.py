@@ -20,8 +20,8 @@ from desim.cli.comparison_tables import sentences, tables
 from desim.cli.scenario import Scenario
 from desim.cli.sweep import RunSummary
 from desim.cli.systems.dag import DagOptions
-from desim.metrics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
 from desim.plotting._presentations import presentation_of
+from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
 
 VALID = {"valid": True, "counts": {}, "violations": []}
 #: Makespans of four agents over eight seeds.

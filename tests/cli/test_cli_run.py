@@ -10,8 +10,8 @@ from command_line import Desim
 
 from desim import Result, simulate
 from desim.agents.batch import create
-from desim.metrics import BATCH_METRICS
 from desim.problems.batch import BatchCluster
+from desim.problems.batch.metrics import METRICS
 from desim.workloads import swf
 
 
@@ -36,7 +36,7 @@ def test_the_table_names_every_metric(desim: Desim, log: Path) -> None:
     outcome = desim("run", "batch", "--trace", log)
     assert outcome.status == 0
     first_words = [line.split()[0] for line in outcome.out.splitlines() if line]
-    assert [word for word in first_words if word in BATCH_METRICS] == list(BATCH_METRICS)
+    assert [word for word in first_words if word in METRICS.names] == list(METRICS.names)
     assert "easy-fcfs on 8 cores, tiny.swf: complete at" in outcome.out
     assert "valid: " in outcome.out
     assert "repair" not in outcome.out

@@ -41,8 +41,8 @@ from desim.experiments.ogasched.study import Cell, Entry, Key, Study
 from desim.experiments.ogasched.table3 import Table3, table3
 from desim.experiments.options import run_as_program
 from desim.experiments.run import Run
-from desim.metrics.statistics import Estimate
 from desim.problems.multiserver import MultiServerObservation
+from desim.statistics import Estimate
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"

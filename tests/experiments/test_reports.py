@@ -27,7 +27,7 @@ from desim.experiments.beside import Beside
 from desim.experiments.chapters import Bullets, Paragraph, Table, chapters_of
 from desim.experiments.options import run_as_program
 from desim.experiments.pages import _escaped
-from desim.metrics.statistics import Estimate, mean_interval
+from desim.statistics import Estimate, mean_interval
 
 NAN = float("nan")
 

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.metrics import BATCH_METRICS, batch_metrics, metrics_of, warm_up_of
+from desim.metrics import metrics_of
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.metrics import METRICS, batch_metrics, warm_up_of
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
 
@@ -199,7 +200,7 @@ def test_an_execution_of_length_0_has_a_bounded_slowdown_only(job_table):
 def test_without_jobs_there_is_nothing_but_idle_cores(job_table):
     values = batch_metrics(job_table([]), num_cores=3, end_time=10.0)
     check(values, jobs_submitted=0, utilization=0, queue_length_max=0, waiting_time_mean=math.nan, users=0)
-    assert list(values) == list(BATCH_METRICS)
+    assert list(values) == list(METRICS.names)
     assert all(type(value) is float for value in values.values())
 
 

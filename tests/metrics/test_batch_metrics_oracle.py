@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim.metrics import batch_metrics
+from desim.problems.batch.metrics import batch_metrics
 
 
 def executions_of(result):

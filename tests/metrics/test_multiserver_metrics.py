@@ -8,13 +8,7 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.metrics import (
-    MULTISERVER_METRICS,
-    metrics_of,
-    multiserver_metrics,
-    reward_ratio,
-    running_average_reward,
-)
+from desim.metrics import MULTISERVER_METRICS, metrics_of, multiserver_metrics, reward_ratio, running_average_reward
 from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
 
 JOBS = ("submission_time", "starting_time", "finish_time", "gain", "overhead", "reward", "status")

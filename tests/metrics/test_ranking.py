@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics import Ranking, bootstrap_interval, paired_tests, performance_profile, rank_agents
+from desim.statistics import Ranking, bootstrap_interval, paired_tests, performance_profile, rank_agents
 
 #: Areas under the curve of four classifiers on 14 data sets: J. Demsar, "Statistical comparisons of classifiers over
 #: multiple data sets", JMLR 7, 2006, table 6.

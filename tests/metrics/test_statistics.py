@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration
-from desim.metrics import batch_means, compare, mean_interval, paired_difference, summarize
-from desim.metrics.timeline import area, maximum, step_area
+from desim.statistics import area, batch_means, compare, maximum, mean_interval, paired_difference, step_area, summarize
 
 
 def test_interval_of_five_values():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from desim.metrics import performance_profile, rank_agents
 from desim.plotting import critical_differences, performance_profiles
+from desim.statistics import performance_profile, rank_agents
 
 RNG = np.random.default_rng(0)
 COSTS = {f"agent $ {number}": np.exp(RNG.normal(0.2 * number, 0.3, 12)) for number in range(5)}

@@ -8,13 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from desim.metrics import BATCH_METRICS, DAG_METRICS, DEFERRABLE_METRICS, MULTISERVER_METRICS
+from desim.metrics import DAG_METRICS, DEFERRABLE_METRICS, MULTISERVER_METRICS
+from desim.problems.batch.metrics import METRICS
 from desim.result import Result
 
 __all__ = ["wrong_metrics"]
 
 _NAMES = {
-    "batch": BATCH_METRICS,
+    "batch": METRICS.names,
     "dag": DAG_METRICS,
     "deferrable": DEFERRABLE_METRICS,
     "multiserver": MULTISERVER_METRICS,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from desim.metrics.summaries import RESOURCE
 from desim.result import Result
+from desim.statistics import RESOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.timeline import area, maximum, step_area
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
+from desim.statistics import area, maximum, step_area
 
 if TYPE_CHECKING:
     import polars as pl

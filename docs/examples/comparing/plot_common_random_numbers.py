@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.metrics import mean_interval, paired_difference
 from desim.problems.batch import BatchCluster
+from desim.statistics import mean_interval, paired_difference
 from desim.workloads import lublin
 
 counts = (5, 10, 20, 40)

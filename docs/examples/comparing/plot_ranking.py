@@ -14,8 +14,8 @@ runs in a few seconds.
 
 from desim import plotting, simulate
 from desim.agents.dag import create
-from desim.metrics import paired_tests, performance_profile, rank_agents
 from desim.problems.dag import DagCluster
+from desim.statistics import paired_tests, performance_profile, rank_agents
 from desim.workloads import executors, random_dags
 
 machines = executors.heterogeneous(8, seed=0)

@@ -9,7 +9,7 @@ from desim.experiments.beside import Beside, print_beside
 from desim.experiments.checks import Check, print_checks
 from desim.experiments.drawing import new_figure, write_figure
 from desim.experiments.options import Options
-from desim.metrics.statistics import Estimate, mean_interval
+from desim.statistics import Estimate, mean_interval
 
 ESTIMATE = mean_interval([9.0, 10.0, 11.0])
 

@@ -1,0 +1,719 @@
+"""Statistics: of one run's intervals and samples, of many runs, and of agents against each other.
+
+Means come as an `Estimate`, whose interval rests on Student's t distribution: exact for independent normal samples,
+close for the means of many observations. Bootstrap intervals ask for no distribution. What compares agents takes one
+value an agent and scenario; the agents have to have met the same scenarios, so that what these have in common falls
+out of the comparison (common random numbers).
+
+Time averages are over quantities that are constant between events: an execution, or a stay in the queue, is a half-open
+interval [begin, end) with a weight, in seconds, and an observed interval is a pair (begin, end).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from desim.exceptions import InvalidConfiguration
+
+__all__ = [
+    "RESOURCE",
+    "Estimate",
+    "Interval",
+    "PairedTest",
+    "Profile",
+    "Ranking",
+    "area",
+    "batch_means",
+    "bootstrap_interval",
+    "compare",
+    "maximum",
+    "mean",
+    "mean_interval",
+    "named_for",
+    "paired_difference",
+    "paired_tests",
+    "performance_profile",
+    "rank_agents",
+    "step_area",
+    "summarize",
+    "summary",
+]
+
+Floats = NDArray[np.float64]
+Better = Literal["higher", "lower"]
+
+RESOURCE = "<resource>"
+"""Stands for the name of a resource in the name of a metric."""
+
+
+class Estimate(NamedTuple):
+    """A mean and its confidence interval.
+
+    Attributes
+    ----------
+    mean : float
+        The sample mean, in the unit of the sample; NaN for an empty sample or one that holds NaN.
+    half_width : float
+        Half the width of the confidence interval, NaN for fewer than two values.
+    num_values : int
+        Size of the sample.
+    level : float
+        Confidence level.
+    """
+
+    mean: float
+    half_width: float
+    num_values: int
+    level: float
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.mean + self.half_width
+
+    def excludes(self, value: float) -> bool:
+        """Tell whether a value lies outside the interval.
+
+        A paired difference that excludes 0 is significant at the level of the interval.
+
+        Parameters
+        ----------
+        value : float
+            The value, in the unit of the mean.
+
+        Returns
+        -------
+        bool
+            False if there is no interval.
+        """
+        return abs(value - self.mean) > self.half_width
+
+    def __str__(self) -> str:
+        """Write mean and half width."""
+        return f"{self.mean:.6g} ± {self.half_width:.2g}"
+
+
+def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Return the mean of independent values and its confidence interval.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,)
+        For example one metric of n runs with different seeds.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        Mean and t interval with n - 1 degrees of freedom.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the level is out of range or the values are not one-dimensional.
+    """
+    sample = _sample("values", values)
+    count = len(sample)
+    if not 0 < level < 1:
+        raise InvalidConfiguration(f"level is {level!r}, want a number between 0 and 1")
+    mean = float(sample.mean()) if count else math.nan
+    if count < 2:
+        return Estimate(mean, math.nan, count, level)
+    from scipy.special import stdtrit  # scipy.stats would take ten times as long to import
+
+    quantile = float(stdtrit(count - 1, (1 + level) / 2))
+    return Estimate(mean, quantile * float(sample.std(ddof=1)) / math.sqrt(count), count, level)
+
+
+def paired_difference(values: ArrayLike, baseline: ArrayLike, *, level: float = 0.95) -> Estimate:
+    """Return the mean of ``values - baseline`` over pairs and its confidence interval.
+
+    Runs on the same seed share their workload, so that the interval of the difference is narrower than
+    the two intervals of the means suggest.
+
+    Parameters
+    ----------
+    values, baseline : array-like of float, shape (n,)
+        The same metric of two agents, seed by seed in the same order.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        Negative where the values lie below the baseline.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the two differ in length, or for what `mean_interval` refuses.
+    """
+    ours, theirs = _sample("values", values), _sample("baseline", baseline)
+    if len(ours) != len(theirs):
+        raise InvalidConfiguration(f"{len(ours)} values and {len(theirs)} of the baseline do not form pairs")
+    return mean_interval(ours - theirs, level=level)
+
+
+def batch_means(series: ArrayLike, *, num_batches: int = 20, level: float = 0.95) -> Estimate:
+    """Return the mean of one long stationary series and its confidence interval, by batch means.
+
+    Successive observations of a queue are correlated; the means of long batches of them hardly are.
+    Source: Schmeiser, "Batch size effects in the analysis of simulation output", Operations Research
+    30(3), 1982, which also advises 10 to 30 batches.
+
+    Parameters
+    ----------
+    series : array-like of float, shape (n,)
+        Observations in order, for example waiting times, without the warm-up. Where n is no multiple
+        of the number of batches, the first observations are left out.
+    num_batches : int
+        Batches, at least 2.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        ``num_values`` is the number of batches.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are fewer observations than batches, or for what `mean_interval` refuses.
+    """
+    sample = _sample("series", series)
+    if num_batches < 2 or len(sample) < num_batches:
+        raise InvalidConfiguration(f"num_batches is {num_batches!r} for {len(sample)} observations, want 2 or more")
+    size = len(sample) // num_batches
+    used = sample[len(sample) - size * num_batches :]
+    return mean_interval(used.reshape(num_batches, size).mean(axis=1), level=level)
+
+
+def summarize(
+    metrics_by_agent: Mapping[str, Sequence[Mapping[str, float]]],
+    *,
+    names: Iterable[str] | None = None,
+    level: float = 0.95,
+) -> dict[str, dict[str, Estimate]]:
+    """Return mean and confidence interval over seeds of every metric of every agent.
+
+    Parameters
+    ----------
+    metrics_by_agent : mapping of str to sequence of mappings
+        For each agent the metrics of its runs, one mapping a seed.
+    names : iterable of str, optional
+        Metrics to keep; all those of the first run if None.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    dict of str to dict of str to Estimate
+        By agent, then by metric.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a run lacks a metric.
+    """
+    chosen = _chosen(metrics_by_agent, names)
+    return {
+        agent: {name: mean_interval(_column(agent, runs, name), level=level) for name in chosen}
+        for agent, runs in metrics_by_agent.items()
+    }
+
+
+def compare(
+    metrics_by_agent: Mapping[str, Sequence[Mapping[str, float]]],
+    baseline: str,
+    *,
+    names: Iterable[str] | None = None,
+    level: float = 0.95,
+) -> dict[str, dict[str, Estimate]]:
+    """Return the paired differences of every agent's metrics from those of a baseline.
+
+    Parameters
+    ----------
+    metrics_by_agent : mapping of str to sequence of mappings
+        For each agent the metrics of its runs, one mapping a seed, seeds in the same order.
+    baseline : str
+        The agent that the others are compared with.
+    names : iterable of str, optional
+        Metrics to keep; all those of the first run if None.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    dict of str to dict of str to Estimate
+        By agent (without the baseline), then by metric: the mean of agent minus baseline.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such baseline, agents have different numbers of runs, or a run lacks a metric.
+    """
+    if baseline not in metrics_by_agent:
+        raise InvalidConfiguration(f"no baseline {baseline!r}; there are {', '.join(metrics_by_agent)}")
+    chosen = _chosen(metrics_by_agent, names)
+    references = {name: _column(baseline, metrics_by_agent[baseline], name) for name in chosen}
+    return {
+        agent: {name: paired_difference(_column(agent, runs, name), references[name], level=level) for name in chosen}
+        for agent, runs in metrics_by_agent.items()
+        if agent != baseline
+    }
+
+
+def _sample(argument: str, values: ArrayLike) -> NDArray[np.float64]:
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1:
+        raise InvalidConfiguration(f"{argument} has shape {sample.shape}, want one dimension")
+    return sample
+
+
+def _chosen(metrics_by_agent: Mapping[str, Sequence[Mapping[str, float]]], names: Iterable[str] | None) -> list[str]:
+    if names is not None:
+        return list(names)
+    return next((list(runs[0]) for runs in metrics_by_agent.values() if runs), [])
+
+
+def _column(agent: str, runs: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    for number, run in enumerate(runs):
+        if name not in run:
+            raise InvalidConfiguration(f"run {number} of agent {agent!r} has no metric {name!r}")
+    return [run[name] for run in runs]
+
+
+class Interval(NamedTuple):
+    """A statistic of a sample and an interval around it, not always in its middle.
+
+    Attributes
+    ----------
+    value : float
+        The statistic of the sample.
+    low, high : float
+        Ends of the interval.
+    level : float
+        Confidence level.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+
+
+def bootstrap_interval(
+    values: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    statistic: Literal["mean", "median"] = "mean",
+    num_resamples: int = 9_999,
+    level: float = 0.95,
+) -> Interval:
+    """Return a statistic of independent values with a bias-corrected and accelerated bootstrap interval.
+
+    It asks for no distribution, which t intervals do for small and skewed samples. Differences of pairs, such as the
+    rewards of two agents seed by seed, are values like any other.
+
+    Source: Efron, "Better bootstrap confidence intervals", Journal of the American Statistical Association 82, 1987.
+
+    Parameters
+    ----------
+    values : array-like of float, shape (n,)
+        At least two.
+    rng : numpy.random.Generator
+        For the resamples.
+    statistic : {"mean", "median"}
+        Of what.
+    num_resamples : int
+        How often values are drawn anew.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    Interval
+        Of no width where all values are the same.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are less than two values, one is no number, or an argument is out of range.
+    """
+    sample = np.asarray(values, dtype=np.float64)
+    if sample.ndim != 1 or len(sample) < 2 or not np.isfinite(sample).all():
+        raise InvalidConfiguration(f"values of shape {sample.shape}: want at least two numbers in one dimension")
+    if not 0 < level < 1 or num_resamples < 1:
+        raise InvalidConfiguration(f"level is {level!r} and num_resamples {num_resamples!r}: out of range")
+    if statistic not in ("mean", "median"):
+        raise InvalidConfiguration(f"statistic is {statistic!r}, want 'mean' or 'median'")
+    function = np.mean if statistic == "mean" else np.median
+    value = float(function(sample))
+    if (sample == sample[0]).all():
+        return Interval(value, value, value, level)
+    from scipy.stats import bootstrap
+
+    found = bootstrap((sample,), function, n_resamples=num_resamples, confidence_level=level, rng=rng)
+    return Interval(value, float(found.confidence_interval.low), float(found.confidence_interval.high), level)
+
+
+class PairedTest(NamedTuple):
+    """How likely a difference between two agents would be if there were none.
+
+    Attributes
+    ----------
+    agents : tuple of (str, str)
+        The two.
+    difference : float
+        Mean of the first less the second.
+    p_value : float
+        Two-sided, of Wilcoxon's signed-rank test; 1 where all pairs are equal.
+    adjusted : float
+        The same, adjusted by Holm's method for all pairs that were tested.
+    """
+
+    agents: tuple[str, str]
+    difference: float
+    p_value: float
+    adjusted: float
+
+
+def paired_tests(values_by_agent: Mapping[str, ArrayLike], baseline: str | None = None) -> list[PairedTest]:
+    """Return Wilcoxon's signed-rank test for pairs of agents, adjusted for their number.
+
+    Sources: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945; Holm, "A simple
+    sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979.
+
+    Parameters
+    ----------
+    values_by_agent : mapping of str to array-like of float, shape (n,)
+        One value a scenario, scenarios in the same order.
+    baseline : str, optional
+        Test all others against this one; all pairs if left out.
+
+    Returns
+    -------
+    list of PairedTest
+        In the order of the agents.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If agents have different numbers of values, or there is no such baseline.
+    """
+    names, table = _table(values_by_agent)
+    if baseline is not None and baseline not in names:
+        raise InvalidConfiguration(f"no agent {baseline!r}; there are {', '.join(names)}")
+    pairs = list(combinations(names, 2)) if baseline is None else [(one, baseline) for one in names if one != baseline]
+    from scipy.stats import wilcoxon
+
+    found = []
+    for first, second in pairs:
+        differences = table[:, names.index(first)] - table[:, names.index(second)]
+        p_value = float(wilcoxon(differences).pvalue) if differences.any() else 1.0
+        found.append((float(differences.mean()), p_value))
+    adjusted = _holm([p_value for _, p_value in found])
+    return [PairedTest(pair, *one, also) for pair, one, also in zip(pairs, found, adjusted, strict=True)]
+
+
+def _holm(p_values: list[float]) -> list[float]:
+    """Return p-values so that one below a level is as rare among all of them as one of a single test would be."""
+    order = np.argsort(p_values, kind="stable")
+    scaled = np.array(p_values)[order] * np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return [float(one) for one in adjusted]
+
+
+class Ranking(NamedTuple):
+    """Mean ranks of agents over scenarios.
+
+    Attributes
+    ----------
+    mean_ranks : dict of str to float
+        From the best to the worst; 1 is the best in every scenario.
+    statistic, p_value : float
+        Of Friedman's test that all agents are alike.
+    critical_difference : float
+        Two agents whose mean ranks are closer than this cannot be told apart (Nemenyi).
+    num_scenarios : int
+        How many there were.
+    level : float
+        Confidence level of the critical difference.
+    """
+
+    mean_ranks: dict[str, float]
+    statistic: float
+    p_value: float
+    critical_difference: float
+    num_scenarios: int
+    level: float
+
+    def groups(self) -> list[tuple[str, ...]]:
+        """Return the largest groups of agents of which no two can be told apart, each from the best to the worst."""
+        names, ranks = list(self.mean_ranks), list(self.mean_ranks.values())
+        found: list[tuple[int, int]] = []
+        for first, rank in enumerate(ranks):
+            last = max(place for place in range(first, len(ranks)) if ranks[place] - rank < self.critical_difference)
+            if last > first and (not found or last > found[-1][1]):
+                found.append((first, last))
+        return [tuple(names[first : last + 1]) for first, last in found]
+
+
+def rank_agents(values_by_agent: Mapping[str, ArrayLike], *, better: Better, level: float = 0.95) -> Ranking:
+    """Rank agents in every scenario, test whether they differ, and say how far ranks have to be apart.
+
+    Sources: Friedman, "The use of ranks to avoid the assumption of normality implicit in the analysis of variance",
+    Journal of the American Statistical Association 32, 1937; Demsar, "Statistical comparisons of classifiers over
+    multiple data sets", Journal of Machine Learning Research 7, 2006.
+
+    Parameters
+    ----------
+    values_by_agent : mapping of str to array-like of float, shape (n,)
+        One value a scenario, scenarios in the same order; equal values share their ranks.
+    better : {"higher", "lower"}
+        Which values are better.
+    level : float
+        Confidence level, between 0 and 1.
+
+    Returns
+    -------
+    Ranking
+        Of at least three agents.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are less than three agents or two scenarios, agents have different numbers of values, or an argument is
+        out of range.
+    """
+    names, table = _table(values_by_agent)
+    count, size = table.shape
+    if size < 3 or count < 2:
+        raise InvalidConfiguration(f"{size} agents and {count} scenarios, want at least 3 and 2")
+    if not 0 < level < 1:
+        raise InvalidConfiguration(f"level is {level!r}, want a number between 0 and 1")
+    from scipy.stats import friedmanchisquare, rankdata, studentized_range
+
+    ranks = rankdata(_costs(table, better), axis=1).mean(axis=0)
+    alike = (table == table[:, :1]).all()
+    statistic, p_value = (0.0, 1.0) if alike else friedmanchisquare(*table.T)
+    quantile = float(studentized_range.ppf(level, size, np.inf)) / np.sqrt(2.0)
+    apart = quantile * np.sqrt(size * (size + 1) / (6.0 * count))
+    order = np.argsort(ranks, kind="stable")
+    mean_ranks = {names[place]: float(ranks[place]) for place in order}
+    return Ranking(mean_ranks, float(statistic), float(p_value), float(apart), count, level)
+
+
+class Profile(NamedTuple):
+    """In which share of the scenarios agents are how near to the best.
+
+    Attributes
+    ----------
+    ratios : numpy.ndarray of shape (points,)
+        Distances from the best: times its cost, from 1 on.
+    shares : dict of str to numpy.ndarray of shape (points,)
+        By agent, between 0 and 1.
+    """
+
+    ratios: Floats
+    shares: dict[str, Floats]
+
+
+def performance_profile(costs_by_agent: Mapping[str, ArrayLike], ratios: ArrayLike | None = None) -> Profile:
+    """Return the performance profiles of agents.
+
+    Source: Dolan and More, "Benchmarking optimization software with performance profiles", Mathematical Programming 91,
+    2002.
+
+    Parameters
+    ----------
+    costs_by_agent : mapping of str to array-like of float, shape (n,)
+        Costs above 0, such as makespans; one a scenario, scenarios in the same order. Infinity stands for a failure.
+    ratios : array-like of float, optional
+        Where profiles are wanted; by default, wherever one of them changes.
+
+    Returns
+    -------
+    Profile
+        The share at 1 is that of the scenarios in which an agent is the best.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a cost is not above 0, no agent has a finite one in some scenario, or agents have different numbers of them.
+    """
+    names, table = _table(costs_by_agent, infinite=True)
+    best = table.min(axis=1, keepdims=True)
+    if not (table > 0).all() or not np.isfinite(best).all():
+        raise InvalidConfiguration("costs have to be above 0, and in every scenario one of them finite")
+    relative = table / best
+    finite = relative[np.isfinite(relative)]
+    points = np.unique(finite) if ratios is None else np.asarray(ratios, dtype=np.float64)
+    shares = {name: (relative[:, [place]] <= points).mean(axis=0) for place, name in enumerate(names)}
+    return Profile(points, shares)
+
+
+def _costs(table: Floats, better: Better) -> Floats:
+    if better not in ("higher", "lower"):
+        raise InvalidConfiguration(f"better is {better!r}, want 'higher' or 'lower'")
+    return -table if better == "higher" else table
+
+
+def _table(values_by_agent: Mapping[str, ArrayLike], *, infinite: bool = False) -> tuple[list[str], Floats]:
+    """Return the names of agents and their values, one column an agent."""
+    names = list(values_by_agent)
+    columns = [np.asarray(values, dtype=np.float64) for values in values_by_agent.values()]
+    if not columns or not len(columns[0]):
+        raise InvalidConfiguration("there are no values")
+    for name, column in zip(names, columns, strict=True):
+        if column.ndim != 1 or len(column) != len(columns[0]):
+            given = f"agent {name!r} has values of shape {column.shape}"
+            raise InvalidConfiguration(f"{given}, {names[0]!r} of shape {columns[0].shape}: they form no pairs")
+        usable = ~np.isnan(column) if infinite else np.isfinite(column)
+        if not usable.all():
+            place = int(np.flatnonzero(~usable)[0])
+            raise InvalidConfiguration(f"value {place} of agent {name!r} is {column[place]}")
+    return names, np.stack(columns, axis=1)
+
+
+def area(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[float, float]) -> float:
+    """Return the integral over an observed interval of the weights of the intervals that cover a moment.
+
+    Parameters
+    ----------
+    begins, ends : array of float, shape (n,)
+        The intervals.
+    weights : array of float, shape (n,), or float
+        The weight of each interval, or of all.
+    observed : tuple of float
+        Begin and end of the integration.
+
+    Returns
+    -------
+    float
+        Sum of weight times the length that lies within the observed interval, in seconds.
+    """
+    lengths = np.clip(ends, *observed) - np.clip(begins, *observed)
+    return float(np.sum(lengths * weights))
+
+
+def step_area(times: Floats, values: Floats, initial: float, observed: tuple[float, float]) -> float:
+    """Return the integral of a step function over an observed interval.
+
+    Parameters
+    ----------
+    times : array of float, shape (n,)
+        When the function changes, ascending.
+    values : array of float, shape (n,)
+        Its value from each change on; the last one counts where changes coincide.
+    initial : float
+        Its value before the first change.
+    observed : tuple of float
+        Begin and end of the integration.
+
+    Returns
+    -------
+    float
+        The integral, in units of the values times seconds.
+    """
+    begin, end = observed
+    edges = np.concatenate(([begin], np.clip(times, begin, end), [end]))
+    return float(np.sum(np.diff(edges) * np.concatenate(([initial], values))))
+
+
+def maximum(entries: Floats, exits: Floats, observed: tuple[float, float]) -> float:
+    """Return the largest number present at any moment of an observed interval [begin, end).
+
+    Whoever enters and leaves at the same instant is never present.
+
+    Parameters
+    ----------
+    entries : array of float, shape (n,)
+        When somebody enters.
+    exits : array of float, shape (m,)
+        When somebody leaves.
+    observed : tuple of float
+        Begin and end of the interval.
+
+    Returns
+    -------
+    float
+        The largest number present, NaN if the interval is empty.
+    """
+    begin, end = observed
+    if not begin < end:
+        return float("nan")
+    entries, exits = np.sort(entries), np.sort(exits)
+    inside = entries[np.searchsorted(entries, begin) : np.searchsorted(entries, end)]
+    moments = np.concatenate(([begin], inside))  # the number grows at entries only
+    present = np.searchsorted(entries, moments, "right") - np.searchsorted(exits, moments, "right")
+    return float(present.max())
+
+
+def mean(values: NDArray[np.float64]) -> float:
+    """Return the mean of a sample.
+
+    Parameters
+    ----------
+    values : array of float, shape (n,)
+        The sample.
+
+    Returns
+    -------
+    float
+        NaN if it is empty.
+    """
+    return float(values.mean()) if len(values) else math.nan
+
+
+def summary(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    """Return mean, median and 95th percentile of a sample.
+
+    Parameters
+    ----------
+    name : str
+        What was measured.
+    values : array of float, shape (n,)
+        The sample.
+
+    Returns
+    -------
+    dict of str to float
+        ``NAME_mean``, ``NAME_median`` and ``NAME_p95``, NaN if it is empty. Percentiles are interpolated linearly.
+    """
+    median, high = np.quantile(values, (0.5, 0.95)) if len(values) else (math.nan, math.nan)
+    return {f"{name}_mean": mean(values), f"{name}_median": float(median), f"{name}_p95": float(high)}
+
+
+def named_for(names: Iterable[str], resources: Sequence[str]) -> list[str]:
+    """Put a name for each resource in the place of those that stand for all.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names of metrics.
+    resources : sequence of str
+        Names of the resources.
+
+    Returns
+    -------
+    list of str
+        In the same order.
+    """
+    return [
+        name.replace(RESOURCE, resource) for name in names for resource in (resources if RESOURCE in name else ("",))
+    ]
