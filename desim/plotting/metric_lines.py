@@ -49,7 +49,8 @@ def metric_lines(
     bound_name : str
         What the bound is called.
     level : float
-        Confidence level of the bands, which are those of :func:`desim.statistics.mean_interval`; a single value has none.
+        Confidence level of the bands, which are those of :func:`desim.statistics.mean_interval`; a single value has
+        none.
     colors : mapping of str to colour, optional
         Colours of some agents, by name.
     axes : Axes, optional

@@ -34,7 +34,7 @@ STARTED_JOBS = {f"started_{name}": name for name in ("waiting_time_mean", "waiti
 COUNTS = ("num_decisions", "num_cycles", "invisible_jobs", "hidden_share", *(f"return_{name}" for name in REWARDS))
 
 METRICS = (*ALL_JOBS, *STARTED_JOBS, *COUNTS)
-"""What is kept of an episode, see :mod:`desim.problems.batch.metrics` and :class:`desim.experiments.dbf.playing.Played`."""
+"""What is kept of an episode, see the metrics of batch and :class:`desim.experiments.dbf.playing.Played`."""
 
 
 @dataclass(frozen=True)
