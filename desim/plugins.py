@@ -29,7 +29,7 @@ __all__ = [
     "describe_workloads",
     "episode_workload",
     "experiment_families",
-    "packages",
+    "modules",
     "problems",
     "training_options",
     "trainings",
@@ -226,16 +226,21 @@ def experiment_families() -> dict[str, ExperimentFamily]:
     return {name: _providers(EXPERIMENTS, name)[0] for name in names}
 
 
-def packages() -> list[str]:
-    """Return the names of the packages that agents and workloads come from.
+def modules(problem: str) -> list[str]:
+    """Return the modules that the agents and workloads of a problem come from.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
 
     Returns
     -------
     list of str
-        Sorted.
+        Their full names, sorted; none for a problem that no package knows.
     """
     groups = (AGENTS, WORKLOADS, EPISODES)
-    return sorted({point.module.partition(".")[0] for group in groups for point in _points(group)})
+    return sorted({point.module for group in groups for point in _points(group) if point.name == problem})
 
 
 def _points(group: str) -> list[EntryPoint]:

@@ -17,8 +17,8 @@ from typing import Any
 
 from desim.cli.output import plain
 from desim.exceptions import RecordError
-from desim.experiments.source import source_digest
 from desim.records import write_atomically
+from desim.sweep.digest import source_digest
 
 __all__ = ["ACCOUNT_FILE", "Account", "description_of"]
 

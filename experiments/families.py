@@ -13,10 +13,10 @@ from desim.cli.output import print_text, remark
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.account import ACCOUNT_FILE, Account, description_of
 from desim.experiments.options import Options, run_as_program, run_experiment
-from desim.experiments.store import Store
+from desim.sweep import Store
 
 if TYPE_CHECKING:
-    from desim.experiments.store import SweepStatus
+    from desim.sweep import SweepStatus
 
 __all__ = ["Family"]
 

@@ -13,8 +13,7 @@ from desim.cli.output import remark
 from desim.cli.transcript import transcript
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.experiments.account import Account
-from desim.experiments.store import Store
-from desim.parallel import Backend, Workers
+from desim.sweep import Backend, Store, Workers
 
 __all__ = ["QUICK_SEEDS", "Options", "run_as_program", "run_experiment"]
 

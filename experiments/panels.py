@@ -9,11 +9,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from desim.experiments.compare import lead_percent
-from desim.experiments.run import Perform, Run
-from desim.experiments.runner import perform_all
-from desim.experiments.store import Store
-from desim.parallel import Workers
 from desim.statistics import Estimate, mean_interval, paired_difference
+from desim.sweep import Perform, Run, Store, Workers, perform_all
 
 __all__ = ["Outcomes", "Panel", "Sized", "Study", "count_invalid", "outcomes_by", "outcomes_of"]
 

@@ -3,35 +3,115 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NoReturn
 
 from tyro.conf import arg
 
 from desim import own_code, plugins
-from desim.cli.comparison import Comparison, IntervalKind, compare_runs
-from desim.cli.comparison_files import document, write_csv
-from desim.cli.comparison_tables import heading, print_comparison, sentences, tables
-from desim.cli.digests import agent_digest, code_digest, problem_digest
+from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
 from desim.cli.options import JsonFlag
-from desim.cli.output import plain, print_json, print_text, progress, remark
+from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
-from desim.cli.scenario import Scenario
-from desim.cli.store import RunStore
-from desim.cli.sweep import RunSummary, SweepInterrupted, sweep
+from desim.cli.scenario import Scenario, measure, metrics_of_run, replay, workload_digest
 from desim.cli.systems import Instance, command_with_options, problem_of, shared_instance, system_of
-from desim.exceptions import InvalidConfiguration
-from desim.parallel import Workers
-from desim.parallel.tasks import Backend
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.plotting._presentations import Better
 from desim.records import write_atomically
 from desim.result import Result
+from desim.sweep import (
+    Backend,
+    Failed,
+    Run,
+    Store,
+    SweepFailed,
+    SweepInterrupted,
+    WorkerDied,
+    Workers,
+    perform_all,
+    settings_of,
+)
+from desim.sweep.comparison import Comparison, IntervalKind, RunSummary, compare_runs, document, write_csv
+from desim.sweep.digest import agent_digest, source_digest
 
-__all__ = ["Compare", "compare_command"]
+__all__ = ["Compare", "compare_command", "simulate_run"]
+
+
+@dataclass(frozen=True)
+class System:
+    """A problem with its options: the setting of a run.
+
+    Attributes
+    ----------
+    problem : str
+        By name.
+    kind : str
+        Whose agents there are.
+    options : object
+        Those of the problem: workload, seed, system, metrics.
+    """
+
+    problem: str
+    kind: str
+    options: Any
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells runs apart: files by their content, nothing about metrics, and the code."""
+        system = system_of(self.problem)
+        modules = ["desim.core", type(system).__module__, *plugins.modules(self.kind)]
+        own = [self.problem.partition(":")[0]] if own_code.is_reference(self.problem) else []
+        code = source_digest(*modules, *own)
+        return {"problem": self.problem, "options": plain(system.identity(self.options)), "code": code}
+
+
+@dataclass(frozen=True)
+class Named:
+    """An agent by its name."""
+
+    policy: str
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells it from others: its name, and the code or weights that are no part of desim."""
+        return {"policy": self.policy, "code": agent_digest(self.policy)}
+
+
+def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
+    """Simulate, check and measure.
+
+    Parameters
+    ----------
+    run : Run
+        Of a :class:`System` and a :class:`Named` agent.
+    out : Path or None
+        Where its records are written to.
+
+    Returns
+    -------
+    dict
+        ``metrics``, and the ``metric_options`` that they are of; ``validation``; ``workload``, a digest of what does
+        not depend on the agent.
+    """
+    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
+    try:
+        instance = shared_instance(scenario.problem, scenario.options)
+        result = replay(scenario, instance, out=out)
+        if result.info["status"] == "interrupted":
+            raise KeyboardInterrupt
+        found = measure(result, scenario, instance)
+        return {
+            "metrics": found.metrics,
+            "metric_options": scenario.metric_options,
+            "validation": found.validation,
+            "workload": workload_digest(result, instance),
+        }
+    except DesimError as error:
+        kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
+        raise kind(f"{scenario.agent}, seed {run.seed}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -85,12 +165,16 @@ class Compare:
         instance = shared_instance(problem, options)
         if system_of(problem).kind is None:
             agents, baseline = self._agents(instance.kind)
-        scenarios, store = self._scenarios(problem, agents, instance)
+        runs = self._runs(problem, agents, instance)
         if not self.as_json:
-            _print_workload(instance, scenarios)
-        summaries = self._sweep(scenarios, store)
-        if summaries is None:
+            _print_workload(instance, runs)
+        try:
+            summaries = self._summaries(runs)
+        except SweepInterrupted as interruption:
+            remark(f"desim: interrupted: {interruption}")
             return 1
+        except SweepFailed as failure:
+            _raise(failure.failed[0])
         comparison = compare_runs(
             summaries,
             baseline,
@@ -125,31 +209,28 @@ class Compare:
             raise InvalidConfiguration(f"--baseline is {self.baseline}, want one of the agents {', '.join(agents)}")
         return agents, full[self.baseline]
 
-    def _scenarios(
-        self, problem: str, agents: Sequence[str], instance: Instance
-    ) -> tuple[list[Scenario], RunStore | None]:
-        """Return all runs, seed by seed, and where they are stored."""
+    def _runs(self, problem: str, agents: Sequence[str], instance: Instance) -> list[Run]:
+        """Return all runs, seed by seed."""
         if self.seeds < 1 or (self.workers is not None and self.workers < 1):
             raise InvalidConfiguration(f"--seeds is {self.seeds}, --workers {self.workers}: want at least 1 of each")
         system, count = system_of(problem), self.seeds if instance.is_drawn else 1
         first = system.seed_of(instance.options)
-        options = [system.with_seed(instance.options, first + number) for number in range(count)]
-        store = None
-        if self.out is not None:
-            make_directory(self.out / "runs")
-            own = {problem: problem_digest(problem)} | {agent: agent_digest(agent) for agent in agents}
-            store = RunStore(self.out / "runs", code_digest(), own)
-        return [Scenario(problem, agent, one) for one in options for agent in agents], store
+        return [
+            Run(System(problem, instance.kind, system.with_seed(instance.options, seed)), Named(agent), seed)
+            for seed in range(first, first + count)
+            for agent in agents
+        ]
 
-    def _sweep(self, scenarios: Sequence[Scenario], store: RunStore | None) -> list[RunSummary] | None:
+    def _summaries(self, runs: Sequence[Run]) -> list[RunSummary]:
+        """Simulate what is not stored yet."""
+        store = None if self.out is None else Store(self.out / "runs")
+        if store is not None:
+            make_directory(store.directory)
         workers = Workers(self.workers or os.cpu_count() or 1, self.backend, self.address)
-        try:
-            with progress("simulating", len(scenarios), "runs") as listen:
-                return sweep(scenarios, store=store, workers=workers, listen=listen)
-        except SweepInterrupted as interruption:
-            kept = f" and stored in {store.directory}; the same command goes on from there" if store else ""
-            remark(f"desim: interrupted: {interruption}{kept}")
-            return None
+        found = perform_all(
+            simulate_run, runs, store, workers=workers, title="comparison", with_records=True, go_on=False
+        )
+        return [_summary(run, found[run], store, is_reused=run in found.reused) for run in runs]
 
     def _described(self, problem: str, agents: Sequence[str]) -> dict[str, object]:
         """Return the options as plain values."""
@@ -174,8 +255,8 @@ class Compare:
         path = self.out / "comparison.json"
         write_atomically(path, lambda draft: draft.write_text(text))
         files = [write_csv(comparison, self.out / "comparison.csv"), path]
-        first = [summary for summary in summaries if summary.scenario.seed == comparison.seeds[0]]
-        results = {summary.scenario.agent: Result.load(str(summary.directory)) for summary in first}
+        first = [summary for summary in summaries if summary.seed == comparison.seeds[0]]
+        results = {summary.agent: Result.load(str(summary.directory)) for summary in first}
         criterion = comparison.criterion
         by = "" if criterion is None else heading(comparison, criterion.metric)
         several = len(comparison.seeds) > 1
@@ -218,6 +299,33 @@ def compare_command(problem: str) -> type[Compare]:
     return command_with_options(Compare, problem)
 
 
+def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reused: bool) -> RunSummary:
+    """Return what a comparison needs of a run, measured anew if the metrics shall cover something else."""
+    directory = None
+    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
+    if store is not None:
+        settings = settings_of(simulate_run, run)
+        directory = store.records(settings)
+        if outcome["metric_options"] != plain(scenario.metric_options):
+            measured = metrics_of_run(Result.load(directory), scenario)
+            outcome = plain(outcome | {"metrics": measured, "metric_options": scenario.metric_options})
+            store.save(settings, outcome)
+    metrics = {name: math.nan if value is None else value for name, value in outcome["metrics"].items()}
+    return RunSummary(
+        run.agent.policy, run.seed, metrics, outcome["validation"], outcome["workload"], directory, is_reused
+    )
+
+
+def _raise(failed: Failed[Run]) -> NoReturn:
+    """Raise the error of a run; of what was not expected, such as an error in an agent, show where it happened."""
+    if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerDied):
+        raise failed.error  # which names the run
+    if not isinstance(failed.error, WorkerDied):
+        remark(failed.trace.rstrip())
+    run = f"{failed.task.agent.policy}, seed {failed.task.seed}"
+    raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
+
+
 def _full_name(kind: str, name: str) -> str:
     """Return the name that the agent gives itself, if that leads to the same agent: ``easy`` means ``easy-fcfs``."""
     agent = plugins.create_agent(kind, name)
@@ -231,8 +339,8 @@ def _full_name(kind: str, name: str) -> str:
     return full if type(other) is type(agent) and getattr(other, "name", None) == full else name
 
 
-def _print_workload(instance: Instance, scenarios: Sequence[Scenario]) -> None:
-    first, last = scenarios[0].seed, scenarios[-1].seed
+def _print_workload(instance: Instance, runs: Sequence[Run]) -> None:
+    first, last = runs[0].seed, runs[-1].seed
     seeds = f", seeds {first} to {last}" if last > first else f", seed {first}" if instance.report is None else ""
     print_text(f"{instance.name}: {instance.size}{seeds}\n")
     if instance.report is not None:
@@ -256,5 +364,5 @@ def _remarks(comparison: Comparison, summaries: Sequence[RunSummary]) -> int:
     invalid = [summary for summary in summaries if summary.validation["valid"] is False]
     for summary in invalid:
         rules = ", ".join(summary.validation["counts"])
-        remark(f"desim: {summary.scenario.agent}, seed {summary.scenario.seed}: not valid: {rules}")
+        remark(f"desim: {summary.agent}, seed {summary.seed}: not valid: {rules}")
     return 1 if invalid else 0

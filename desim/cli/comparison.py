@@ -1,255 +1,286 @@
-"""Agents compared over seeds: means, paired differences, tests, ranks, performance profiles."""
+"""A comparison for people: the tables that stand on the terminal and in the report, and the main results in words."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal
 
-import numpy as np
+from desim.cli.output import Text, print_table, print_text
+from desim.plotting import ReportTable
+from desim.plotting._metric_names import MARK, compared, metric_name
+from desim.statistics import Interval, Ranking
+from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 
-from desim.cli.sweep import RunSummary
-from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import Better, Presentation
-from desim.statistics import (
-    Estimate,
-    Interval,
-    PairedTest,
-    Profile,
-    Ranking,
-    bootstrap_interval,
-    mean_interval,
-    paired_tests,
-    performance_profile,
-    rank_agents,
-)
+__all__ = ["heading", "print_comparison", "sentences", "tables"]
 
-__all__ = ["LEVEL", "Comparison", "Criterion", "IntervalKind", "compare_runs", "smallest_p_value"]
-
-IntervalKind = Literal["t", "bootstrap"]
-
-LEVEL = 0.95
-#: Ranks of fewer scenarios cannot differ by the critical difference, whatever the agents do.
-FEWEST_RANKED = 3
+SIGNIFICANT = 1.0 - LEVEL
+#: How near to the best: in the table of performance profiles.
+RATIOS = (1.0, 1.05, 1.1, 1.5, 2.0)
+#: Of headings of columns.
+LONGEST_LINE = 18
 
 
-@dataclass(frozen=True)
-class Criterion:
-    """What agents are ranked by.
-
-    Attributes
-    ----------
-    metric : str
-        Its name.
-    better : {"lower", "higher"}
-        Which values are better.
-    """
-
-    metric: str
-    better: Better
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Runs of several agents on the same seeds.
-
-    Attributes
-    ----------
-    baseline : str
-        The agent that the others are compared with.
-    seeds : list of int
-        In the order of the metrics.
-    presentation : Presentation
-        What is known of the metrics.
-    metrics : dict of str to list of dict
-        By agent, the metrics of each seed.
-    means : dict of str to dict of str to Interval
-        By agent and metric, over the seeds.
-    differences : dict of str to dict of str to Interval
-        The same of each agent minus the baseline, seed by seed; without the baseline.
-    interval : {"t", "bootstrap"}
-        What the intervals rest on.
-    shown : tuple of str
-        The metrics of the tables.
-    tests : dict of str to dict of str to PairedTest
-        By metric of the tables and agent: Wilcoxon's test against the baseline, adjusted for the number of agents.
-    criterion : Criterion or None
-        What agents are ranked by; None if it is not known which values are better.
-    ranking : Ranking or None
-        Of at least three agents over at least three seeds.
-    profile : Profile or None
-        Of costs above 0: the values, or their reciprocals where higher is better.
-    left_out : dict of str to str
-        Agents that are not ranked, and why.
-    unequal : list of str
-        What is wrong where agents did not have the same workload.
-    """
-
-    baseline: str
-    seeds: list[int]
-    presentation: Presentation
-    metrics: dict[str, list[dict[str, float]]]
-    means: dict[str, dict[str, Interval]]
-    differences: dict[str, dict[str, Interval]]
-    interval: IntervalKind
-    shown: tuple[str, ...]
-    tests: dict[str, dict[str, PairedTest]] = field(default_factory=dict)
-    criterion: Criterion | None = None
-    ranking: Ranking | None = None
-    profile: Profile | None = None
-    left_out: dict[str, str] = field(default_factory=dict)
-    unequal: list[str] = field(default_factory=list)
-
-    @property
-    def unfinished(self) -> list[str]:
-        """Agents of which a run left jobs behind that metrics do not cover."""
-        counts = self.presentation.counts_left_behind
-        return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in counts)]
-
-    @property
-    def table(self) -> dict[str, dict[str, float]]:
-        """The means alone, by agent and metric."""
-        return {agent: {name: item.value for name, item in row.items()} for agent, row in self.means.items()}
-
-
-def compare_runs(
-    summaries: Sequence[RunSummary],
-    baseline: str,
-    presentation: Presentation,
-    *,
-    interval: IntervalKind = "t",
-    metric: str | None = None,
-    better: Better | None = None,
-) -> Comparison:
-    """Put the runs of all agents and seeds together.
+def tables(comparison: Comparison) -> list[ReportTable]:
+    """Return means, differences, tests, ranks and performance profiles, as far as there are any.
 
     Parameters
     ----------
-    summaries : sequence of RunSummary
-        Every agent on the same seeds.
-    baseline : str
-        The agent that the others are compared with.
-    presentation : Presentation
-        What is known of the metrics.
-    interval : {"t", "bootstrap"}
-        What the intervals rest on.
-    metric : str, optional
-        What agents are ranked by; the first of the presentation if left out.
-    better : {"lower", "higher"}, optional
-        Which values of it are better; what the presentation says if left out.
+    comparison : Comparison
+        What to show.
 
     Returns
     -------
-    Comparison
-        Means, differences, tests and ranks.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such metric, or it is not known which values are better.
+    list of ReportTable
+        In this order.
     """
-    metrics: dict[str, list[dict[str, float]]] = {}
-    for summary in summaries:
-        metrics.setdefault(summary.scenario.agent, []).append(summary.metrics)
-    names = list(next(iter(metrics.values()))[0])
-    criterion = _criterion(names, presentation, metric, better)
-    shown = [name for name in presentation.headline if name in names] or names[:5]
-    if criterion is not None and criterion.metric not in shown:
-        shown.insert(0, criterion.metric)
-    values = {agent: {name: [run[name] for run in runs] for name in names} for agent, runs in metrics.items()}
-    found = Comparison(
-        baseline,
-        list(dict.fromkeys(summary.scenario.seed for summary in summaries)),
-        presentation,
-        metrics,
-        {agent: {name: _interval(row[name], interval) for name in names} for agent, row in values.items()},
-        {
-            agent: {name: _interval(np.subtract(row[name], values[baseline][name]), interval) for name in names}
-            for agent, row in values.items()
-            if agent != baseline
-        },
-        interval,
-        tuple(shown),
-        tests={name: _tests(name, values, baseline) for name in shown},
-        criterion=criterion,
-        unequal=_unequal(summaries, baseline),
+    found = [_means(comparison)]
+    if comparison.differences:
+        found.append(_differences(comparison))
+    if any(comparison.tests.values()) and not _too_few(comparison):
+        found.append(_tests(comparison))
+    if comparison.ranking is not None:
+        found.append(_ranks(comparison, comparison.ranking))
+    if comparison.profile is not None:
+        found.append(_profiles(comparison))
+    return found
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the tables.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to print.
+    """
+    for table in tables(comparison):
+        rows = [[Text(cell) if cell.endswith(" *") else cell for cell in row] for row in table.rows]
+        print_table(table.heads, rows, words=table.words, title=table.title)
+        if table.note:
+            print_text(f"{table.note}\n")
+    if comparison.unfinished:
+        print_text(_unfinished_note(comparison))
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """Return the main results in words, for a report.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to tell.
+
+    Returns
+    -------
+    list of str
+        Paragraphs; for a single seed, at most warnings.
+    """
+    notes = [_unfinished_note(comparison)] if comparison.unfinished else []
+    notes += comparison.unequal
+    count = len(comparison.seeds)
+    if count < 2:
+        return notes
+    same = "" if comparison.unequal else "; all agents had the same workload with each of them"
+    notes.append(
+        f"The metrics are means over {count} seeds{same}. The tables of runs and jobs, and the figures of single runs, "
+        f"are those of seed {comparison.seeds[0]}."
     )
-    return found if criterion is None else _ranked(found, criterion, values)
+    if comparison.criterion is not None:
+        notes.append(_verdict(comparison, comparison.criterion))
+    return notes
 
 
-def _criterion(
-    names: Sequence[str], presentation: Presentation, metric: str | None, better: Better | None
-) -> Criterion | None:
-    if metric is not None and metric not in names:
-        raise InvalidConfiguration(f"--metric is {metric}; there are {', '.join(names)}")
-    chosen = metric or next((name for name in presentation.headline if name in names), names[0])
-    direction = better or presentation.kind_of(chosen)[1]
-    if direction is None and metric is not None:
-        raise InvalidConfiguration(f"which values of {metric} are better? Say --better lower or --better higher")
-    return None if direction is None else Criterion(chosen, direction)
-
-
-def _interval(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]], kind: str) -> Interval:
-    """Return a mean with an interval; one of no number has no ends."""
-    sample = np.asarray(values, dtype=np.float64)
-    if kind == "bootstrap" and len(sample) > 1 and np.isfinite(sample).all():
-        return bootstrap_interval(sample, np.random.default_rng(0), level=LEVEL)
-    with np.errstate(invalid="ignore"):  # infinite values
-        found: Estimate = mean_interval(sample, level=LEVEL)
-    return Interval(found.mean, found.low, found.high, LEVEL)
-
-
-def _tests(name: str, values: Mapping[str, Mapping[str, Sequence[float]]], baseline: str) -> dict[str, PairedTest]:
-    """Test all agents against the baseline, but for those that have a value which is no number."""
-    usable = {agent: row[name] for agent, row in values.items() if np.isfinite(row[name]).all()}
-    if baseline not in usable or len(usable) < 2 or len(usable[baseline]) < 2:
-        return {}
-    return {test.agents[0]: test for test in paired_tests(usable, baseline)}
-
-
-def _ranked(
-    comparison: Comparison, criterion: Criterion, values: Mapping[str, Mapping[str, Sequence[float]]]
-) -> Comparison:
-    """Return a comparison with ranks and performance profiles of all agents for which that is fair."""
-    name, left_out = criterion.metric, {}
-    misses = name.startswith(comparison.presentation.of_finished_jobs) if comparison.unfinished else False
-    for agent, row in values.items():
-        if misses and agent in comparison.unfinished:
-            left_out[agent] = "left jobs behind"
-        elif not np.isfinite(row[name]).all():
-            left_out[agent] = f"has no {name} for some seed"
-    ranked = {agent: row[name] for agent, row in values.items() if agent not in left_out}
-    ranking = profile = None
-    if len(ranked) >= 3 and len(comparison.seeds) >= FEWEST_RANKED:
-        ranking = rank_agents(ranked, better=criterion.better, level=LEVEL)
-    if len(ranked) >= 2 and len(comparison.seeds) >= 2 and all(min(row) > 0 for row in ranked.values()):
-        is_gain = criterion.better == "higher"
-        profile = performance_profile({agent: np.reciprocal(row) if is_gain else row for agent, row in ranked.items()})
-    return replace(comparison, ranking=ranking, profile=profile, left_out=left_out)
-
-
-def _unequal(summaries: Sequence[RunSummary], baseline: str) -> list[str]:
-    """Say which agents did not have the workload of the baseline, seed by seed."""
-    theirs = {one.scenario.seed: one.workload for one in summaries if one.scenario.agent == baseline}
-    others: dict[int, list[str]] = {}
-    for one in summaries:
-        if one.workload != theirs[one.scenario.seed]:
-            others.setdefault(one.scenario.seed, []).append(one.scenario.agent)
-    return [f"seed {seed}: not the workload of {baseline}: {', '.join(agents)}" for seed, agents in others.items()]
-
-
-def smallest_p_value(num_seeds: int) -> float:
-    """Return the smallest p-value that Wilcoxon's two-sided test can have, all differences having the same sign.
+def heading(comparison: Comparison, name: str) -> str:
+    """Return what a metric is called, with its unit.
 
     Parameters
     ----------
-    num_seeds : int
-        Number of pairs.
+    comparison : Comparison
+        Where it is from.
+    name : str
+        The metric.
 
     Returns
     -------
-    float
-        Before any adjustment.
+    str
+        In words.
     """
-    return math.ldexp(1.0, 1 - num_seeds)
+    return metric_name(name, comparison.presentation).heading
+
+
+def _unfinished_note(comparison: Comparison) -> str:
+    *first, last = comparison.presentation.left_behind
+    kinds = f"{', '.join(first)} or {last}" if first else last
+    return (
+        f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind ({kinds}), which "
+        f"{comparison.presentation.remarks.blind} tell nothing of: these are not comparable."
+    )
+
+
+def _heads(comparison: Comparison) -> list[str]:
+    return ["agent", *(_in_lines(heading(comparison, name)) for name in comparison.shown)]
+
+
+def _in_lines(text: str) -> str:
+    """Break a long heading."""
+    return text.replace(", ", ",\n") if ", " in text or len(text) <= LONGEST_LINE else text.replace(" (", "\n(")
+
+
+def _means(comparison: Comparison) -> ReportTable:
+    count = len(comparison.seeds)
+    spread = "± half width of the 95 % confidence interval"
+    if comparison.interval == "bootstrap":
+        spread = "and 95 % confidence interval, by the bootstrap"
+    many = f"means over {count} seeds {spread}" if count > 1 else "one run each"
+    marks = {name: _marks(comparison, name) for name in comparison.shown}
+    rows = [
+        [agent, *(f"{_text(comparison, means[name])}{marks[name][agent]}" for name in comparison.shown)]
+        for agent, means in comparison.means.items()
+    ]
+    return ReportTable(f"Metrics: {many}; * best", _heads(comparison), rows)
+
+
+def _marks(comparison: Comparison, name: str) -> dict[str, str]:
+    """Mark the best mean, and means that miss jobs."""
+    cells = compared(name, comparison.table, comparison.unfinished, comparison.presentation)
+    return {
+        agent: " *" if best else f" {MARK}" if text.endswith(MARK) else ""
+        for agent, (text, best) in zip(comparison.means, cells, strict=True)
+    }
+
+
+def _differences(comparison: Comparison) -> ReportTable:
+    note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
+    rows = [
+        [agent, *(_difference(comparison, agent, name) for name in comparison.shown)]
+        for agent in comparison.differences
+    ]
+    title = f"Difference from {comparison.baseline}{note}"
+    return ReportTable(title, _heads(comparison), rows, note=_too_few(comparison))
+
+
+def _difference(comparison: Comparison, agent: str, name: str) -> str:
+    difference = comparison.differences[agent][name]
+    scale = comparison.means[comparison.baseline][name].value or difference.value
+    text = _text(comparison, difference, _decimals(scale), sign="+")
+    is_apart = difference.low > 0 or difference.high < 0
+    return f"({text})" if len(comparison.seeds) > 1 and not is_apart else text
+
+
+def _decimals(value: float) -> int:
+    """Return how many decimals show four digits that count."""
+    return max(0, 3 - math.floor(math.log10(abs(value)))) if math.isfinite(value) and value else 0
+
+
+def _text(comparison: Comparison, found: Interval, decimals: int | None = None, sign: str = "") -> str:
+    if not math.isfinite(found.value):
+        return "n/a"
+    digits = _decimals(found.value) if decimals is None else decimals
+    text = f"{found.value:{sign},.{digits}f}"
+    if math.isnan(found.low):
+        return text
+    if comparison.interval == "bootstrap":
+        return f"{text} [{found.low:{sign},.{digits}f}, {found.high:{sign},.{digits}f}]"
+    return f"{text} ± {found.high - found.value:,.{digits}f}"
+
+
+def _tests(comparison: Comparison) -> ReportTable:
+    title = (
+        f"Tests against {comparison.baseline}: p-values of Wilcoxon's signed-rank test, adjusted by Holm's method for "
+        f"the number of agents; * below {SIGNIFICANT:.2f}"
+    )
+    rows = [
+        [agent, *(_p_cell(comparison, name, agent) for name in comparison.shown)] for agent in comparison.differences
+    ]
+    return ReportTable(title, _heads(comparison), rows)
+
+
+def _p_cell(comparison: Comparison, name: str, agent: str) -> str:
+    test = comparison.tests[name].get(agent)
+    return "n/a" if test is None else f"{_p_value(test.adjusted)}{' *' if test.adjusted < SIGNIFICANT else ''}"
+
+
+def _p_value(value: float, equals: str = "") -> str:
+    return "< 0.001" if value < 0.001 else f"{equals}{value:.3f}"
+
+
+def _too_few(comparison: Comparison) -> str:
+    """Say so if no difference could be significant."""
+    count, others = len(comparison.seeds), len(comparison.differences)
+    least = min(others * smallest_p_value(count), 1.0)
+    if least < SIGNIFICANT or count < 2:
+        return ""
+    enough = next(number for number in range(count, 64) if others * smallest_p_value(number) < SIGNIFICANT)
+    return (
+        f"{count} seeds are too few for Wilcoxon's signed-rank test{f' of {others} agents' if others > 1 else ''}: "
+        f"whatever the differences, no adjusted p-value is below {least:.3f}. {enough} seeds can show some."
+    )
+
+
+def _ranks(comparison: Comparison, ranking: Ranking) -> ReportTable:
+    assert comparison.criterion is not None
+    title = f"Ranks by {_by(comparison, comparison.criterion)}: means over {ranking.num_scenarios} seeds"
+    letters = _letters(ranking)
+    rows = [[agent, f"{rank:.2f}", letters[agent]] for agent, rank in ranking.mean_ranks.items()]
+    note = (
+        f"Agents that share a letter cannot be told apart: their mean ranks differ by less than "
+        f"{ranking.critical_difference:.2f} (Nemenyi, 95 %). Friedman's test that all are alike: p "
+        f"{_p_value(ranking.p_value, '= ')}."
+    )
+    left_out = "; ".join(f"{agent} {reason}" for agent, reason in comparison.left_out.items())
+    note = f"{note} Not ranked: {left_out}." if left_out else note
+    return ReportTable(title, ["agent", "mean rank", "group"], rows, words=(2,), note=note)
+
+
+def _letters(ranking: Ranking) -> dict[str, str]:
+    """Give agents that cannot be told apart a letter in common, and those that stand alone one of their own."""
+    grouped = ranking.groups()
+    alone = [(agent,) for agent in ranking.mean_ranks if not any(agent in group for group in grouped)]
+    places = list(ranking.mean_ranks)
+    ordered = sorted([*grouped, *alone], key=lambda group: places.index(group[0]))
+    return {
+        agent: "".join(_letter(number) for number, group in enumerate(ordered) if agent in group) for agent in places
+    }
+
+
+def _letter(number: int) -> str:
+    return chr(ord("a") + number) if number < 26 else f"({number})"
+
+
+def _profiles(comparison: Comparison) -> ReportTable:
+    assert comparison.profile is not None and comparison.criterion is not None
+    profile = comparison.profile
+    places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
+    rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
+    title = f"Performance profiles by {_by(comparison, comparison.criterion)}: in which share of the seeds an agent is"
+    heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
+    return ReportTable(title, heads, rows)
+
+
+def _by(comparison: Comparison, criterion: Criterion) -> str:
+    return f"{heading(comparison, criterion.metric)}, {criterion.better} is better"
+
+
+def _verdict(comparison: Comparison, criterion: Criterion) -> str:
+    """Say who is the best, and who differs from the baseline."""
+    name = criterion.metric
+    text = f"By {_by(comparison, criterion)}: "
+    fair = {agent: row[name].value for agent, row in comparison.means.items() if agent not in comparison.left_out}
+    if fair:
+        best = (min if criterion.better == "lower" else max)(fair, key=lambda agent: fair[agent])
+        text += f"{best} has the best mean, {_text(comparison, comparison.means[best][name])}. "
+    if _too_few(comparison):
+        return f"{text}{_too_few(comparison)}"
+    tests = {agent: test for agent, test in comparison.tests.get(name, {}).items() if agent not in comparison.left_out}
+    sign = -1.0 if criterion.better == "lower" else 1.0
+    clear = {agent: test for agent, test in tests.items() if test.adjusted < SIGNIFICANT}
+    groups = {
+        "better": [agent for agent, test in clear.items() if sign * test.difference > 0],
+        "worse": [agent for agent, test in clear.items() if sign * test.difference < 0],
+        "not significantly different": [agent for agent in tests if agent not in clear],
+    }
+    parts = [f"{words} {_are(agents)}" for words, agents in groups.items() if agents]
+    return f"{text}Against {comparison.baseline}: {'; '.join(parts)} (Wilcoxon, Holm, 5 %)." if parts else text.strip()
+
+
+def _are(names: list[str]) -> str:
+    return f"{'is' if len(names) == 1 else 'are'} {', '.join(names)}"

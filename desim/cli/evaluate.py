@@ -15,9 +15,9 @@ from desim.cli.output import print_json, print_table, progress
 from desim.cli.systems.batch import shared_workload
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
-from desim.parallel import Failed, Workers, perform_tasks
 from desim.plotting._metric_names import metric_name
 from desim.statistics import Estimate, compare, summarize
+from desim.sweep import Failed, Workers, perform_tasks
 
 __all__ = ["Evaluate"]
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.experiments.curves import Course
-from desim.experiments.run import Choice, Run
+from desim.experiments.run import Choice
+from desim.sweep import Run
 
 __all__ = ["CURVE_METRICS", "Curve", "TrainingSetting", "perform_training"]
 

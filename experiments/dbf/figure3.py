@@ -21,8 +21,7 @@ from desim.experiments.dbf.simulating import Choice
 from desim.experiments.dbf.weights import SPLIT_WINDOW, find_weights
 from desim.experiments.options import run_as_program
 from desim.experiments.results import print_heading
-from desim.experiments.run import Run
-from desim.experiments.runner import perform_all
+from desim.sweep import Run, perform_all
 
 __all__ = ["Figure3", "figure3"]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from desim import Result
 from desim.experiments.dbf.playing import Played
 from desim.experiments.dbf.simulating import play_block, valid
-from desim.experiments.run import Run
+from desim.sweep import Run
 
 __all__ = ["CORES", "TIMES", "WIDE", "WIDE_METRICS", "perform_by_type"]
 

@@ -11,7 +11,8 @@ from desim.agents.batch import create as create_by_name
 from desim.core import Agent
 from desim.experiments.dbf.playing import REWARDS, Played, play
 from desim.experiments.dbf.workloads import TRACE, Arrivals, episode
-from desim.experiments.run import Choice, Run, is_valid
+from desim.experiments.run import Choice, is_valid
+from desim.sweep import Run
 
 __all__ = ["BLOCK", "METRICS", "Choice", "Setting", "create", "numbers_of", "perform", "play_block"]
 

@@ -14,8 +14,8 @@ from desim.experiments.dbf.options import Options
 from desim.experiments.dbf.simulating import Choice, Setting, perform
 from desim.experiments.dbf.workloads import most_episodes
 from desim.experiments.panels import outcomes_by
-from desim.experiments.run import Perform, Run
 from desim.statistics import Estimate, paired_difference
+from desim.sweep import Perform, Run
 
 __all__ = ["Panel", "Study", "carry_out"]
 

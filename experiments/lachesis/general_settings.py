@@ -10,8 +10,8 @@ import numpy as np
 
 from desim.agents.dag import create
 from desim.experiments.lachesis.simulating import measure
-from desim.experiments.run import Run
 from desim.problems.dag import Job
+from desim.sweep import Run
 from desim.workloads import executors, random_dags, submissions, tpch, wfformat
 from desim.workloads.alibaba.dag_model import DagModel
 from desim.workloads.alibaba.dag_model import generate as generate_alibaba

@@ -12,9 +12,10 @@ from desim import simulate
 from desim.agents.dag import create
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
-from desim.experiments.run import Run, is_valid
+from desim.experiments.run import is_valid
 from desim.metrics.dag import dag_result_metrics
 from desim.problems.dag import DagCluster, Executors, Job
+from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch
 
 __all__ = ["METRICS", "SHARES", "Choice", "Setting", "jobs_of", "measure", "perform"]

@@ -8,7 +8,7 @@ from typing import Any
 from desim.agents.dag import create
 from desim.agents.dag.optimum import Optimum
 from desim.experiments.lachesis.simulating import measure
-from desim.experiments.run import Run
+from desim.sweep import Run
 from desim.workloads import executors, random_dags
 
 __all__ = ["OPTIMUM", "SmallSetting", "perform_small"]

@@ -10,7 +10,7 @@ from desim.experiments import panels
 from desim.experiments.lachesis.options import Options
 from desim.experiments.lachesis.simulating import METRICS, SHARES, perform
 from desim.experiments.panels import Panel, outcomes_of
-from desim.experiments.run import Perform
+from desim.sweep import Perform
 
 __all__ = ["Panel", "Study", "carry_out"]
 

@@ -16,8 +16,8 @@ from desim.agents.multiserver.oga import OGASched, OnlineGradient
 from desim.agents.multiserver.regret import regret_bound, regret_curve
 from desim.agents.multiserver.step_sizes import GeometricSteps, TheoreticalSteps
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.run import Run
 from desim.problems.multiserver import MultiServerCluster, RewardModel, SlotOutcome
+from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 __all__ = ["ARRIVALS", "Learner", "RegretSetting", "perform_regret", "worst_served"]

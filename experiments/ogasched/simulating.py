@@ -22,8 +22,9 @@ from desim.agents.multiserver import (
 )
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.run import Choice, Run, is_valid
+from desim.experiments.run import Choice, is_valid
 from desim.problems.multiserver import MultiServerCluster
+from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 __all__ = ["MOST_POINTS", "Choice", "Setting", "create", "perform"]

@@ -13,8 +13,8 @@ from desim.experiments.ogasched.agents import OGASCHED
 from desim.experiments.ogasched.options import Options
 from desim.experiments.ogasched.simulating import Choice, Setting, perform
 from desim.experiments.panels import count_invalid, outcomes_by
-from desim.experiments.run import Run
 from desim.statistics import Estimate, mean_interval, paired_difference
+from desim.sweep import Run
 
 __all__ = ["METRICS", "Cell", "Entry", "Key", "Study", "carry_out", "grid"]
 

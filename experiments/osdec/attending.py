@@ -15,8 +15,8 @@ from desim.agents.learning.policy import one_thread, to_tensors
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.learned import learned_agent, learned_policy
 from desim.experiments.osdec.simulating import Choice, Setting, scenario_of
-from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableObservation, JobSet
+from desim.sweep import Run
 
 __all__ = ["KINDS", "Seen", "kinds_of", "metric_of", "perform_attention", "seen_by"]
 

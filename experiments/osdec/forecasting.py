@@ -19,9 +19,9 @@ from desim.envs.scaling import compressed
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.learned import learned_agent, learned_policy
 from desim.experiments.osdec.simulating import Setting, scenario_of, settings_of
-from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableObservation
 from desim.problems.deferrable.encoder import ScoreEncoder
+from desim.sweep import Run
 from desim.workloads.deferrable import Settings
 
 __all__ = ["MEASURES", "MODULE", "Noted", "capacity_forecasts", "metric_of", "note", "perform_forecasts", "sources_of"]

@@ -16,8 +16,8 @@ from desim.agents.learning.checkpoint import load_into, load_weights
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, create
-from desim.experiments.run import Run
 from desim.problems.deferrable import Foresight
+from desim.sweep import Run
 
 __all__ = ["create_any", "learned_agent", "learned_policy", "perform_learned"]
 

@@ -15,8 +15,8 @@ from desim.agents.deferrable.shield import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.agents import SCORE
 from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, settings_of
-from desim.experiments.run import Run
 from desim.problems.deferrable import Foresight
+from desim.sweep import Run
 from desim.workloads.deferrable import Settings, generate
 
 __all__ = ["BASES", "CALIBRATED_ON", "longest_run", "perform_shielded", "row_of", "shield_for"]

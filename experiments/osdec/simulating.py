@@ -27,8 +27,9 @@ from desim.agents.deferrable import (
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.run import Choice, Run, is_valid
+from desim.experiments.run import Choice, is_valid
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
+from desim.sweep import Run
 from desim.workloads.deferrable import FLUCTUATING, Settings, generate, named
 
 __all__ = [

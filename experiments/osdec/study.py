@@ -15,7 +15,7 @@ from desim.experiments.osdec.agents import SCORE, Trained, learned_rows
 from desim.experiments.osdec.options import Options
 from desim.experiments.osdec.simulating import Choice, Setting, perform
 from desim.experiments.panels import Outcomes, Panel, outcomes_of
-from desim.experiments.run import Perform
+from desim.sweep import Perform
 
 __all__ = ["Panel", "Study", "learned_panels", "measured"]
 

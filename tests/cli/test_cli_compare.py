@@ -17,20 +17,15 @@ from typing import Any
 import pytest
 from command_line import INTERRUPTIBLE, Desim
 
-from desim import Result, simulate
+from desim import Result, plugins, simulate
 from desim.agents.batch import create
 from desim.cli import compare as command
-from desim.cli import demo, sweep
+from desim.cli import demo
 from desim.cli.compare import Compare
-from desim.cli.digests import code_digest
-from desim.cli.options import WorkloadOptions
-from desim.cli.scenario import Scenario
-from desim.cli.store import RunStore
-from desim.cli.systems.batch import BatchOptions
 from desim.exceptions import InfeasibleAction
-from desim.parallel import Workers
 from desim.problems.batch import BatchCluster
 from desim.statistics import mean_interval, paired_difference
+from desim.sweep.digest import modules_behind
 from desim.workloads import lublin
 
 SMALL = ["--jobs", "60", "--cores", "32", "--load", "0.9", "--workers", "1"]
@@ -41,13 +36,13 @@ AGENTS = ["--agents", "fcfs,easy,sjf"]
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Return a list that takes agent and seed of every run that is simulated in this process."""
     runs: list[tuple[str, int]] = []
-    original = sweep.replay
+    original = command.replay
 
     def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
         runs.append((scenario.agent, scenario.seed))
         return original(scenario, *arguments, **options)
 
-    monkeypatch.setattr(sweep, "replay", replay)
+    monkeypatch.setattr(command, "replay", replay)
     return runs
 
 
@@ -168,36 +163,16 @@ def test_other_code_is_another_run(
 ) -> None:
     arguments = ["compare", "batch", *SMALL, "--out", tmp_path, "--seeds", "1", "--agents", "fcfs"]
     desim(*arguments)
-    monkeypatch.setattr(command, "code_digest", lambda: "changed")
+    monkeypatch.setattr(command, "source_digest", lambda *modules: "changed")
     desim(*arguments)
     assert len(simulated) == 2
 
 
-def test_the_code_that_makes_problems_of_options_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    original = Path.read_bytes
-
-    def read_bytes(path: Path) -> bytes:
-        read.append(path.as_posix())
-        return original(path)
-
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
-    code_digest.__wrapped__()
-    there = {
-        part
-        for part in ("core.py", "cli/systems/dag.py", "cli/app.py")
-        if any(one.endswith(f"desim/{part}") for one in read)
-    }
-    assert there == {"core.py", "cli/systems/dag.py"}
-
-
-def test_stored_runs_count_as_progress(tmp_path: Path) -> None:
-    options = BatchOptions(WorkloadOptions(jobs=5, cores=32))
-    scenarios = [Scenario("batch", agent, options) for agent in ("fcfs", "sjf", "f1")]
-    for wanted, calls in ((scenarios[:2], [1, 2]), (scenarios, [2, 3])):
-        seen: list[int] = []
-        sweep.sweep(wanted, store=RunStore(tmp_path, "code"), workers=Workers(1), listen=seen.append)
-        assert seen == calls
+def test_the_code_of_a_run_counts() -> None:
+    names = modules_behind("desim.core", "desim.cli.systems.dag", *plugins.modules("dag"))
+    needed = {"desim.core", "desim.cli.systems.dag", "desim.problems.dag.cluster", "desim.agents.dag.registry"}
+    assert needed | {"desim.workloads.tpch"} <= set(names)
+    assert not [name for name in names if name.startswith(("desim.cli.app", "desim.plotting", "desim.agents.batch"))]
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -237,17 +212,17 @@ def test_an_interrupted_comparison_goes_on(
 ) -> None:
     arguments = ["compare", "batch", *AGENTS, *SMALL, "--seeds", "2", "--out", tmp_path]
     with monkeypatch.context() as patch:
-        replay = sweep.replay
+        replay = command.replay
 
         def press_ctrl_c(*given: Any, **options: Any) -> Any:
             if len(simulated) == 4:
                 raise KeyboardInterrupt
             return replay(*given, **options)
 
-        patch.setattr(sweep, "replay", press_ctrl_c)
+        patch.setattr(command, "replay", press_ctrl_c)
         outcome = desim(*arguments)
     assert outcome.status == 1
-    assert "4 of 6 runs are done" in outcome.err
+    assert "4 of 6 runs are stored" in outcome.err
     assert "the same command goes on" in outcome.err
     assert not list((tmp_path / "runs").glob(".*"))
     outcome = desim(*arguments)
@@ -287,7 +262,7 @@ def test_ctrl_c_stops_all_processes(tmp_path: Path) -> None:
         process.kill()
     assert process.returncode == 1
     assert "Traceback" not in told
-    assert "of 20 runs are done" in told
+    assert "of 20 runs are stored" in told
     with pytest.raises(ProcessLookupError):
         while True:
             os.killpg(process.pid, 0)
@@ -307,7 +282,7 @@ def test_an_infeasible_action_is_a_failed_run(desim: Desim, monkeypatch: pytest.
     def fail(*arguments: Any, **options: Any) -> Any:
         raise InfeasibleAction("time 0: job 1 cannot start")
 
-    monkeypatch.setattr(sweep, "replay", fail)
+    monkeypatch.setattr(command, "replay", fail)
     outcome = desim("compare", "batch", *AGENTS, *SMALL)
     assert outcome.status == 1
     assert "fcfs, seed 0: time 0: job 1 cannot start" in outcome.err
@@ -315,7 +290,7 @@ def test_an_infeasible_action_is_a_failed_run(desim: Desim, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("no_figures")
 def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    original: Callable[..., Any] = sweep.measure
+    original: Callable[..., Any] = command.measure
 
     def measure(*arguments: Any) -> Any:
         found = original(*arguments)
@@ -323,13 +298,13 @@ def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypa
 
     arguments = ["compare", "batch", *SMALL, "--agents", "fcfs", "--seeds", "1", "--out", tmp_path]
     with monkeypatch.context() as patch:
-        patch.setattr(sweep, "measure", measure)
+        patch.setattr(command, "measure", measure)
         outcome = desim(*arguments)
     again = desim(*arguments)
     for told in (outcome, again):
         assert told.status == 1
         assert "0 valid" in told.out
-        assert told.err == "desim: fcfs, seed 0: not valid: capacity\n"
+        assert told.err.splitlines()[1:] == ["desim: fcfs, seed 0: not valid: capacity"]
 
 
 def test_unfinished_jobs_are_told_and_never_best(desim: Desim) -> None:

@@ -14,14 +14,10 @@ import pytest
 from command_line import Desim
 from scipy import stats
 
-from desim.cli.comparison import Comparison, compare_runs, smallest_p_value
-from desim.cli.comparison_files import document, write_csv
-from desim.cli.comparison_tables import sentences, tables
-from desim.cli.scenario import Scenario
-from desim.cli.sweep import RunSummary
-from desim.cli.systems.dag import DagOptions
+from desim.cli.comparison import sentences, tables
 from desim.plotting._presentations import presentation_of
 from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
+from desim.sweep.comparison import Comparison, RunSummary, compare_runs, document, smallest_p_value, write_csv
 
 VALID = {"valid": True, "counts": {}, "violations": []}
 #: Makespans of four agents over eight seeds.
@@ -46,8 +42,7 @@ def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), work
                 "num_running": float(agent in left),
                 "num_waiting": 0.0,
             }
-            run = Scenario("dag", agent, DagOptions(seed=seed))
-            found.append(RunSummary(run, metrics, VALID, workload, None))
+            found.append(RunSummary(agent, seed, metrics, VALID, workload))
     return found
 
 

@@ -42,7 +42,7 @@ from desim.experiments.dbf.study import Panel, Study, carry_out
 from desim.experiments.dbf.weights import best_split, find_weights, learned
 from desim.experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
 from desim.experiments.options import run_as_program
-from desim.experiments.run import Run
+from desim.sweep import Run
 
 SMALL = Setting(GENERATED, num_jobs=120, episodes=2, check=True)
 HISTORY = [

@@ -42,8 +42,8 @@ from desim.experiments.lachesis.simulating import METRICS, Choice, Setting, jobs
 from desim.experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
 from desim.experiments.lachesis.study import Panel, Study
 from desim.experiments.options import run_as_program
-from desim.experiments.run import Run
 from desim.problems.dag import DagCluster
+from desim.sweep import Run
 from desim.workloads import executors
 
 SMALL = Setting(num_jobs=4, num_executors=6, check=True)
@@ -266,7 +266,7 @@ def test_a_finished_run_is_not_repeated(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def _refusing(by: Any, wanted: Any, store: Any, **options: Any) -> Any:
-    from desim.experiments.runner import settings_of
+    from desim.sweep import settings_of
 
     found = {run: store.find(settings_of(by, run)) for run in wanted}
     assert None not in found.values()

@@ -40,9 +40,9 @@ from desim.experiments.ogasched.simulating import MOST_POINTS, Choice, Setting, 
 from desim.experiments.ogasched.study import Cell, Entry, Key, Study
 from desim.experiments.ogasched.table3 import Table3, table3
 from desim.experiments.options import run_as_program
-from desim.experiments.run import Run
 from desim.problems.multiserver import MultiServerObservation
 from desim.statistics import Estimate
+from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"

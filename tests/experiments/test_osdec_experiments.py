@@ -59,8 +59,8 @@ from desim.experiments.osdec.study import Panel, Study
 from desim.experiments.osdec.table1 import Table1, table1
 from desim.experiments.osdec.table2 import Table2, table2
 from desim.experiments.osdec.table4 import COLUMNS, Table4, table4
-from desim.experiments.run import Run
 from desim.problems.deferrable import DeferrableCluster
+from desim.sweep import Run
 from desim.workloads.deferrable import DEFAULT, generate
 
 SMALL = Setting(num_slots=20, check=True)

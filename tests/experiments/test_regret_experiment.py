@@ -21,8 +21,8 @@ from desim.experiments.ogasched.regret_runs import (
     perform_regret,
     worst_served,
 )
-from desim.experiments.run import Run
 from desim.problems.multiserver import MultiServerObservation
+from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate
 
 

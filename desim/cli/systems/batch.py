@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from desim import plugins
-from desim.cli.digests import file_digest
 from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import presentation_of
 from desim.problems.batch import BatchCluster
 from desim.scenario import Instance, Steps, failures
+from desim.sweep.digest import file_digest
 
 __all__ = ["SYSTEM", "BatchOptions", "BatchSystem", "cluster", "load_workload", "shared_workload"]
 

@@ -13,12 +13,12 @@ import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.digests import file_digest
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import presentation_of
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures, generator
+from desim.sweep.digest import file_digest
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem"]
 

@@ -1,4 +1,4 @@
-"""Perform independent tasks and take their outcomes as they finish."""
+"""Independent tasks, performed in local processes or on a cluster; outcomes are taken as they come."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Any, Generic, Literal, TypeVar
 
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.parallel._pool import Lost, Pool, Refused, Reply, describe
+from desim.sweep.pools import DaskPool, LocalPool, Lost, Pool, RayPool, Refused, Reply, refusal
 
 __all__ = ["BACKENDS", "Backend", "Failed", "Finished", "WorkerDied", "Workers", "perform_tasks"]
 
@@ -128,7 +128,7 @@ def perform_tasks(
 
     Examples
     --------
-    >>> from desim.parallel import Workers, perform_tasks
+    >>> from desim.sweep import Workers, perform_tasks
     >>> done = perform_tasks(lambda number: 60 // number, [1, 0, 3], Workers(jobs=1))
     >>> [getattr(one, "outcome", None) or one.message for one in done]
     [60, 'integer division or modulo by zero', 20]
@@ -142,24 +142,16 @@ def perform_tasks(
 
 def _open(function: Callable[[Any], Any], workers: Workers) -> Pool:
     """Return the workers that are asked for."""
-    if workers.backend == "ray":
-        from desim.parallel._ray import RayPool
-
-        return RayPool(function, workers.jobs, workers.address)
-    if workers.backend == "dask":
-        from desim.parallel._dask import DaskPool
-
-        return DaskPool(function, workers.jobs, workers.address)
-    from desim.parallel._local import LocalPool
-
-    return LocalPool(function, workers.jobs)
+    if workers.backend == "local":
+        return LocalPool(function, workers.jobs)
+    return (RayPool if workers.backend == "ray" else DaskPool)(function, workers.jobs, workers.address)
 
 
 def _performed_here(function: Callable[[Task], Outcome], task: Task) -> Finished[Task, Outcome] | Failed[Task]:
     try:
         return Finished(task, function(task))
     except (Exception, SystemExit) as error:
-        refused = describe(error)
+        refused = refusal(error)
         return Failed(task, refused.kind, refused.message, refused.trace, error)
 
 

@@ -11,21 +11,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sweep_runs import Walker, traced, walk, walks
+from sweep_runs import Walk, Walker, awkward, record, traced, walk, walks
 
 from desim.exceptions import InvalidConfiguration, MissingDependency
-from desim.experiments import progress
-from desim.experiments.files import HOST, StorageError, is_alive, process_mark, remove_leftovers, write_durably
-from desim.experiments.ledger import SweepStatus
-from desim.experiments.options import Options
-from desim.experiments.run import Run
-from desim.experiments.runner import SweepFailed, _Job, _perform_elsewhere, perform_all, settings_of
-from desim.experiments.store import Store
-from desim.parallel import Workers
+from desim.sweep import (
+    Run,
+    StorageError,
+    Store,
+    SweepFailed,
+    SweepInterrupted,
+    SweepStatus,
+    Workers,
+    perform_all,
+    runner,
+    settings_of,
+)
+from desim.sweep.files import write_durably
 
 HERE = Path(__file__).parent
 ENVIRONMENT = os.environ | {"PYTHONPATH": f"{HERE.parents[1]}:{HERE}"}
@@ -71,18 +77,125 @@ def undisturbed(tmp_path: Path, runs: list[Run]) -> dict[str, bytes]:
     return contents(store)
 
 
+# -- performing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_run_is_performed_once_and_never_again(tmp_path: Path, jobs: int) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    (zero, one, two, three) = walks(trace, 4)
+    same = Run(one.setting, Walker(length=1), 1)
+    outcomes = perform_all(walk, [two, zero, one, two, same], store, workers=Workers(jobs))
+    assert traced(trace) == [0, 1, 2]
+    assert list(outcomes) == [two, zero, one]
+    assert (outcomes.performed, list(outcomes.reused)) == (3, [])
+    assert outcomes[one]["end"] == walk(one)["end"]
+    assert outcomes[one]["nothing"] is None
+    again = perform_all(walk, [two, three], store, workers=Workers(jobs))
+    assert (again.performed, list(again.reused), again[two]) == (1, [two], outcomes[two])
+    assert traced(trace) == [0, 1, 1, 2, 3]
+    assert 0 < again.seconds < 60
+
+
+def test_without_a_store_nothing_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = walks(tmp_path / "trace", 3)
+    for _ in range(2):
+        outcomes = perform_all(walk, runs, workers=Workers(1))
+        assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
+    assert capsys.readouterr().err == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
+
+
+def test_records_are_kept_beside_outcomes(tmp_path: Path) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    runs = walks(trace, 2, Walker("raises"))
+    perform_all(record, runs, store, workers=Workers(1), with_records=True)
+    notes = [store.records(settings_of(record, run)) / "note.txt" for run in runs]
+    assert [note.read_text() for note in notes] == ["0", "1"]
+    shutil.rmtree(notes[1].parent)
+    perform_all(record, runs, store, workers=Workers(1), with_records=True)
+    assert traced(trace) == [0, 1, 1]
+    Path(f"{trace}.ill").touch()
+    notes[1].parent.rename(tmp_path / "elsewhere")
+    with pytest.raises(SweepFailed):
+        perform_all(record, runs, store, workers=Workers(1), with_records=True)
+    assert not notes[1].exists()
+    assert leftovers(store) == []
+    assert perform_all(record, runs[:1], workers=Workers(1), with_records=True)[runs[0]]["end"] == walk(runs[0])["end"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Told from others by the content of a file."""
+
+    path: Path
+
+    def identity(self) -> dict[str, Any]:
+        return {"content": self.path.read_text()}
+
+
+def test_whatever_determines_a_run_is_part_of_its_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("1")
+    other.write_text("2")
+    base = Run(Walk("a"), Walker("b"), 0)
+    wanted = [base, *(Run(Walk("a"), agent, 0) for agent in ("b", "c", Walker("b", 3.0)))]
+    wanted += [Run(Walk("c"), Walker("b"), 0), Run(Walk("a"), Walker("b"), 1), Run(Trace(one), "b", 0)]
+    wanted += [Run(Trace(other), "b", 0)]
+    keys = [settings_of(walk, run) for run in wanted] + [settings_of(record, base)]
+    assert len({Store(tmp_path).path(key) for key in keys}) == len(keys)
+    other.write_text("1")
+    assert settings_of(walk, wanted[-1]) == settings_of(walk, wanted[-2])
+    assert Store(tmp_path).path(keys[1]).name.startswith("b-seed-0-")
+    with pytest.raises(InvalidConfiguration, match="want plain values"):
+        settings_of(walk, Run(object(), "b", 0))
+    monkeypatch.setattr(walk, "__module__", "__main__")  # no change of its code would be noticed
+    with pytest.raises(InvalidConfiguration, match="walk performs runs: want it in a module of its own"):
+        settings_of(walk, base)
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path: Path) -> None:
+    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
+    Path(f"{trace}.ill").touch()
+    runs = walks(trace, 5, Walker("stops"))
+    with pytest.raises(SweepInterrupted, match="2 of 5 runs are stored; the same command goes on"):
+        perform_all(walk, runs, store, workers=Workers(1))
+    assert len(contents(store)) == 2
+    with pytest.raises(SweepInterrupted, match=r"2 of 5 runs are done$"):
+        perform_all(walk, runs, workers=Workers(1))
+
+
+def test_progress_without_a_terminal_is_a_line_now_and_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "PERIOD", 0.0)
+    Path(f"{tmp_path / 'trace'}.ill").touch()
+    with pytest.raises(SweepFailed):
+        perform_all(walk, walks(tmp_path / "trace", 4, Walker("raises")), workers=Workers(1), title="walks")
+    told = [re.sub(r"\d+ s left", "T left", line) for line in capsys.readouterr().err.splitlines()]
+    assert told == [
+        "walks: 1 of 4 runs, about T left",
+        "walks: 2 of 4 runs, 1 failed, about T left",
+        "walks: 3 of 4 runs, 1 failed, about T left",
+    ]
+    words = [runner.duration(seconds) for seconds in (4.4, 89, 91, 5_300, 5_500)]
+    assert words == ["4 s", "89 s", "2 min", "88 min", "1.5 h"]
+
+
 # -- kills ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Path, jobs: int) -> None:
     """Of one process, whatever it is about to write; of several, while all of them perform a run."""
-    count, kills, trace, store = 40, 12 if jobs == 1 else 3, tmp_path / "trace", Store(tmp_path / "runs")
+    count, trace, store = 24, tmp_path / "trace", Store(tmp_path / "runs")
+    writes = (1, 2, 3, 5, 8, 12, 13, 14) if jobs == 1 else (0, 0)
+    kills = len(writes)
     runs = walks(trace, count, steps=8_000)
     wanted = undisturbed(tmp_path, runs)
-    for kill in range(kills):
+    for kill, dies_at in enumerate(writes):
         if jobs == 1:
-            child = program(store, trace, count, steps=8_000, dies_at=1 + kill)
+            child = program(store, trace, count, steps=8_000, dies_at=dies_at)
         else:
             child = program(store, trace, count, jobs=jobs, steps=8_000, held_from=5 * kill)
             wait_until(lambda kill=kill: len(traced(trace)) >= 5 * kill + jobs * (1 + kill), child)
@@ -100,42 +213,7 @@ def test_killed_again_and_again_a_sweep_ends_as_if_nothing_had_been(tmp_path: Pa
     assert len(traced(trace)) == performed <= count + kills * jobs  # only what was being performed was lost
     assert contents(store) == wanted
     assert leftovers(store) == []
-    assert [outcomes[run]["end"] for run in runs] == [walk(run)["end"] for run in runs]
-
-
-def test_half_written_files_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
-    dead = subprocess.Popen([sys.executable, "-c", ""])
-    dead.wait()
-    hour_ago = time.time() - 3_700
-    files = {
-        f".a.json.{dead.pid}@{HOST}.partial": True,
-        f".b.json.{os.getppid()}@{HOST}.partial": False,
-        f".c.json.{dead.pid}@elsewhere.partial": False,
-        ".d.json.1234.partial": False,
-        "e.json": False,
-    }
-    for name in files:
-        (tmp_path / name).write_text("{")
-    for name in (f".f.json.{os.getppid()}@{HOST}.partial", ".g.json.partial"):
-        (tmp_path / name).write_text("{")
-        os.utime(tmp_path / name, (hour_ago, hour_ago))
-    remove_leftovers(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(name for name, gone in files.items() if not gone)
-    remove_leftovers(tmp_path / "nowhere")
-
-
-def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
-    assert is_alive(os.getpid())
-    assert is_alive(os.getpid(), process_mark(os.getpid()))
-    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    assert is_alive(child.pid)
-    if (mark := process_mark(child.pid)) is not None:
-        assert not is_alive(child.pid, f"{mark}0")
-    child.kill()
-    while is_alive(child.pid):  # it is dead before anybody has waited for it
-        time.sleep(0.002)
-    child.communicate()
-    assert not is_alive(child.pid)
+    assert list(outcomes) == runs
 
 
 # -- storage that cannot be written ----------------------------------------------------------------
@@ -144,10 +222,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
 FULL = """
 import json, resource, subprocess, sys
 from pathlib import Path
-from desim.parallel import Workers
-from desim.experiments.runner import perform_all, settings_of
-from desim.experiments.store import Store
-from desim.experiments.files import StorageError
+from desim.sweep import StorageError, Store, Workers, perform_all, settings_of
 from sweep_runs import walk, walks
 
 store, trace, jobs, how = Store(Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
@@ -164,7 +239,7 @@ try:
     raise SystemExit("nothing went wrong")
 except StorageError as error:
     message = str(error)
-found = [run.seed for run in runs if store.find(settings_of(walk, run)) is not None]
+found = [run.seed for run in runs if store.recall(settings_of(walk, run)) is not None]
 left = [path.name for path in store.directory.rglob(".*")]
 began = len(trace.read_text().split())
 if how == "tmpfs":
@@ -210,10 +285,7 @@ def test_a_full_disk_ends_a_sweep_and_costs_nothing_that_was_stored(tmp_path: Pa
 READ_ONLY = """
 import json, subprocess, sys
 from pathlib import Path
-from desim.parallel import Workers
-from desim.experiments.runner import perform_all
-from desim.experiments.store import Store
-from desim.experiments.files import StorageError
+from desim.sweep import StorageError, Store, Workers, perform_all
 from sweep_runs import walk, walks
 
 store, trace = Store(Path(sys.argv[1])), Path(sys.argv[2])
@@ -256,58 +328,6 @@ def test_a_file_where_the_store_should_be_is_named_before_anything_is_run(tmp_pa
     assert not (tmp_path / "trace").exists()
 
 
-@pytest.mark.parametrize("moment", ["write", "flush", "fsync", "replace", "mkdir"])
-def test_whenever_writing_fails_nothing_is_left_behind(
-    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "deep" / "file.json"
-    if moment != "mkdir":
-        write_durably(path, "before")
-
-    def fail(*_: Any, **__: Any) -> None:
-        raise OSError(122, "Disk quota exceeded")
-
-    if moment in ("write", "flush"):
-        real = Path.open
-
-        def opened(self: Path, *arguments: Any, **more: Any) -> Any:
-            file = real(self, *arguments, **more)
-            monkeypatch.setattr(_Wrapped, moment, fail)
-            return _Wrapped(file)
-
-        monkeypatch.setattr(Path, "open", opened)
-    else:
-        owner = os if moment == "fsync" else Path
-        monkeypatch.setattr(owner, moment, fail)
-    with pytest.raises(StorageError, match=r"cannot write .*file\.json: Disk quota exceeded"):
-        write_durably(path, "after")
-    monkeypatch.undo()
-    assert [one.name for one in tmp_path.rglob("*.*")] == (["file.json"] if moment != "mkdir" else [])
-    assert moment == "mkdir" or path.read_text() == "before"
-
-
-class _Wrapped:
-    """A file whose methods can be replaced."""
-
-    def __init__(self, file: Any) -> None:
-        self.file = file
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-    def write(self, text: str) -> int:
-        return self.file.write(text)
-
-    def flush(self) -> None:
-        self.file.flush()
-
-    def fileno(self) -> int:
-        return self.file.fileno()
-
-
 # -- files that are not what they should be --------------------------------------------------------
 
 
@@ -334,25 +354,26 @@ def garbage(path: Path) -> None:
     path.write_bytes(bytes(range(256)))
 
 
-@pytest.mark.parametrize("spoil", [cut, emptied, foreign, turned, garbage])
-def test_a_file_that_cannot_be_used_is_set_aside_and_its_run_repeated(
-    tmp_path: Path, spoil: Callable[[Path], None], capsys: pytest.CaptureFixture[str]
+def test_files_that_cannot_be_used_are_set_aside_and_their_runs_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
-    runs = walks(trace, 3)
+    spoils, runs = [cut, emptied, foreign, turned, garbage], walks(trace, 6)
     outcomes, before = perform_all(walk, runs, store, workers=Workers(1)), contents(store)
-    path = store.path(settings_of(walk, runs[1]))
+    paths = [store.path(settings_of(walk, run)) for run in runs]
     for number in (1, 2):
-        spoil(path)
-        spoiled = path.read_bytes()
+        for spoil, path in zip(spoils, paths, strict=False):
+            spoil(path)
+        spoiled = [path.read_bytes() for path in paths]
         assert perform_all(walk, runs, store, workers=Workers(1)) == outcomes
         assert contents(store) == before
-        aside = path.with_name(f"{path.name}.corrupt{'' if number == 1 else '-2'}")
-        assert aside.read_bytes() == spoiled
         told = capsys.readouterr().err
-        assert f"{path} " in told
-        assert f"the file is kept as {aside.name}" in told
-    assert traced(trace) == [0, 1, 1, 1, 2]
+        for path, content in zip(paths[:5], spoiled, strict=False):
+            aside = path.with_name(f"{path.name}.corrupt{'' if number == 1 else '-2'}")
+            assert aside.read_bytes() == content
+            assert f"{path} " in told
+            assert f"the file is kept as {aside.name}" in told
+    assert traced(trace) == sorted([*range(6), *range(5), *range(5)])
 
 
 def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
@@ -364,7 +385,7 @@ def test_a_changed_configuration_is_another_run_and_the_old_outcome_stays(
     new = perform_all(walk, walks(trace, 2, Walker(length=2.0)), store, workers=Workers(1))
     assert [one["end"] for one in new.values()] == pytest.approx([2 * one["end"] for one in old.values()])
     with monkeypatch.context() as patched:
-        patched.setattr("desim.experiments.runner.source_digest", lambda module: "edited")
+        patched.setattr(runner, "source_digest", lambda module: "edited")
         perform_all(walk, walks(trace, 2), store, workers=Workers(1))
     assert traced(trace) == [0, 0, 0, 1, 1, 1]
     assert kept.items() <= contents(store).items()
@@ -399,14 +420,6 @@ def test_a_sweep_leaves_out_what_another_one_has_stored_meanwhile(tmp_path: Path
     told = child.communicate()[1]
     assert child.returncode == 0, told
     assert traced(trace) == sorted([*range(count), 3])
-
-
-def test_runs_that_differ_in_nothing_that_matters_are_performed_once(tmp_path: Path) -> None:
-    trace, store = tmp_path / "trace", Store(tmp_path / "runs")
-    runs = [*walks(trace, 2), *walks(trace, 2, Walker(length=1)), *walks(trace, 1)]
-    outcomes = perform_all(walk, runs, store, workers=Workers(2))
-    assert traced(trace) == [0, 1]
-    assert outcomes[runs[0]] == outcomes[runs[2]]
 
 
 # -- failures --------------------------------------------------------------------------------------
@@ -464,10 +477,6 @@ def test_an_outcome_that_cannot_be_stored_as_text_is_a_failed_run(tmp_path: Path
         perform_all(awkward, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(1))
 
 
-def awkward(run: Run) -> dict[str, Any]:
-    return {"seeds": {run.seed}}
-
-
 def test_a_worker_that_is_killed_costs_only_its_run(tmp_path: Path) -> None:
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")
     runs = walks(trace, 8, Walker("dies"))
@@ -513,35 +522,7 @@ def test_the_ledger_tells_while_a_sweep_runs_and_after_it(tmp_path: Path, capsys
         assert [one.wanted for one in store.sweeps()] == [2, 3]
 
 
-def test_progress_without_a_terminal_is_a_line_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    times = iter([0.0, 10.0, 31.0, 40.0, 62.0, 5_000.0, 6_000.0])
-    with progress.runs_progress("figure2", 10, lambda: next(times)) as tell:
-        for ended, failed in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 1), (10, 1)):
-            tell(ended, failed)
-    assert capsys.readouterr().err.splitlines() == [
-        "figure2: 2 of 10 runs, about 2 min left",
-        "figure2: 4 of 10 runs, 1 failed, about 2 min left",
-        "figure2: 5 of 10 runs, 1 failed, about 83 min left",
-    ]
-    assert [progress.duration(seconds) for seconds in (4.4, 89, 91, 5_300, 5_500)] == [
-        "4 s",
-        "89 s",
-        "2 min",
-        "88 min",
-        "1.5 h",
-    ]
-
-
 # -- clusters --------------------------------------------------------------------------------------
-
-
-def test_options_name_the_workers() -> None:
-    assert Options().workers == Workers(2, "local", None)
-    assert Options(jobs=3, backend="dask", address="tcp://a:1").workers == Workers(3, "dask", "tcp://a:1")
-    with pytest.raises(InvalidConfiguration, match="needs backend ray or dask"):
-        Options(address="tcp://a:1")
 
 
 def test_a_cluster_is_not_asked_for_what_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -553,21 +534,20 @@ def test_a_cluster_is_not_asked_for_what_is_stored(tmp_path: Path, monkeypatch: 
         perform_all(walk, walks(tmp_path / "trace", 3), store, workers=Workers(2, "ray"))
 
 
-def test_a_machine_with_other_code_refuses(tmp_path: Path) -> None:
-    (run,) = walks(tmp_path / "trace", 1)
-    settings = settings_of(walk, run)
-    assert _perform_elsewhere(walk, _Job(run, settings, tmp_path)).outcome["end"] == walk(run)["end"]
-    with pytest.raises(InvalidConfiguration, match=rf"{HOST} has other code for sweep_runs .*install the same"):
-        _perform_elsewhere(walk, _Job(run, settings | {"code": "another"}, tmp_path))
-    assert len(traced(tmp_path / "trace")) == 2
+def test_a_machine_with_other_code_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digests = iter(["mine"] + ["theirs"] * 9)
+    monkeypatch.setattr(runner, "source_digest", lambda module: next(digests))
+    real = runner.perform_tasks
+    monkeypatch.setattr(runner, "perform_tasks", lambda method, jobs, workers: real(method, jobs, Workers(1)))
+    with pytest.raises(SweepFailed, match=r"has other code or files for sweep_runs \(theirs\) .*\(mine\): install the"):
+        perform_all(walk, walks(tmp_path / "trace", 1), Store(tmp_path / "runs"), workers=Workers(2, "dask"))
+    assert traced(tmp_path / "trace") == []
 
 
 CLUSTER = """
 import json, sys
 from pathlib import Path
-from desim.parallel import Workers
-from desim.experiments.runner import SweepFailed, perform_all
-from desim.experiments.store import Store
+from desim.sweep import Store, SweepFailed, Workers, perform_all
 from sweep_runs import Walker, walk, walks
 
 def sweep(backend, address):
@@ -588,7 +568,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("backend", ["dask", "ray"])
+@pytest.mark.parametrize("backend", ["dask", pytest.param("ray", marks=pytest.mark.slow)])
 def test_a_cluster_stores_the_same_to_the_last_bit(tmp_path: Path, backend: str) -> None:
     pytest.importorskip({"dask": "distributed"}.get(backend, backend))
     trace, store = tmp_path / "trace", Store(tmp_path / "runs")

@@ -14,7 +14,7 @@ import pytest
 from parallel_tasks import Step, environment, imported, meeting, noted, process, square, unpicklable
 
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency, WorkloadError
-from desim.parallel import Failed, Finished, WorkerDied, Workers, perform_tasks
+from desim.sweep import Failed, Finished, WorkerDied, Workers, perform_tasks
 
 HERE = Path(__file__).parent
 WHO = [Workers(1), Workers(2), Workers(3)]
@@ -149,7 +149,7 @@ def test_processes_end_with_the_one_that_started_them(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     script = (
-        "import sys; from pathlib import Path; from parallel_tasks import *; from desim.parallel import *\n"
+        "import sys; from pathlib import Path; from parallel_tasks import *; from desim.sweep import *\n"
         "list(perform_tasks(lingering, [Path(sys.argv[1])] * 4, Workers(2)))\n"
     )
     child = subprocess.Popen(
@@ -186,7 +186,7 @@ def test_what_is_not_installed_is_named(backend: Any, module: str, monkeypatch: 
 
 CLUSTER = """
 import sys
-from desim.parallel import Finished, Workers, perform_tasks
+from desim.sweep import Finished, Workers, perform_tasks
 from parallel_tasks import square
 
 if __name__ == "__main__":

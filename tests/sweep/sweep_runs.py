@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 
 from desim.exceptions import DesimError, WorkloadError
-from desim.experiments.run import Run
-from desim.experiments.runner import perform_all
-from desim.experiments.store import Store
-from desim.parallel import Workers
+from desim.sweep import Run, Store, Workers, perform_all
 
 
 @dataclass(frozen=True)
@@ -53,11 +50,25 @@ def walk(run: Run) -> dict[str, Any]:
     return {"path": path.tolist(), "end": float(path[-1]), "nothing": float("nan")}
 
 
+def record(run: Run, out: Path | None) -> dict[str, Any]:
+    """Walk and write records."""
+    if out is not None:
+        out.mkdir()
+        (out / "note.txt").write_text(f"{run.seed}")
+    return walk(run)
+
+
+def awkward(run: Run) -> dict[str, Any]:
+    return {"seeds": {run.seed}}
+
+
 def misbehave(run: Run) -> None:
     if run.agent.policy == "raises" and run.seed % 3 == 1:
         raise WorkloadError(f"step {run.seed} leads nowhere")
     if run.agent.policy == "dies" and run.seed == 2:
         os.kill(os.getpid(), signal.SIGKILL)
+    if run.agent.policy == "stops" and run.seed == 2:
+        raise KeyboardInterrupt
 
 
 def traced(trace: Path) -> list[int]:

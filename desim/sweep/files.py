@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from desim.exceptions import RecordError
 
-__all__ = ["HOST", "StorageError", "is_alive", "process_mark", "remove_leftovers", "write_durably"]
+__all__ = ["HOST", "StorageError", "draft_of", "is_alive", "process_mark", "remove_leftovers", "write_durably"]
 
 #: Name of this machine.
 HOST = os.uname().nodename
@@ -21,6 +22,11 @@ LEFTOVER = re.compile(r"\.(?P<pid>\d+)@(?P<host>[^@]*)\.partial$|\.partial$")
 
 class StorageError(RecordError):
     """Outcomes cannot be written: the disk is full, read-only or gone; the message names the file and the reason."""
+
+
+def draft_of(path: Path) -> Path:
+    """Return where this process may prepare a file or directory: others may do the same at the same time."""
+    return path.with_name(f".{path.name}.{os.getpid()}@{HOST}.partial")
 
 
 def write_durably(path: Path, text: str) -> None:
@@ -38,35 +44,30 @@ def write_durably(path: Path, text: str) -> None:
     StorageError
         If it cannot be written; what was there before is still there, and nothing else is left behind.
     """
-    # Two processes that share a directory may write the same file at the same time.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}@{HOST}.partial")
+    draft = draft_of(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            _write(temporary, path, text)
+            _write(draft, path, text)
         except FileNotFoundError:  # somebody has taken it for a leftover: process numbers are not unique everywhere
-            _write(temporary, path, text)
+            _write(draft, path, text)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        _remove(temporary)
+        with suppress(OSError):  # in a read-only directory, what cannot be removed cannot have been made either
+            draft.unlink(missing_ok=True)
 
 
-def _write(temporary: Path, path: Path, text: str) -> None:
-    with temporary.open("w", encoding="utf-8") as file:
+def _write(draft: Path, path: Path, text: str) -> None:
+    with draft.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())  # before the name, else a crash may leave the name with nothing behind it
-    temporary.replace(path)
-
-
-def _remove(path: Path) -> None:
-    with suppress(OSError):  # in a read-only directory, what cannot be removed cannot have been made either
-        path.unlink(missing_ok=True)
+    draft.replace(path)
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Remove half-written files of processes that are gone.
+    """Remove what processes that are gone have left half written.
 
     Parameters
     ----------
@@ -80,9 +81,12 @@ def remove_leftovers(directory: Path) -> None:
     for path in entries:
         found = LEFTOVER.search(path.name)
         assert found is not None
-        is_dead = found["host"] == HOST and not is_alive(int(found["pid"]))
-        if is_dead or _age(path) > FORGOTTEN:
-            _remove(path)
+        is_left = found["host"] == HOST and not is_alive(int(found["pid"]))
+        if is_left and path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        elif is_left or (_age(path) > FORGOTTEN and not path.is_dir()):  # records may take hours
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def _age(path: Path) -> float:

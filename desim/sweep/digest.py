@@ -1,0 +1,267 @@
+"""Digests of what the outcome of a run depends on: files, weights, and source code.
+
+A run depends on the module that performs it and on the modules that this imports, directly or not. Of a package that
+only passes names on, only the modules count from which the names come. Docstrings and comments are left out. So a
+corrected sentence, or a new agent beside the others, does not make a week of runs worthless. Modules of other people,
+such as NumPy, do not count. Those of a project of your own do: whatever lies in the same directory as the module or
+package at the beginning, unless that is where packages are installed; of an installed package, its own modules.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from desim import own_code
+from desim.exceptions import RecordError
+
+__all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
+
+PACKAGES = ("desim",)
+#: Parts that look at finished runs or hand them out, and so do not touch what a run records; but some of these do.
+UNRELATED = (
+    *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
+    *(f"desim.experiments.{name}" for name in ("account", "chapters", "families", "options", "pages", "panels")),
+)
+RELATED = "desim.cli.systems"
+#: Only the modules of these count that are imported by name: a result finds them all, whichever it needs.
+DISPATCHING = ("desim.metrics",)
+
+
+def file_digest(path: Path) -> str:
+    """Return a digest of the content of a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    str
+        Hexadecimal.
+
+    Raises
+    ------
+    RecordError
+        If the file cannot be read.
+    """
+    try:
+        state = path.stat()
+        return _file_digest(path.absolute(), state.st_mtime_ns, state.st_size)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be read: {error.strerror}") from error
+
+
+@lru_cache(maxsize=64)
+def _file_digest(path: Path, changed: int, size: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def agent_digest(agent: str) -> str:
+    """Return a digest of what an agent is made of beyond the code of packages.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+
+    Returns
+    -------
+    str
+        Hexadecimal: of the source of an agent of the user's own, or of weights that are named by a path; empty for
+        agents that have neither.
+
+    Raises
+    ------
+    RecordError
+        If weights cannot be read.
+    InvalidConfiguration
+        If code of the user's own cannot be found.
+    """
+    if own_code.is_there(agent):
+        return source_digest(own_code.own_module(agent).__name__)
+    source = agent.partition(":")[2]
+    stem = source.rpartition("@")[0] or source
+    files = sorted(Path(stem).parent.glob(f"{Path(stem).name}.*")) if "/" in stem else []
+    if files:
+        return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
+    return agent_digest(source) if source else ""
+
+
+def source_digest(*modules: str) -> str:
+    """Return a digest of the code of modules and of all modules of the project that they need.
+
+    Parameters
+    ----------
+    *modules : str
+        Their full names, such as ``"desim.experiments.ogasched.simulate"``.
+
+    Returns
+    -------
+    str
+        Hexadecimal; the same after a change of comments, docstrings or layout.
+    """
+    digest = hashlib.sha256()
+    for name, path in modules_behind(*modules).items():
+        digest.update(f"{name}\0{_read(path).digest}\0".encode())
+    return digest.hexdigest()
+
+
+def modules_behind(*modules: str) -> dict[str, Path]:
+    """Return the modules of the project that modules need, with themselves.
+
+    Parameters
+    ----------
+    *modules : str
+        Their full names.
+
+    Returns
+    -------
+    dict of str to Path
+        Files by name, sorted; without the parts that only look at finished runs.
+    """
+    found: dict[str, Path] = {}
+    for module in modules:
+        project = _Project(module.partition(".")[0])
+        waiting = [module]
+        while waiting:
+            name = waiting.pop()
+            path = project.file(name)
+            if path is not None and name not in found:
+                found[name] = path
+                waiting.extend(project.imports(name, path))
+    return dict(sorted(found.items()))
+
+
+class _Import(NamedTuple):
+    """``from base import member``, or ``import member`` if there is no base; ``level`` counts the dots."""
+
+    base: str
+    member: str
+    alias: str
+    level: int
+
+
+class _Module(NamedTuple):
+    """What counts of the text of a module."""
+
+    digest: str
+    imports: tuple[_Import, ...]
+
+
+def _read(path: Path) -> _Module:
+    state = path.stat()
+    return _parsed(path, state.st_mtime_ns, state.st_size)
+
+
+@cache
+def _parsed(path: Path, changed: int, size: int) -> _Module:
+    tree, imports = ast.parse(path.read_bytes()), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports += [_Import("", alias.name, alias.name, 0) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            imports += [_Import(base, alias.name, alias.asname or alias.name, node.level) for alias in node.names]
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [part for part in body if not _is_text(part)]  # type: ignore[attr-defined]
+    return _Module(hashlib.sha256(ast.dump(tree).encode()).hexdigest(), tuple(imports))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+class _Project:
+    """The modules that count where one of a package is at the beginning."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+        place = None if package in PACKAGES else _place_of(package)
+        self.home = None if place is None or _is_installed(place) else place.parent
+
+    def file(self, name: str) -> Path | None:
+        """Return the file of a module that counts; None for anything else."""
+        package = name.partition(".")[0]
+        if package in PACKAGES:
+            is_unrelated = f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
+            counts = name not in DISPATCHING and (not is_unrelated or name.startswith(RELATED))
+        elif package == self.package:
+            counts = True
+        else:
+            place = None if self.home is None else _place_of(package)  # asking for a package does not import it
+            counts = place is not None and place.is_relative_to(str(self.home)) and not _is_installed(place)
+        return _origin_of(name) if counts else None
+
+    def imports(self, name: str, path: Path) -> Iterator[str]:
+        """Yield the modules that a module imports, be it inside of functions; of one's own, the packages it is in."""
+        if name.partition(".")[0] not in PACKAGES:
+            yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
+        for one in _read(path).imports:
+            if one.base or one.level:
+                yield self._source(_base(one, name, path), one.member)
+            else:
+                yield one.member
+
+    def _source(self, base: str, member: str) -> str:
+        """Return the module that ``from base import member`` leads to."""
+        if self.file(f"{base}.{member}") is not None:
+            return f"{base}.{member}"
+        path = self.file(base)
+        if path is not None and path.name == "__init__.py":
+            for one in _read(path).imports:
+                if one.alias == member and (one.base or one.level):
+                    return self._source(_base(one, base, path), one.member)
+        return base
+
+
+def _base(one: _Import, name: str, path: Path) -> str:
+    """Return the full name of what a statement in a module imports from."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    above = package[: len(package) - one.level + 1] if one.level else []
+    return ".".join([*above, *([one.base] if one.base else [])])
+
+
+def _origin_of(name: str) -> Path | None:
+    """Return the file of a module."""
+    return _found(name, tuple(sys.path), os.getcwd())[0]  # noqa: PTH109
+
+
+def _place_of(package: str) -> Path | None:
+    """Return the file of a module, or the directory of a package."""
+    return _found(package, tuple(sys.path), os.getcwd())[1]  # noqa: PTH109
+
+
+@cache
+def _found(name: str, path: tuple[str, ...], here: str) -> tuple[Path | None, Path | None]:
+    """Return the file of a module, and the directory of a package or else that file, without importing anything."""
+    top, *below = name.split(".")
+    try:
+        spec = importlib.util.find_spec(top)
+    except ValueError:  # __main__
+        spec = None
+    if spec is None:
+        return None, None
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if not below:
+        file = Path(spec.origin) if spec.has_location and spec.origin is not None else None
+        return file, folders[0] if folders else file
+    for place in (folder.joinpath(*below) for folder in folders):
+        for file in (place / "__init__.py", place.with_name(f"{place.name}.py")):
+            if file.is_file():
+                return file, place if file.parent == place else file
+    return None, None
+
+
+def _is_installed(place: Path) -> bool:
+    return bool({"site-packages", "dist-packages"} & set(place.parts))

@@ -1,0 +1,395 @@
+"""Who performs tasks: processes of this machine, a Ray cluster or a Dask cluster, each behind the same four methods.
+
+Joblib's own ways are not enough: a pool of processes is broken by the death of one and does not tell which task that
+had, its backend for Dask waits for ever for such a task, and that for Ray hands nothing out before all is done. So a
+local process is an executor of joblib's loky with one worker, and clusters are asked through their own clients.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import pickle
+import shutil
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from desim.exceptions import DesimError, MissingDependency
+
+__all__ = ["DaskPool", "LocalPool", "Lost", "Pool", "RayPool", "Refused", "Reply", "attempt", "refusal"]
+
+#: Seconds after which a process that has nothing to do ends.
+IDLE_TIMEOUT = 300
+#: How often a process looks whether the one that started it is still there, in seconds.
+ORPHAN_CHECK = 0.5
+#: Libraries that would start a thread a core in every process.
+THREAD_LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+#: Tasks a core that are handed over to a cluster, so that no core waits for this process.
+AHEAD = 2
+#: How often to look whether Dask's scheduler is still there, in seconds.
+SCHEDULER_CHECK = 5.0
+#: Memory of a Ray cluster on this machine for arguments and outcomes, in bytes; by itself it takes a third of all.
+OBJECT_STORE = 128 * 2**20
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+
+
+class Refused(NamedTuple):
+    """An exception, in a form that reaches another process whatever the exception is made of."""
+
+    kind: str
+    message: str
+    trace: str
+    pickled: bytes | None
+
+
+class Reply(NamedTuple):
+    """What comes back from a worker: an outcome, or why there is none."""
+
+    outcome: Any = None
+    refused: Refused | None = None
+    is_interrupted: bool = False
+
+
+class Lost(NamedTuple):
+    """A worker has ended with its task, or could not be given it; unless that is final, the task may be tried again."""
+
+    reason: str
+    is_final: bool = False
+
+
+class Pool(Protocol):
+    """Workers that perform tasks, each known by a number."""
+
+    def room(self) -> int:
+        """Return how many tasks may be submitted and not yet waited for."""
+
+    def submit(self, number: int, task: Any) -> None:
+        """Hand a task over."""
+
+    def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
+        """Wait until at least one task is done, and return what is done by now."""
+
+    def close(self) -> None:
+        """Give up what is still being performed, and let the workers go."""
+
+
+def attempt(function: Callable[[Any], Any], task: Any) -> Reply:
+    """Perform a task in a worker."""
+    try:
+        return Reply(function(task))
+    except (Exception, SystemExit) as error:
+        return Reply(refused=refusal(error))
+    except KeyboardInterrupt:
+        return Reply(is_interrupted=True)
+
+
+def refusal(error: BaseException) -> Refused:
+    """Return an exception with its traceback, without the line of the function that has caught it."""
+    within = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    trace = "".join(traceback.format_exception(type(error), error, within))
+    try:
+        pickled = pickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:  # of any kind, as exceptions may be made of anything
+        pickled = None
+    return Refused(type(error).__name__, str(error), trace, pickled)
+
+
+def _imported(module: str, extra: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError as error:
+        told = f"the backend {extra} needs {extra.capitalize()}: pip install 'desim[{extra}]' ({error})"
+        raise MissingDependency(told) from error
+
+
+# -- this machine ---------------------------------------------------------------------------------
+
+#: Processes that have nothing to do, by what they were started with: starting one takes as long as many short tasks.
+_idle: dict[Any, list[Any]] = {}
+
+
+class LocalPool:
+    """Processes of this machine.
+
+    Parameters
+    ----------
+    function : callable
+        Performs a task.
+    jobs : int
+        Processes at a time.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], jobs: int) -> None:
+        from joblib import cpu_count
+
+        self._function = function
+        self._jobs = jobs
+        threads = str(max(cpu_count() // jobs, 1))
+        self._environment = {name: os.environ.get(name, threads) for name in THREAD_LIMITS}
+        self._key = (os.getcwd(), tuple(sys.path), tuple(sorted((os.environ | self._environment).items())))  # noqa: PTH109
+        _dismiss(keep=self._key)
+        self._free = _idle.setdefault(self._key, [])
+        self._running: dict[Future[Reply], tuple[int, Any]] = {}
+
+    def room(self) -> int:
+        """Return how many tasks may run at a time."""
+        return self._jobs
+
+    def submit(self, number: int, task: Any) -> None:
+        """Hand a task to a process that has nothing to do."""
+        executor = self._free.pop() if self._free else self._started()
+        try:
+            future = executor.submit(attempt, self._function, task)
+        except RuntimeError:  # it was killed while it had nothing to do
+            executor = self._started()
+            future = executor.submit(attempt, self._function, task)
+        self._running[future] = number, executor
+
+    def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
+        """Wait for a task and return all that are done."""
+        done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        for future in sorted(done, key=lambda future: self._running[future][0]):
+            number, executor = self._running.pop(future)
+            reply = _local_reply(future)
+            if isinstance(reply, Lost) and not reply.is_final:
+                executor.shutdown(wait=False, kill_workers=True)
+            else:
+                self._free.append(executor)
+            yield number, reply
+
+    def close(self) -> None:
+        """Kill the processes that are busy; keep the others for the next tasks."""
+        for _, executor in self._running.values():
+            executor.shutdown(wait=True, kill_workers=True)
+        self._running.clear()
+
+    def _started(self) -> Any:
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        return ProcessPoolExecutor(
+            1, timeout=IDLE_TIMEOUT, env=self._environment, initializer=_watch, initargs=(os.getpid(),)
+        )
+
+
+@atexit.register
+def _dismiss(keep: Any = None) -> None:
+    """End the processes that have nothing to do, but for those that were started with the same."""
+    for key in [key for key in _idle if key != keep]:
+        for executor in _idle.pop(key):
+            executor.shutdown(wait=True, kill_workers=True)
+
+
+def _local_reply(future: Future[Reply]) -> Reply | Lost:
+    from joblib.externals.loky.process_executor import BrokenProcessPool, TerminatedWorkerError
+
+    error = future.exception()
+    if error is None:
+        return future.result()
+    if isinstance(error, TerminatedWorkerError):
+        codes = str(error).rpartition("{")[2].rpartition("}")[0]
+        return Lost(f"its process has ended by itself ({codes or 'no exit code'}), perhaps for lack of memory")
+    cause = f": {error.__cause__}" if isinstance(error, BrokenProcessPool) and error.__cause__ else ""
+    return Lost(f"{type(error).__name__}: {error}{cause}", is_final=not isinstance(error, BrokenProcessPool))
+
+
+def _watch(parent: int) -> None:
+    """End this process when the one that started it is gone, even if that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(ORPHAN_CHECK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+# -- Ray --------------------------------------------------------------------------------------------
+
+
+class RayPool:
+    """Workers of Ray.
+
+    Parameters
+    ----------
+    function : callable
+        Performs a task.
+    jobs : int
+        Processes of a cluster on this machine.
+    address : str or None
+        Where the cluster is; None starts one. If this process is connected to one already, that one is used.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], jobs: int, address: str | None) -> None:
+        self._session: str | None = None
+        # A cluster on this machine listens on the loopback interface only, reports nothing, and finds our modules.
+        surroundings = {
+            "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path),
+        }
+        with _environment(surroundings if address is None else {}):
+            self._ray = _imported("ray", "ray")
+            self._is_ours = not self._ray.is_initialized()
+            if self._is_ours:
+                self._connect(jobs, address)
+        self._function = self._ray.put(function)
+        self._attempt = self._ray.remote(attempt).options(num_cpus=1, max_retries=0)
+        self._running: dict[Any, int] = {}
+
+    def _connect(self, jobs: int, address: str | None) -> None:
+        own: dict[str, Any] = {"num_cpus": jobs, "include_dashboard": False, "object_store_memory": OBJECT_STORE}
+        try:
+            started = self._ray.init(address=address or "local", **(own if address is None else {}), **QUIET)
+        except (OSError, RuntimeError, ValueError) as error:
+            if address is None:
+                raise DesimError(f"cannot start Ray on this machine: {error}") from error
+            raise DesimError(
+                f"cannot use the Ray cluster at {address}: {error}; is it running there, and does it want a token "
+                "(RAY_AUTH_MODE=token)?"
+            ) from error
+        if address is None:
+            self._session = started.address_info["session_dir"]
+
+    def room(self) -> int:
+        """Return how many tasks may be handed over at a time."""
+        return AHEAD * max(int(self._ray.cluster_resources().get("CPU", 0)), 1)
+
+    def submit(self, number: int, task: Any) -> None:
+        """Hand a task over."""
+        self._running[self._attempt.remote(self._function, task)] = number
+
+    def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
+        """Wait for a task and return it."""
+        (reference,), _ = self._ray.wait(list(self._running), num_returns=1)
+        number = self._running.pop(reference)
+        try:
+            reply: Reply = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:  # of what surrounds the task, such as a missing module
+            return [(number, Lost(str(error), is_final=True))]
+        except self._ray.exceptions.RayError as error:
+            told = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            return [(number, Lost(f"its Ray worker has ended by itself ({told})"))]
+        return [(number, reply)]
+
+    def close(self) -> None:
+        """Cancel what is still being performed; end what was started here."""
+        for reference in self._running:
+            self._ray.cancel(reference, force=True)
+        self._running.clear()
+        if self._is_ours:
+            self._ray.shutdown()
+        if self._session is not None:
+            shutil.rmtree(self._session, ignore_errors=True)
+
+
+@contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables while the block runs."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+# -- Dask -------------------------------------------------------------------------------------------
+
+
+class DaskPool:
+    """Workers of Dask.
+
+    Parameters
+    ----------
+    function : callable
+        Performs a task.
+    jobs : int
+        Processes of a cluster on this machine.
+    address : str or None
+        Where the scheduler is; None starts one.
+    """
+
+    def __init__(self, function: Callable[[Any], Any], jobs: int, address: str | None) -> None:
+        distributed = _imported("distributed", "dask")
+        self._killed: type[BaseException] = distributed.KilledWorker
+        self._cluster: Any = None
+        if address is None:
+            self._cluster = distributed.LocalCluster(
+                n_workers=jobs,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                silence_logs=logging.CRITICAL,
+            )
+        try:
+            self._client = distributed.Client(address or self._cluster, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise DesimError(f"cannot reach a Dask scheduler at {address}: {error}") from error
+        self._address = address or "this machine"
+        self._function = function
+        self._running: dict[Any, int] = {}
+        self._done: SimpleQueue[Any] = SimpleQueue()
+
+    def room(self) -> int:
+        """Return how many tasks may be handed over at a time."""
+        return AHEAD * max(sum(map(int, self._client.ncores().values())), 1)
+
+    def submit(self, number: int, task: Any) -> None:
+        """Hand a task over."""
+        future = self._client.submit(attempt, self._function, task, pure=False)
+        self._running[future] = number
+        future.add_done_callback(self._done.put)
+
+    def wait(self) -> Iterable[tuple[int, Reply | Lost]]:
+        """Wait for a task and return it."""
+        while True:
+            try:
+                future = self._done.get(timeout=SCHEDULER_CHECK)
+            except Empty:
+                if self._client.status != "running":
+                    raise DesimError(f"the Dask scheduler at {self._address} is gone") from None
+            else:
+                break
+        return [(self._running.pop(future), self._reply(future))]
+
+    def _reply(self, future: Any) -> Reply | Lost:
+        if future.cancelled():
+            raise DesimError(f"the Dask scheduler at {self._address} has cancelled a run, or is gone")
+        error = future.exception()
+        if isinstance(error, self._killed):
+            return Lost("its Dask workers have ended by themselves, perhaps for lack of memory")
+        if error is not None:  # of what surrounds the task, such as a missing module
+            return Lost(f"{type(error).__name__}: {error}", is_final=True)
+        reply: Reply = future.result()
+        return reply
+
+    def close(self) -> None:
+        """Cancel what is still being performed; end what was started here."""
+        if self._running and self._client.status == "running":
+            self._client.cancel(list(self._running), force=True)
+        self._running.clear()
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()

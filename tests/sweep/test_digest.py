@@ -1,0 +1,166 @@
+"""Digests of code: whatever a run depends on is in them, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from desim.exceptions import RecordError
+from desim.experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
+from desim.experiments.ogasched.simulating import Setting, perform
+from desim.sweep import Run, digest
+from desim.sweep.digest import agent_digest, file_digest, modules_behind, source_digest
+
+ROOT = Path(digest.__file__).resolve().parents[2]
+FILES = {
+    "__init__.py": "",
+    "study.py": '"""Study."""\nfrom tinyproject.parts import Engine\ndef run():\n    from . import late\n',
+    "late.py": "import json\nVALUE = 1\n",
+    "unused.py": "VALUE = 1\n",
+    "parts/__init__.py": "from tinyproject.parts.engine import Engine\nfrom tinyproject.parts.other import Other\n",
+    "parts/engine.py": "from .wheels import WHEELS\nclass Engine:\n    wheels = WHEELS\n",
+    "parts/wheels.py": "WHEELS = 4\n",
+    "parts/other.py": "class Other:\n    pass\n",
+}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return the directory of a tiny project: ``study`` needs ``parts.engine`` and what that needs."""
+    package = tmp_path_factory.mktemp("project") / "tinyproject"
+    (package / "parts").mkdir(parents=True)
+    for name, content in FILES.items():
+        (package / name).write_text(content)
+    sys.path.insert(0, str(package.parent))
+    yield package
+    sys.path.remove(str(package.parent))
+    for name in [name for name in sys.modules if name.startswith("tinyproject")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def project(package: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Treat it like desim, and leave it as it was."""
+    monkeypatch.setattr(digest, "PACKAGES", ("tinyproject",))
+    yield package
+    for name, content in FILES.items():
+        (package / name).write_text(content)
+
+
+def test_the_modules_behind_a_module_are_those_that_it_needs(project: Path) -> None:
+    names = ["late", "parts.engine", "parts.wheels", "study"]
+    assert list(modules_behind("tinyproject.study")) == [f"tinyproject.{name}" for name in names]
+    both = modules_behind("tinyproject.study", "tinyproject.unused")
+    assert list(both) == [f"tinyproject.{name}" for name in [*names, "unused"]]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "matters"),
+    [
+        ("parts/wheels.py", "WHEELS = 5\n", True),
+        ("late.py", "import json\nVALUE = 2\n", True),
+        ("parts/wheels.py", '"""How many."""\n\n# Cars have four.\nWHEELS = (4)\n', False),
+        (
+            "parts/engine.py",
+            'from .wheels import WHEELS\nclass Engine:\n    """Turns."""\n    wheels = WHEELS\n',
+            False,
+        ),
+        ("parts/other.py", "class Other:\n    changed = True\n", False),
+        ("unused.py", "VALUE = 2\n", False),
+    ],
+)
+def test_only_code_that_matters_changes_the_digest(project: Path, file: str, content: str, matters: bool) -> None:
+    before = source_digest("tinyproject.study")
+    assert source_digest("tinyproject.study") == before
+    (project / file).write_text(content)
+    assert (source_digest("tinyproject.study") != before) == matters
+
+
+def test_a_project_of_ones_own_counts_and_of_what_is_installed_only_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in {
+        "ownstudy.py": "import numpy, json, ownhelp, ownkit.deep, bought\nfrom desim.sweep import perform_all\n",
+        "ownhelp.py": "from desim.exceptions import DesimError\n",
+        "ownkit/__init__.py": "from ownkit import wide\n",
+        "ownkit/deep.py": "VALUE = 1\n",
+        "ownkit/wide.py": "VALUE = 1\n",
+        "ownkit/unasked.py": "",
+        "unasked.py": "",
+        "loose/inner.py": "import ownhelp\n",
+        "site-packages/bought.py": "import more\n",
+        "site-packages/more.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    own = ["ownhelp", "ownkit", "ownkit.deep", "ownkit.wide", "ownstudy"]
+    assert list(modules_behind("ownstudy")) == ["desim.exceptions", *own]
+    assert list(modules_behind("ownkit.deep")) == ["ownkit", "ownkit.deep", "ownkit.wide"]
+    assert list(modules_behind("loose.inner")) == ["desim.exceptions", "loose.inner", "ownhelp"]
+    assert list(modules_behind("bought")) == ["bought"]
+    before = source_digest("ownstudy")
+    (tmp_path / "ownkit" / "deep.py").write_text("VALUE = 2\n")
+    assert source_digest("ownstudy") != before
+
+
+def test_runs_depend_on_dynamics_agents_and_workloads_but_not_on_pictures() -> None:
+    names = set(modules_behind("desim.experiments.ogasched.simulating"))
+    assert names >= {"desim.core", "desim.agents.multiserver.projection", "desim.workloads.multiserver"}
+    outside = ("desim.cli", "desim.plotting", "desim.sweep", "desim.agents.batch", "desim.problems.batch")
+    assert not [name for name in names if name.startswith(outside)]
+    assert "desim.experiments.ogasched.pictures" not in names
+
+
+def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
+    choices = {choice.policy: choice for choice in [ogasched(), *RIVALS.values(), *VARIANTS.values()]}
+    wanted = [Run(Setting(num_nodes=12, num_slots=3), choice, 0) for choice in choices.values()]
+    for run in wanted:
+        perform(run)  # once before, so that nothing is imported while we watch
+    executed: set[str] = set()
+
+    def watch(frame: FrameType, event: str, argument: object) -> None:
+        executed.add(frame.f_code.co_filename)
+
+    sys.setprofile(watch)
+    try:
+        for run in wanted:
+            perform(run)
+    finally:
+        sys.setprofile(None)
+    ours = {Path(name) for name in executed if name.startswith(str(ROOT / "desim"))}
+    assert ours >= {ROOT / "desim/agents/multiserver/projection.py", ROOT / "desim/core.py"}
+    assert ours <= set(modules_behind("desim.experiments.ogasched.simulating").values())
+
+
+def test_files_are_known_by_their_content(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_text("content")
+    other.write_text("content")
+    assert file_digest(one) == file_digest(other)
+    other.write_text("another")
+    os.utime(other, ns=(one.stat().st_atime_ns, one.stat().st_mtime_ns + 1))
+    assert file_digest(one) != file_digest(other)
+    with pytest.raises(RecordError, match="nowhere cannot be read"):
+        file_digest(tmp_path / "nowhere")
+
+
+def test_agents_are_known_by_weights_and_code_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stem = tmp_path / "weights"
+    names = [f"split-window:{stem}", f"split-window:{stem}@3-3", f"rollout:split-window:{stem}"]
+    assert [agent_digest(name) for name in ("easy-fcfs", "split-window:lublin256-m20-t5", names[0])] == ["", "", ""]
+    for suffix in (".json", ".safetensors"):
+        stem.with_suffix(suffix).write_text(suffix)
+    (first,) = {agent_digest(name) for name in names}
+    stem.with_suffix(".json").write_text("changed")
+    (second,) = {agent_digest(name) for name in names}
+    assert first != second != ""
+    (tmp_path / "digested_agent.py").write_text("class Mine:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert agent_digest("rollout:digested_agent:Mine") == agent_digest("digested_agent:Mine") != ""

@@ -1,0 +1,183 @@
+"""Stored runs: nothing half written, nothing lost, and what is not what it should be is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim.exceptions import RecordError
+from desim.sweep import StorageError, Store
+from desim.sweep.files import HOST, is_alive, process_mark, remove_leftovers, write_durably
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+KEY, OTHER = {"seed": 1}, {"seed": 2}
+
+
+@settings(max_examples=40, deadline=None)
+@given(key=st.dictionaries(st.text(), PLAIN, max_size=4), outcome=st.dictionaries(st.text(), PLAIN, max_size=4))
+def test_what_is_stored_is_found_again(tmp_path_factory: pytest.TempPathFactory, key: Any, outcome: Any) -> None:
+    store = Store(tmp_path_factory.mktemp("store"))
+    assert store.recall(key) is None
+    path = store.save(key, outcome, seconds=2.0)
+    assert store.recall(key) == (outcome, 2.0)
+    assert list(store.directory.iterdir()) == [path]
+
+
+@settings(max_examples=40, deadline=None)
+@given(one=st.dictionaries(st.text(), PLAIN, max_size=3), other=st.dictionaries(st.text(), PLAIN, max_size=3))
+def test_a_file_belongs_to_one_set_of_settings(one: Any, other: Any) -> None:
+    store = Store(Path("anywhere"))
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    assert (store.path(one) == store.path(other)) == same
+
+
+def test_numbers_that_are_not_finite_are_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.save(KEY, {"ratio": float("nan"), "largest": float("inf"), "deep": [{"x": float("-inf")}]})
+    assert store.recall(KEY) == ({"ratio": None, "largest": None, "deep": [{"x": None}]}, None)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"settings": {"seed": 1}}', '{"outcome": 3}', "\xff"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
+    store = Store(tmp_path)
+    path = store.save(KEY, {"x": 1})
+    path.write_bytes(content.encode("latin-1"))
+    with pytest.raises(RecordError, match=path.name):
+        store.recall(KEY)
+
+
+def test_outcomes_of_other_runs_and_changed_ones_are_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.save(KEY, {"x": 1})
+    path.write_text(path.read_text().replace('"x": 1', '"x": 2'))
+    with pytest.raises(RecordError, match="does not hold what was stored"):
+        store.recall(KEY)
+    path.rename(store.path(OTHER))
+    with pytest.raises(RecordError, match="another run"):
+        store.recall(OTHER)
+
+
+def test_records_appear_when_they_are_complete(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    for text in ("first", "second"):
+        with store.draft(KEY) as draft:
+            draft.mkdir(parents=True)
+            (draft / "note").write_text(text)
+        assert (store.records(KEY) / "note").read_text() == text
+    with pytest.raises(ZeroDivisionError), store.draft(KEY) as draft:
+        draft.mkdir()
+        raise ZeroDivisionError
+    assert [path.name for path in store.directory.iterdir()] == [store.records(KEY).name]
+    store.directory.chmod(0o500)
+    (tmp_path / "occupied").write_text("mine")
+    with pytest.raises(StorageError, match="cannot write"), Store(tmp_path / "occupied").draft(KEY):
+        pass
+    store.directory.chmod(0o700)
+
+
+class Wrapped:
+    """A file whose methods can be replaced."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.fileno = file, file.fileno
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def write(self, text: str) -> int:
+        return self.file.write(text)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+@pytest.mark.parametrize("moment", ["write", "flush", "fsync", "replace", "mkdir"])
+def test_whenever_writing_fails_what_was_there_stays_and_nothing_is_left(
+    tmp_path: Path, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "deep" / "file.json"
+    if moment != "mkdir":
+        write_durably(path, "before")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(122, "Disk quota exceeded")
+
+    if moment in ("write", "flush"):
+        real = Path.open
+        monkeypatch.setattr(Wrapped, moment, fail)
+        monkeypatch.setattr(Path, "open", lambda self, *given, **more: Wrapped(real(self, *given, **more)))
+    else:
+        monkeypatch.setattr(os if moment == "fsync" else Path, moment, fail)
+    with pytest.raises(StorageError, match=r"cannot write .*file\.json: Disk quota exceeded"):
+        write_durably(path, "after")
+    monkeypatch.undo()
+    assert [one.name for one in tmp_path.rglob("*.*")] == (["file.json"] if moment != "mkdir" else [])
+    assert moment == "mkdir" or path.read_text() == "before"
+
+
+def test_half_written_files_of_the_dead_are_removed_and_those_of_the_living_are_not(tmp_path: Path) -> None:
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    hour_ago = time.time() - 3_700
+    files = {
+        f".a.json.{dead.pid}@{HOST}.partial": True,
+        f".b.json.{os.getppid()}@{HOST}.partial": False,
+        f".c.json.{dead.pid}@elsewhere.partial": False,
+        ".d.json.1234.partial": False,
+        "e.json": False,
+        f".f.json.{os.getppid()}@{HOST}.partial": True,
+        ".g.json.partial": True,
+    }
+    for name in files:
+        (tmp_path / name).write_text("{")
+        if name[1] in "fg":
+            os.utime(tmp_path / name, (hour_ago, hour_ago))
+    records = {f".h.{dead.pid}@{HOST}.partial": True, f".i.{os.getppid()}@{HOST}.partial": False}
+    for name in records:
+        (tmp_path / name / "jobs").mkdir(parents=True)
+        os.utime(tmp_path / name, (hour_ago, hour_ago))
+    remove_leftovers(tmp_path)
+    there = {path.name for path in tmp_path.iterdir()}
+    assert there == {name for name, gone in (files | records).items() if not gone}
+    remove_leftovers(tmp_path / "nowhere")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
+    assert is_alive(os.getpid())
+    assert is_alive(os.getpid(), process_mark(os.getpid()))
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert is_alive(child.pid)
+    if (mark := process_mark(child.pid)) is not None:
+        assert not is_alive(child.pid, f"{mark}0")
+    child.kill()
+    wait_until(lambda: not is_alive(child.pid))  # before anybody has waited for it
+    child.communicate()
+    assert not is_alive(child.pid)
