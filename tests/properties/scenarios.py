@@ -7,9 +7,9 @@ from random import Random
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from performing import perform
 from reference import Conservative, Easy, Placed, Scheduler, Simple, Strict, run_reference
 
-from desim import simulate
 from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, Job
 
@@ -88,7 +88,7 @@ def simulated(scenario: Scenario, agent: Any) -> dict[int, Placed]:
 
     cluster = BatchCluster(scenario.jobs, scenario.num_cores)
     cluster.on("start", note)
-    simulate(cluster, agent)
+    perform(cluster, agent)
     return placed
 
 

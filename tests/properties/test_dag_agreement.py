@@ -118,19 +118,19 @@ def check_anything(seeds: range, *, spare: bool) -> None:
         assert found is None, f"seed {seed}: {found}"
 
 
-@pytest.mark.parametrize("start", range(0, 300, 50))
+@pytest.mark.parametrize("start", [0, 75])
 def test_every_copy_starts_when_the_reference_says(start: int) -> None:
-    check_anything(range(start, start + 50), spare=False)
+    check_anything(range(start, start + 75), spare=False)
 
 
 def test_also_with_duplicates_that_nobody_needs() -> None:
-    check_anything(range(80), spare=True)
+    check_anything(range(60), spare=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spare", [False, True])
 def test_every_copy_starts_when_the_reference_says_in_many_more_scenarios(*, spare: bool) -> None:
-    check_anything(range(300, 20_000), spare=spare)
+    check_anything(range(60, 20_000), spare=spare)
 
 
 AGENTS = {
@@ -144,13 +144,13 @@ AGENTS = {
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_list_schedulers_run_as_the_reference_says(name: str) -> None:
-    for seed in range(100):
+    for seed in range(40):
         found = difference(random_scenario(Random(f"{name} {seed}")), AGENTS[name](), seed)
         assert found is None, f"seed {seed}: {found}"
 
 
 def test_heft_runs_as_the_reference_says() -> None:
-    for seed in range(100):
+    for seed in range(40):
         found = difference(random_scenario(Random(f"HEFT {seed}"))._replace(plan_ahead=True), HEFT())
         assert found is None, f"seed {seed}: {found}"
 
@@ -180,7 +180,7 @@ def schedule_difference(scenario: Scenario, order: str, allocation: str) -> str 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_eft_schedules_are_those_of_trying_every_executor(order: str) -> None:
-    for seed in range(60):
+    for seed in range(30):
         scenario = random_scenario(Random(f"EFT {order} {seed}"), exact=True, power_of_two=True, most=8)
         found = schedule_difference(scenario, order, "EFT")
         assert found is None, f"seed {seed}: {found}"
@@ -189,7 +189,7 @@ def test_eft_schedules_are_those_of_trying_every_executor(order: str) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_deft_schedules_are_those_of_trying_every_executor_and_every_duplicate(order: str) -> None:
     """Of channels that are alike: between others a duplicate can bring data earlier than expected before."""
-    for seed in range(60):
+    for seed in range(30):
         scenario = random_scenario(Random(f"DEFT {order} {seed}"), exact=True, alike=True, power_of_two=True, most=8)
         found = schedule_difference(scenario._replace(plan_ahead=False), order, "DEFT")
         assert found is None, f"seed {seed}: {found}"
@@ -197,7 +197,7 @@ def test_deft_schedules_are_those_of_trying_every_executor_and_every_duplicate(o
 
 @pytest.mark.parametrize("allocation", ["EFT", "DEFT"])
 def test_of_equal_ranks_the_job_that_arrived_first_comes_first(allocation: str) -> None:
-    for seed in range(60):
+    for seed in range(30):
         scenario = random_scenario(
             Random(f"{allocation} rank_up {seed}"), exact=True, alike=True, power_of_two=True, most=8
         )

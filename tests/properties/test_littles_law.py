@@ -11,11 +11,11 @@ import pytest
 from scenarios import KINDS, Scenario, random_scenario
 
 from desim import simulate
-from desim.agents.batch import PRIORITIES, create
+from desim.agents.batch import create
 from desim.problems.batch import BatchCluster, parse_core_sets
 from desim.processes import Outage, planned_outages
 
-AGENTS = (*PRIORITIES, *(f"{kind}-{order}" for kind in KINDS[1:] for order in ("fcfs", "f3", "unicep")))
+AGENTS = ("fcfs", "sjf", *(f"{kind}-{order}" for kind in KINDS[1:] for order in ("fcfs", "f3")))
 
 
 class Integrals:

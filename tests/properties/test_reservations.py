@@ -34,7 +34,7 @@ class Watched:
 @pytest.mark.parametrize("specific_cores", [False, True])
 def test_no_job_starts_after_its_first_reservation(order: str, specific_cores: bool) -> None:
     kept = moved_up = 0
-    for seed in range(250):
+    for seed in range(100):
         scenario = random_scenario(Random(f"promise {order} {specific_cores} {seed}"))
         agent = Watched(order, specific_cores)
         placed = simulated(scenario, agent)
@@ -51,7 +51,7 @@ def test_no_job_starts_after_its_first_reservation(order: str, specific_cores: b
 
 @pytest.mark.parametrize("specific_cores", [False, True])
 def test_exact_requests_are_promised_and_kept_to_the_second_in_order_of_arrival(specific_cores: bool) -> None:
-    for seed in range(250):
+    for seed in range(100):
         scenario = random_scenario(Random(f"exact {seed}"))
         jobs = [job._replace(run_time=job.requested_time) for job in scenario.jobs]
         agent = Watched("fcfs", specific_cores)
