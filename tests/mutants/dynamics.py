@@ -108,13 +108,13 @@ BATCH: tuple[Mutant, ...] = (
         "killed-job-completes",
         'status = "completed" if duration == job.run_time else "killed"',
         'status = "completed" if duration <= job.requested_time else "killed"',
-        "test_simulation test_outages test_batch_validation_oracle test_agreement_with_reference",
+        "test_disturbances test_batch_metrics_oracle test_littles_law test_everything",
     ),
     mutant(
         "batch",
-        "down-cores-freed",
-        "self._free |= execution.cores & ~down if down else execution.cores",
-        "self._free |= execution.cores",
+        "repaired-cores-count-as-down",
+        "self.down &= ~fresh",
+        "pass",
         "test_outages test_everything",
     ),
     mutant(

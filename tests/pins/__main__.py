@@ -15,7 +15,7 @@ import numpy as np
 
 from tests import pins
 from tests.pins import adapter, experiments
-from tests.pins.digests import (
+from tests.pins.comparing import (
     ABSENT,
     Difference,
     compare,
@@ -154,13 +154,15 @@ def main() -> None:
     if options.word == "show":
         show(options.problem, options.place)
         return
+    if options.word == "write":
+        for name in options.paper or experiments.PAPERS if options.experiments else options.problem or PROBLEMS:
+            (experiments.write if options.experiments else write)(name, options.only)
+        return
     if options.experiments:
-        word = experiments.check if options.word == "check" else experiments.write
+        fine = [experiments.check(name, options.only) for name in options.paper or experiments.PAPERS]
     else:
-        word = check if options.word == "check" else write
-    asked = (options.paper or experiments.PAPERS) if options.experiments else (options.problem or PROBLEMS)
-    fine = [word(name, options.only) for name in asked]
-    sys.exit(1 if False in fine else 0)
+        fine = [check(name, options.only) for name in options.problem or PROBLEMS]
+    sys.exit(0 if all(fine) else 1)
 
 
 if __name__ == "__main__":

@@ -287,7 +287,7 @@ def _batch_jobs(workload: dict[str, Any]) -> list[Any]:
         mean = options.pop("service")
         service = arrivals.exponential(mean) if mean else arrivals.constant(0.0)
         return list(arrivals.poisson_jobs(service=service, **options))
-    kinds = (np.int64, np.float64, np.int64, np.float64, np.float64, np.int64)
+    kinds: tuple[Any, ...] = (np.int64, np.float64, np.int64, np.float64, np.float64, np.int64)
     if workload["numpy"]:
         return [batch.Job(*(kind(value) for kind, value in zip(kinds, row, strict=True))) for row in workload["rows"]]
     return [batch.Job(*row) for row in workload["rows"]]
@@ -356,7 +356,8 @@ def _deferrable(system: dict[str, Any], workload: dict[str, Any]) -> Any:
         jobs, capacity = list(made.jobs), made.capacity
         del system["capacity"]
     else:
-        jobs = [slots.Job(*row[:-1], tuple(row[-1])) for row in workload["rows"]]
+        rows: list[Any] = [(*row[:-1], tuple(row[-1])) for row in workload["rows"]]
+        jobs = [slots.Job(*row) for row in rows]
         jobs = [_in_numpy(job) for job in jobs] if workload["numpy"] else jobs
         capacity = _capacity(system.pop("capacity"))
     processes = _processes(system, jobs, workload.get("own", []))

@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.pins.digests import Difference, digest_of_text, present_name, wanted
+from tests.pins.comparing import Difference, digest_of_text, present_name, wanted
 from tests.pins.renamed import RENAMED
 
 __all__ = ["PAPERS", "check", "write"]
