@@ -113,6 +113,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "repaired-cores-count-as-down",
+        "self._state.change_cores(self._state.down & ~fresh)",
+        "pass",
         "self.down &= ~fresh",
         "pass",
         "test_outages test_everything",
@@ -120,6 +122,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "requeued-behind-simultaneous",
+        'position = int(self._state.queue.submission_time.searchsorted(job.submission_time, "left"))',
+        'position = int(self._state.queue.submission_time.searchsorted(job.submission_time, "right"))',
         'position = int(cluster._queue.submission_time.searchsorted(job.submission_time, "left"))',
         'position = int(cluster._queue.submission_time.searchsorted(job.submission_time, "right"))',
         "test_outages test_agreement_with_reference",
@@ -134,6 +138,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "attempts-start-over",
+        "self._attempts[job.job_id] = attempts",
+        "self._attempts[job.job_id] = 1",
         "cluster._attempts[job.job_id] = attempts",
         "cluster._attempts[job.job_id] = 1",
         "test_outages test_everything",
@@ -155,6 +161,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "last-of-simultaneous-first",
+        "state.enqueue(inbox.popleft())",
+        "state.enqueue(inbox.pop())",
         "self._enqueue(inbox.popleft())",
         "self._enqueue(inbox.pop())",
         "test_instants test_simulation test_agreement_with_reference",
@@ -162,6 +170,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "stops-with-queued-jobs",
+        "return not (self._state.running or self._state.queued or self._inbox)",
+        "return not (self._state.running or self._inbox)",
         "if not (self._running or self._queued or self._inbox or any(p.is_alive for p in self.foreground)):",
         "if not (self._running or self._inbox or any(p.is_alive for p in self.foreground)):",
         "test_simulation test_outages test_infeasible_actions test_everything",
@@ -190,6 +200,8 @@ BATCH: tuple[Mutant, ...] = (
     mutant(
         "batch",
         "more-cores-than-requested",
+        "not cores & ~free and cores.bit_count() == count",
+        "not cores & ~free and cores.bit_count() >= count",
         "not cores & ~self._free and cores.bit_count() == count",
         "not cores & ~self._free and cores.bit_count() >= count",
         "test_infeasible_actions",

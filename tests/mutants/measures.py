@@ -202,6 +202,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "killed-without-need-passes",
+        'killed = (status == "killed") & ((execution != requested) | ~too_long)',
+        'killed = (status == "killed") & (execution != requested)',
         'status["killed"] & ((execution != requested) | ~too_long)',
         'status["killed"] & (execution != requested)',
         "test_batch_corruptions test_batch_validation_oracle test_batch_validation",
@@ -209,6 +211,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "stretch-of-jobs-without-length",
+        'formula="CASE WHEN execution_time > 0 THEN turnaround_time / execution_time END",',
+        'formula="CASE WHEN execution_time >= 0 THEN turnaround_time / execution_time END",',
         'check_filled(run, findings, "stretch", ended & (run.jobs["execution_time"] > 0))',
         'check_filled(run, findings, "stretch", ended)',
         "test_batch_validation test_batch_validation_oracle test_everything",
@@ -216,6 +220,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "too-many-attempts-pass",
+        'return jobs.filter(pl.col("attempts") != pl.col("want"))',
+        'return jobs.filter(pl.col("attempts") < pl.col("want"))',
         "attempts != cuts + begun,",
         "attempts < cuts + begun,",
         "test_batch_corruptions test_batch_validation_oracle",
@@ -223,6 +229,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "overlong-interruption-passes",
+        "wrong = ~possible | (length > whole + rounding(finish, whole))",
+        "wrong = ~possible",
         "wrong | (end - begin > whole + rounding(end, whole)),",
         "wrong,",
         "test_batch_corruptions test_batch_validation test_batch_validation_oracle",
@@ -230,6 +238,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "wrong-count-of-cores-up-passes",
+        'return events.filter(pl.col("want") != pl.col("cores_up"))',
+        'return events.filter(pl.col("want") < pl.col("cores_up"))',
         'up != run.outages["cores_up"],',
         'up < run.outages["cores_up"],',
         "test_batch_corruptions test_batch_validation_oracle test_batch_validation",
