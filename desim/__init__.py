@@ -9,14 +9,21 @@ from desim.exceptions import (
     RecordError,
     WorkloadError,
 )
-from desim.problem import Problem
+from desim.problem import Extension, Figure, Kind, Metric, Metrics, Problem
 from desim.result import Result
+from desim.tables import Column, Table
 
 __all__ = [
+    "Column",
     "Decision",
     "DesimError",
+    "Extension",
+    "Figure",
     "InfeasibleAction",
     "InvalidConfiguration",
+    "Kind",
+    "Metric",
+    "Metrics",
     "MissingDependency",
     "Phase",
     "Problem",
@@ -24,6 +31,7 @@ __all__ = [
     "Result",
     "Simulation",
     "SimulationInterrupted",
+    "Table",
     "WorkloadError",
     "at",
     "reschedule",

@@ -222,7 +222,10 @@ class Simulation:
             "end_time": self.end_time,
             "until": None if self.until == math.inf else self.until,
         }
-        return Result(self.records.close(info), info)
+        kind = self.problem.kind
+        if kind is not None:  # where records that are read back find it
+            info["kind"] = f"{type(self.problem).__module__}:{type(self.problem).__qualname__}.kind"
+        return Result(self.records.close(info), info, kind)
 
 
 def simulate(

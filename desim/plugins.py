@@ -1,24 +1,23 @@
-"""Agents and workloads by name, found through entry points: desim itself imports neither.
+"""What packages offer by name: agents, workloads, trainings of each kind of problem, and the experiments of papers.
 
-An entry point of the group ``desim.agents`` is called like the problem and leads to a module with the functions
-``create(name)`` and ``descriptions()``; one of the group ``desim.workloads`` leads to a module with ``descriptions()``,
-of ``batch`` also with ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, of ``dag`` with
-``read(path)``; one of the group ``desim.episodes`` leads to a function of a random generator and plain settings, which
-returns what an episode of the problem's Gymnasium environment is made of; one of the group ``desim.training`` leads to
-a dataclass of options with a method ``train(directory, report)``; one of the group ``desim.experiments`` is called like
-a paper and leads to its experiments, an :class:`ExperimentFamily`. Any installed package may add to them.
+A module of agents has the functions ``create(name)`` and ``descriptions()``; one of workloads has ``descriptions()``,
+of ``batch`` also ``load(source, ...)``, ``read(path)`` and ``write(path, jobs, ...)``, of ``dag`` ``read(path)``. Which
+modules there are the kinds of problems say, see :class:`desim.problem.Kind`; any installed package may add to them
+with a :class:`desim.problem.Extension` of the entry point group ``desim.problems``. Experiments of a paper are found
+by the group ``desim.experiments``: an :class:`ExperimentFamily`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Protocol
 
 from desim import own_code
-from desim._plugin_protocols import ExperimentFamily, RepairReport, Workload
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.problem import kinds, reference
 
 __all__ = [
     "ExperimentFamily",
@@ -30,25 +29,79 @@ __all__ = [
     "episode_workload",
     "experiment_families",
     "modules",
-    "problems",
     "training_options",
     "trainings",
     "workload_provider",
 ]
 
-AGENTS, WORKLOADS, EPISODES, TRAINING = "desim.agents", "desim.workloads", "desim.episodes", "desim.training"
 EXPERIMENTS = "desim.experiments"
 
 
-def problems() -> list[str]:
-    """Return the names of the problems for which there are agents.
+class RepairReport(Protocol):
+    """What a reader dropped, changed or noticed."""
 
-    Returns
-    -------
-    list of str
-        Sorted.
-    """
-    return sorted({point.name for point in _points(AGENTS)})
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values: ``rows``, ``jobs``, ``dropped``, and ``reasons`` with ``action`` and ``count``."""
+
+
+class Workload(Protocol):
+    """Jobs and what is known of them."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def jobs(self) -> Iterable[Any]:
+        """The jobs; every iteration gives the same."""
+
+    @property
+    def num_cores(self) -> int | None:
+        """Cores of the machine, if known."""
+
+    @property
+    def num_jobs(self) -> int | None:
+        """Number of jobs, if known."""
+
+    @property
+    def report(self) -> RepairReport | None:
+        """What was repaired, if anything was read."""
+
+
+class ExperimentFamily(Protocol):
+    """The experiments of a paper."""
+
+    @property
+    def title(self) -> str:
+        """What is studied."""
+
+    @property
+    def source(self) -> str:
+        """The paper."""
+
+    @property
+    def modules(self) -> Sequence[str]:
+        """Names of the experiments, in the order in which they are run."""
+
+    def descriptions(self) -> dict[str, str]:
+        """Return the experiments with a line on each."""
+
+    def run(self, name: str, arguments: Sequence[str]) -> int:
+        """Run one with its own command line; return the exit status."""
+
+    def reproduce(
+        self, arguments: Sequence[str], *, out: Path | None = None, store: Path | None = None, only: Sequence[str] = ()
+    ) -> int:
+        """Run all, or some, with the same command line, and write a report; return the exit status."""
+
+    def report(self, out: Path | None = None) -> Path:
+        """Write a report of those that were run; return the file."""
+
+    def documentation(self, page: Path, out: Path | None = None) -> Path:
+        """Write the same as a page of documentation; return the file."""
+
+    def sweeps(self, store: Path | None = None) -> Sequence[Any]:
+        """Return how far sweeps have come: title, wanted, stored, failed, running, started."""
 
 
 def create_agent(problem: str, name: str) -> Agent:
@@ -75,7 +128,7 @@ def create_agent(problem: str, name: str) -> Agent:
         If no package offers agents for the problem, or one cannot be imported.
     """
     refusals, is_own = [], own_code.is_reference(name)
-    for provider in _providers(AGENTS, problem) if not is_own or problem in problems() else []:
+    for provider in _modules(problem, "agents", needed=not is_own):
         try:
             agent: Agent = provider.create(name)
         except InvalidConfiguration as error:
@@ -87,46 +140,20 @@ def create_agent(problem: str, name: str) -> Agent:
     try:
         return own_code.own_agent(name)
     except InvalidConfiguration as error:
-        if refusals and name.partition(":")[0] in _prefixes(problem):
+        prefixes = {known.partition(":")[0] for known in describe_agents(problem) if ":" in known} if refusals else ()
+        if name.partition(":")[0] in prefixes:
             raise InvalidConfiguration("; ".join(map(str, refusals))) from error
         raise
 
 
-def _prefixes(problem: str) -> set[str]:
-    """Return what stands before the colon in the names of agents that packages offer."""
-    return {name.partition(":")[0] for name in describe_agents(problem) if ":" in name}
-
-
 def describe_agents(problem: str) -> dict[str, str]:
-    """Return the names of agents, or patterns of names, with a line on each.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``.
-
-    Returns
-    -------
-    dict of str to str
-        In the order of the packages that offer them.
-    """
-    return {name: text for provider in _providers(AGENTS, problem) for name, text in provider.descriptions().items()}
+    """Return the names of a problem's agents, or patterns of names, with a line on each."""
+    return {name: text for module in _modules(problem, "agents") for name, text in module.descriptions().items()}
 
 
 def describe_workloads(problem: str) -> dict[str, str]:
-    """Return the sources of workloads, or patterns of files, with a line on each.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``.
-
-    Returns
-    -------
-    dict of str to str
-        In the order of the packages that offer them.
-    """
-    return {name: text for provider in _providers(WORKLOADS, problem) for name, text in provider.descriptions().items()}
+    """Return the sources of a problem's workloads, or patterns of files, with a line on each."""
+    return {name: text for module in _modules(problem, "workloads") for name, text in module.descriptions().items()}
 
 
 def workload_provider(problem: str, source: str = "") -> Any:
@@ -149,7 +176,7 @@ def workload_provider(problem: str, source: str = "") -> Any:
     MissingDependency
         If no package offers workloads for the problem, or one cannot be imported.
     """
-    providers = _providers(WORKLOADS, problem)
+    providers = _modules(problem, "workloads")
     return next((provider for provider in providers if source in provider.descriptions()), providers[0])
 
 
@@ -164,25 +191,33 @@ def episode_workload(problem: str) -> Callable[..., Any]:
     Returns
     -------
     callable
-        Called with a ``numpy.random.Generator`` and plain settings by keyword. Of several packages that have one, the
-        first, in the order of their names.
+        Called with a ``numpy.random.Generator`` and plain settings by keyword.
 
     Raises
     ------
     MissingDependency
         If no package offers one for the problem, or it cannot be imported.
     """
-    workload: Callable[..., Any] = _providers(EPISODES, problem)[0]
+    known = kinds()
+    if problem not in known or not known[problem].episodes:
+        raise MissingDependency(f"no installed package draws workloads for the environment of problem {problem!r}")
+    workload: Callable[..., Any] = reference(known[problem].episodes)
     return workload
 
 
-def training_options(problem: str) -> type[Any]:
-    """Return the options with which agents of a problem are trained.
+def trainings() -> dict[str, str]:
+    """Return what can be trained: names of problems, or of problems and agents, with the dataclass of its options."""
+    found = {name: options for kind in kinds().values() for name, options in kind.trainings.items()}
+    return dict(sorted(found.items()))
+
+
+def training_options(name: str) -> type[Any]:
+    """Return the options of a training.
 
     Parameters
     ----------
-    problem : str
-        Such as ``"batch"``.
+    name : str
+        One of :func:`trainings`.
 
     Returns
     -------
@@ -192,70 +227,44 @@ def training_options(problem: str) -> type[Any]:
     Raises
     ------
     MissingDependency
-        If no package trains agents of this problem, or one cannot be imported.
+        If no package trains this, or it cannot be imported.
     """
-    found: type[Any] = _providers(TRAINING, problem)[0]
+    known = trainings()
+    if name not in known:
+        raise MissingDependency(f"no installed package trains {name!r}")
+    found: type[Any] = reference(known[name])
     return found
 
 
-def trainings() -> list[str]:
-    """Return what can be trained.
-
-    Returns
-    -------
-    list of str
-        Sorted: names of problems, or of problems and agents.
-    """
-    return sorted({point.name for point in _points(TRAINING)})
-
-
 def experiment_families() -> dict[str, ExperimentFamily]:
-    """Return the experiments of all papers.
+    """Return the experiments of all papers, by name, sorted.
 
     Returns
     -------
     dict of str to ExperimentFamily
-        By name, sorted.
+        Of all installed packages.
 
     Raises
     ------
     MissingDependency
         If one cannot be imported.
     """
-    names = sorted({point.name for point in _points(EXPERIMENTS)})
-    return {name: _providers(EXPERIMENTS, name)[0] for name in names}
+    points = {point.name: point.value for point in entry_points(group=EXPERIMENTS)}
+    return {name: reference(value) for name, value in sorted(points.items())}
 
 
 def modules(problem: str) -> list[str]:
-    """Return the modules that the agents and workloads of a problem come from.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``.
-
-    Returns
-    -------
-    list of str
-        Their full names, sorted; none for a problem that no package knows.
-    """
-    groups = (AGENTS, WORKLOADS, EPISODES)
-    return sorted({point.module for group in groups for point in _points(group) if point.name == problem})
+    """Return the full names of the modules that agents, workloads, metrics and rules of a problem come from, sorted."""
+    kind = kinds().get(problem)
+    if kind is None:
+        return []
+    named = [part for part in (kind.episodes, kind.metrics_from, kind.rules_from) if isinstance(part, str) and part]
+    return sorted({*kind.agents, *kind.workloads, *(part.partition(":")[0] for part in named)})
 
 
-def _points(group: str) -> list[EntryPoint]:
-    """Return the entry points, one for each module, in an order that does not depend on the installation."""
-    return sorted({(point.name, point.value): point for point in entry_points(group=group)}.values())
-
-
-def _providers(group: str, problem: str) -> list[Any]:
-    points = [point for point in _points(group) if point.name == problem]
-    if not points:
-        raise MissingDependency(f"no installed package has an entry point {problem!r} in the group {group}")
-    modules = []
-    for point in points:
-        try:
-            modules.append(point.load())
-        except (ImportError, AttributeError) as error:
-            raise MissingDependency(f"entry point {point.value} of {group}: {error}") from error
-    return modules
+def _modules(problem: str, what: str, *, needed: bool = True) -> list[Any]:
+    """Return the modules that offer agents or workloads for a problem."""
+    names: Sequence[str] = getattr(kinds().get(problem), what, ())
+    if needed and not names:
+        raise MissingDependency(f"no installed package offers {what} for problem {problem!r}")
+    return [reference(name) for name in names]

@@ -518,6 +518,8 @@ def kind_of(problem: str | Result) -> Kind:
     """
     if isinstance(problem, str):
         return kinds().get(problem) or Kind(name=problem)
+    if problem.kind is not None:
+        return problem.kind
     name = str(problem.info.get("problem"))
     if name not in kinds() and "kind" in problem.info:
         from desim.own_code import load

@@ -14,6 +14,8 @@ from desim.records import create_directory, read_info, scan_parts, write_atomica
 if TYPE_CHECKING:
     import polars as pl
 
+    from desim.problem import Kind
+
 __all__ = ["RUN_STATUSES", "Result"]
 
 RUN_STATUSES = ("complete", "truncated", "interrupted", "failed")
@@ -29,12 +31,15 @@ class Result:
         The records by table name.
     info : mapping
         The problem's configuration, agent, seed, status (one of `RUN_STATUSES`) and end time.
+    kind : Kind, optional
+        What is known of a problem of a user's own; that of others is found by the problem's name.
     """
 
-    def __init__(self, tables: Mapping[str, pl.LazyFrame], info: Mapping[str, Any]) -> None:
+    def __init__(self, tables: Mapping[str, pl.LazyFrame], info: Mapping[str, Any], kind: Kind | None = None) -> None:
         self._tables = dict(tables)
         self._frames: dict[str, pl.DataFrame] = {}
         self.info = dict(info)
+        self.kind = kind
 
     def __repr__(self) -> str:
         """Say which run this is."""

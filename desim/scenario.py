@@ -1,24 +1,54 @@
-"""What a problem has to offer to be simulated and compared from the command line."""
+"""Runs as plain values: what a problem's options make, who decides, and what is found out about a run.
+
+A `System` makes an `Instance` of options: a workload, and the problem that it meets. A `Scenario` names problem, agent
+and options. The command line, comparisons and reports are built on these.
+"""
 
 from __future__ import annotations
 
+import ast
+import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Protocol
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol
 
 import numpy as np
-from tyro.conf import arg
+from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
-from desim.core import Agent
+from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import Presentation
-from desim.problem import Problem, Process
+from desim.own_code import is_reference, load, own_function
+from desim.problem import Kind, Problem, Process, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
 
-__all__ = ["Instance", "Seed", "SeededSystem", "Steps", "System", "Until", "failures", "generator", "rereadable"]
+__all__ = [
+    "Instance",
+    "Measured",
+    "OwnOptions",
+    "OwnSystem",
+    "Scenario",
+    "Seed",
+    "SeededSystem",
+    "Steps",
+    "System",
+    "Until",
+    "failures",
+    "generator",
+    "measure",
+    "metrics_of_run",
+    "replay",
+    "rereadable",
+    "settings_of",
+    "shared_instance",
+    "system_of",
+    "validation_document",
+    "workload_digest",
+]
 
 Seed = Annotated[int, arg(metavar="N")]
 Until = Annotated[float | None, arg(metavar="T", help_behavior_hint="(default: the end of the workload)")]
@@ -57,8 +87,8 @@ class Instance:
         What it meets, in words, such as "10 executors".
     options : object
         The options of the problem with what they have turned out to be, such as the cores that a file states.
-    presentation : Presentation
-        What is known of the results.
+    kind : Kind
+        What is known of the problem.
     make : callable
         Returns the problem that an agent is asked in. The workload is the same for all agents.
     workload : iterable or None
@@ -73,15 +103,13 @@ class Instance:
         Plain values for a JSON document.
     report : RepairReport or None
         What was repaired, if anything was read.
-    measure : callable or None
-        Own metrics of a result.
     """
 
     name: str
     size: str
     place: str
     options: Any
-    presentation: Presentation
+    kind: Kind
     make: Callable[[Agent], Problem]
     workload: Iterable[Any] | None = None
     is_drawn: bool = True
@@ -89,12 +117,6 @@ class Instance:
     until: float = math.inf
     facts: Mapping[str, Any] = field(default_factory=dict)
     report: plugins.RepairReport | None = None
-    measure: Callable[[Result], Mapping[str, float]] | None = None
-
-    @property
-    def kind(self) -> str:
-        """The problem whose agents, metrics, rules and figures these runs have."""
-        return self.presentation.problem
 
 
 class System(Protocol):
@@ -109,8 +131,8 @@ class System(Protocol):
         """What it is, in a line."""
 
     @property
-    def kind(self) -> str | None:
-        """The problem whose agents there are, unless only an instance can tell."""
+    def is_own(self) -> bool:
+        """Whether only an instance can tell what kind of problem it is."""
 
     @property
     def default_agent(self) -> str | None:
@@ -138,6 +160,8 @@ class System(Protocol):
 
 class SeededSystem:
     """What problems share whose options have a seed, and whose metrics have none."""
+
+    is_own: ClassVar[bool] = False
 
     def seed_of(self, options: Any) -> int:
         """Return the seed of workload and simulation."""
@@ -216,3 +240,361 @@ def failures(mean_time_to_failure: float | None, mean_time_to_repair: float | No
     if mean_time_to_failure is None or mean_time_to_repair is None:
         raise InvalidConfiguration("outages need both --mean-time-to-failure and --mean-time-to-repair")
     return [random_outages(mean_time_to_failure, mean_time_to_repair, units_per_failure=units)]
+
+
+def settings_of(texts: Iterable[str]) -> dict[str, Any]:
+    """Return settings by name.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Such as ``"slack=4"``. The value is a number, a list, true, false or none as Python or JSON writes them;
+        anything else is text.
+
+    Returns
+    -------
+    dict
+        In the order of the names.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If one is not written so, or a name is given twice.
+
+    Examples
+    --------
+    >>> settings_of(["slack=4", "cores=[1, 2]", "model=fast"])
+    {'cores': [1, 2], 'model': 'fast', 'slack': 4}
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, is_given, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not is_given or not name.isidentifier():
+            raise InvalidConfiguration(f"--set {text}: want NAME=VALUE")
+        if name in found:
+            raise InvalidConfiguration(f"--set {text}: {name} is given twice")
+        found[name] = _value(value.strip())
+    return dict(sorted(found.items()))
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class OwnOptions:
+    """What the function is called with."""
+
+    set: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
+    """A keyword argument of the function; may be given several times."""
+    seed: Seed = 0
+    """Seed of the random generator that the function is given, and of the simulation."""
+    until: Until = None
+    """End the run at this time."""
+
+
+@dataclass(frozen=True)
+class OwnSystem(SeededSystem):
+    """A problem of your own: FUNCTION(rng, **settings) returns a desim.Problem.
+
+    It is called with numpy.random.default_rng(seed) for each seed, and with the settings of --set, and must draw all
+    that is random in the workload from that generator: so all agents meet the same. The problem may be one of desim's,
+    with a workload of your own, or of a class of your own, whose attribute kind, a desim.Kind, says what its tables,
+    metrics, rules and figures are.
+    """
+
+    name: str
+    is_own: ClassVar[bool] = True
+    default_agent: ClassVar[str | None] = None
+    options: ClassVar[type[Any]] = OwnOptions
+
+    @property
+    def description(self) -> str:
+        """What it is, in a line."""
+        return f"What {self.name} makes."
+
+    def instance(self, options: OwnOptions) -> Instance:
+        """Return what is simulated."""
+        settings = settings_of(options.set)
+        rng = generator(options.seed)
+        problem = own_function(self.name, load(self.name), rng, **settings)()
+        if not isinstance(problem, Problem):
+            raise InvalidConfiguration(f"{self.name} returns {problem!r}, want a desim.Problem")
+        kind = problem.kind or kind_of(problem.name)
+        if not kind.metrics.described:
+            raise InvalidConfiguration(
+                f"{self.name}: desim knows no metrics of problem {problem.name!r}: give {type(problem).__name__} an "
+                "attribute kind = desim.Kind(...) that describes some"
+            )
+        workload = rereadable(getattr(problem, kind.workload, None)) if kind.workload else None
+        problem.check_replayable()
+        size = ", ".join(f"{name} = {value}" for name, value in settings.items())
+        return Instance(
+            name=self.name,
+            size=size or f"a problem of the kind {problem.name}",
+            place=self.name,
+            options=options,
+            kind=kind,
+            make=lambda agent: problem,
+            workload=workload,
+            steps=Steps(*kind.progress) if kind.progress else None,
+            until=math.inf if options.until is None else options.until,
+            facts={"kind": problem.name, "settings": settings},
+        )
+
+    def identity(self, options: OwnOptions) -> dict[str, Any]:
+        """Return what tells runs apart."""
+        return {"set": settings_of(options.set), "seed": options.seed, "until": options.until}
+
+
+def system_of(problem: str) -> System:
+    """Return what is known of a problem.
+
+    Parameters
+    ----------
+    problem : str
+        A name, or ``module:name`` of a function that makes a problem.
+
+    Returns
+    -------
+    System
+        Of desim's own problems and of those of users alike.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such problem.
+    """
+    known = kinds()
+    if problem in known and (system := known[problem].system) is not None:
+        return system
+    if is_reference(problem):
+        return OwnSystem(problem)
+    names = ", ".join(name for name, kind in known.items() if kind.system_from is not None)
+    raise InvalidConfiguration(f"no problem {problem!r}; there are {names}, and MODULE:FUNCTION of your own")
+
+
+@lru_cache(maxsize=1)
+def shared_instance(problem: str, options: Any) -> Instance:
+    """Make what several runs in a row simulate.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    options : object
+        The problem's own options.
+
+    Returns
+    -------
+    Instance
+        The same object as in the call before, if the arguments are the same.
+    """
+    return system_of(problem).instance(options)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that determines the records of a run, apart from the code, and what its metrics cover.
+
+    Attributes
+    ----------
+    problem, agent : str
+        By name.
+    options : object
+        Those of the problem: workload, seed, system, metrics.
+    """
+
+    problem: str
+    agent: str
+    options: Any
+
+    @property
+    def seed(self) -> int:
+        """Seed of the workload and of the simulation."""
+        return system_of(self.problem).seed_of(self.options)
+
+    @property
+    def metric_options(self) -> dict[str, Any]:
+        """What the metrics cover."""
+        return system_of(self.problem).metric_options(self.options)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found out about a run.
+
+    Attributes
+    ----------
+    metrics : dict of str to float
+        By name.
+    validation : dict
+        Outcome of the independent check, see :func:`validation_document`.
+    words : str
+        The outcome of the check for people.
+    """
+
+    metrics: dict[str, float]
+    validation: dict[str, Any]
+    words: str
+
+
+def replay(
+    scenario: Scenario,
+    instance: Instance,
+    *,
+    out: Path | None = None,
+    listen: Callable[[int], None] | None = None,
+) -> Result:
+    """Simulate to the end, or until Ctrl-C.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What to simulate.
+    instance : Instance
+        Its workload and system.
+    out : Path, optional
+        Directory to stream the records to.
+    listen : callable, optional
+        Called with the number of steps done, now and then.
+
+    Returns
+    -------
+    Result
+        Its status is ``"interrupted"`` after Ctrl-C.
+    """
+    agent = plugins.create_agent(instance.kind.name, scenario.agent)
+    problem = instance.make(agent)
+    if listen is not None and instance.steps is not None:
+        problem.on(instance.steps.event, _counter(listen))
+    try:
+        return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
+    except SimulationInterrupted as interruption:
+        return interruption.result
+
+
+def _counter(listen: Callable[[int], None]) -> Callable[[float, Any], None]:
+    done = 0
+
+    def count(time: float, subject: Any) -> None:
+        nonlocal done
+        done += 1
+        if done % 100 == 0:
+            listen(done)
+
+    return count
+
+
+def measure(result: Result, scenario: Scenario, instance: Instance) -> Measured:
+    """Check a run against its workload and compute its metrics.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    scenario : Scenario
+        What was simulated, and what the metrics cover.
+    instance : Instance
+        Its workload.
+
+    Returns
+    -------
+    Measured
+        Metrics and outcome of the check.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the metrics are to cover nothing, or own metrics are no numbers.
+    """
+    from desim.validation import validate
+
+    metrics = metrics_of_run(result, scenario)
+    if not (instance.kind.rules or instance.kind.tables or instance.kind.system_from):
+        words = f"not checked: there are no rules for problem {instance.kind.name!r}"
+        return Measured(metrics, {"valid": None, "checks": {}, "counts": {}, "violations": []}, words)
+    report = validate(result, instance.workload)
+    return Measured(metrics, validation_document(report), str(report))
+
+
+def metrics_of_run(result: Result, scenario: Scenario) -> dict[str, float]:
+    """Return the metrics of a run, as plain numbers.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    scenario : Scenario
+        What was simulated, and what the metrics cover.
+
+    Returns
+    -------
+    dict of str to float
+        By name.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the metrics are to cover nothing, or are no numbers.
+    """
+    metrics = {}
+    for name, value in result.metrics(**scenario.metric_options).items():
+        try:
+            metrics[str(name)] = float(value)
+        except (TypeError, ValueError):
+            raise InvalidConfiguration(f"{scenario.problem}: metric {name!r} is {value!r}, want a number") from None
+    return metrics
+
+
+def workload_digest(result: Result, instance: Instance) -> str:
+    """Return a digest of the parts of the records in which all agents have to agree.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    instance : Instance
+        What was simulated.
+
+    Returns
+    -------
+    str
+        Hexadecimal; empty where nothing is known of the tables.
+    """
+    from desim.plotting._presentations import presentation_of
+    from desim.plotting._report_runs import workload_tables
+
+    digest, tables = hashlib.sha256(), workload_tables(result, presentation_of(instance.kind))
+    for name, table in tables.items():
+        digest.update(f"{name}\n{table.write_csv()}".encode())
+    return digest.hexdigest()[:16] if tables else ""
+
+
+def validation_document(report: Any) -> dict[str, Any]:
+    """Return a validation as plain values.
+
+    Parameters
+    ----------
+    report : ValidationReport
+        The outcome.
+
+    Returns
+    -------
+    dict
+        ``valid``, ``checks`` and ``counts`` by rule, and ``violations``.
+    """
+    return {
+        "valid": report.ok,
+        "checks": dict(report.checks),
+        "counts": dict(report.counts),
+        "violations": [{"rule": violation.rule, "message": violation.message} for violation in report.violations],
+    }

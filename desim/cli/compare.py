@@ -15,15 +15,23 @@ from tyro.conf import arg
 from desim import own_code, plugins
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.options import JsonFlag
+from desim.cli.options import JsonFlag, command_with_options, problem_of
 from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
-from desim.cli.scenario import Scenario, measure, metrics_of_run, replay, workload_digest
-from desim.cli.systems import Instance, command_with_options, problem_of, shared_instance, system_of
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.plotting._presentations import Better
+from desim.plotting._presentations import Better, presentation_of
 from desim.records import write_atomically
 from desim.result import Result
+from desim.scenario import (
+    Instance,
+    Scenario,
+    measure,
+    metrics_of_run,
+    replay,
+    shared_instance,
+    system_of,
+    workload_digest,
+)
 from desim.sweep import (
     Backend,
     Failed,
@@ -37,7 +45,7 @@ from desim.sweep import (
     settings_of,
 )
 from desim.sweep.comparison import Comparison, IntervalKind, RunSummary, compare_runs, document, write_csv
-from desim.sweep.digest import agent_digest, source_digest
+from desim.sweep.digest import agent_digest, file_digest, source_digest
 
 __all__ = ["Compare", "compare_command", "simulate_run"]
 
@@ -66,7 +74,7 @@ class System:
         modules = ["desim.core", type(system).__module__, *plugins.modules(self.kind)]
         own = [self.problem.partition(":")[0]] if own_code.is_reference(self.problem) else []
         code = source_digest(*modules, *own)
-        return {"problem": self.problem, "options": plain(system.identity(self.options)), "code": code}
+        return {"problem": self.problem, "options": plain(_by_content(system.identity(self.options))), "code": code}
 
 
 @dataclass(frozen=True)
@@ -161,10 +169,10 @@ class Compare:
     def execute(self) -> int:
         """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
         problem, options = problem_of(self), getattr(self, "options", None)
-        agents, baseline = self._agents(system_of(problem).kind)
+        agents, baseline = self._agents(None if system_of(problem).is_own else problem)
         instance = shared_instance(problem, options)
-        if system_of(problem).kind is None:
-            agents, baseline = self._agents(instance.kind)
+        if system_of(problem).is_own:
+            agents, baseline = self._agents(instance.kind.name)
         runs = self._runs(problem, agents, instance)
         if not self.as_json:
             _print_workload(instance, runs)
@@ -178,7 +186,7 @@ class Compare:
         comparison = compare_runs(
             summaries,
             baseline,
-            instance.presentation,
+            presentation_of(instance.kind),
             interval=self.interval,
             metric=self.metric,
             better=self.better,
@@ -216,7 +224,7 @@ class Compare:
         system, count = system_of(problem), self.seeds if instance.is_drawn else 1
         first = system.seed_of(instance.options)
         return [
-            Run(System(problem, instance.kind, system.with_seed(instance.options, seed)), Named(agent), seed)
+            Run(System(problem, instance.kind.name, system.with_seed(instance.options, seed)), Named(agent), seed)
             for seed in range(first, first + count)
             for agent in agents
         ]
@@ -263,15 +271,15 @@ class Compare:
         page = write_report(
             results,
             self.out / "report.html",
-            instance.presentation,
+            presentation_of(instance.kind),
             title=f"{instance.name}: agents compared",
             metrics=comparison.table,
             notes=sentences(comparison),
             comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
         )
-        files += [page, *draw_figures(results, self.out, instance.presentation)]
+        files += [page, *draw_figures(results, self.out, presentation_of(instance.kind))]
         if len(comparison.table) > 1:
-            axes = metric_bars(comparison.table, instance.presentation, unfinished=comparison.unfinished)
+            axes = metric_bars(comparison.table, presentation_of(instance.kind), unfinished=comparison.unfinished)
             bars = axes[0].get_figure(root=True)
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))
@@ -366,3 +374,12 @@ def _remarks(comparison: Comparison, summaries: Sequence[RunSummary]) -> int:
         rules = ", ".join(summary.validation["counts"])
         remark(f"desim: {summary.agent}, seed {summary.seed}: not valid: {rules}")
     return 1 if invalid else 0
+
+
+def _by_content(value: Any) -> Any:
+    """Put digests of files in the place of their paths."""
+    if isinstance(value, Path):
+        return file_digest(value)
+    if isinstance(value, dict):
+        return {name: _by_content(part) for name, part in value.items()}
+    return [_by_content(part) for part in value] if isinstance(value, list) else value

@@ -10,9 +10,8 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim.cli.compare import compare_command
-from desim.cli.options import WorkloadOptions
 from desim.cli.output import print_text
-from desim.cli.systems.batch import BatchOptions
+from desim.problems.batch.options import BatchOptions, WorkloadOptions
 
 __all__ = ["Demo"]
 

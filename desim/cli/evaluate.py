@@ -10,12 +10,14 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag, WorkloadOptions
+from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table, progress
-from desim.cli.systems.batch import shared_workload
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._metric_names import metric_name
+from desim.plotting._presentations import presentation_of
+from desim.problem import kind_of
+from desim.problems.batch.options import WorkloadOptions, shared_workload
 from desim.statistics import Estimate, compare, summarize
 from desim.sweep import Failed, Workers, perform_tasks
 
@@ -89,7 +91,13 @@ class Evaluate:
         if self.as_json:
             print_json({"episodes": found, "means": _named(means), "differences": _named(differences)})
             return 0
-        heads = ["agent", *(metric_name(name).heading.replace(", ", ",\n") for name in METRICS)]
+        heads = [
+            "agent",
+            *(
+                metric_name(name, presentation_of(kind_of(self.problem))).heading.replace(", ", ",\n")
+                for name in METRICS
+            ),
+        ]
         title = f"Means over {self.episodes} episodes ± half width of the 95 % confidence interval"
         print_table(
             heads,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from desim import plugins
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table, print_text
-from desim.cli.systems import SYSTEMS, system_of
+from desim.problem import kinds
 
 __all__ = ["List"]
 
@@ -27,8 +27,8 @@ class List:
 
     def execute(self) -> int:
         """Print them all."""
-        names = plugins.problems()
-        descriptions = {name: system_of(name).description if name in SYSTEMS else "" for name in names}
+        names = [name for name, kind in kinds().items() if kind.agents]
+        descriptions = {name: kinds()[name].description for name in names}
         agents = {name: plugins.describe_agents(name) for name in names}
         workloads = {name: plugins.describe_workloads(name) for name in names}
         if self.as_json:

@@ -14,6 +14,7 @@ from desim.cli.figures import FigureFormat, chosen_kinds, draw_figures
 from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
 from desim.plotting._presentations import presentation_of
+from desim.problem import kind_of
 from desim.result import Result
 
 __all__ = ["Plot"]
@@ -47,7 +48,7 @@ class Plot:
         problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
         if len(problems) > 1:
             raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
-        presentation = presentation_of(problems[0])
+        presentation = presentation_of(kind_of(problems[0]))
         kinds = chosen_kinds(self.kind, presentation)
         if not kinds:
             raise InvalidConfiguration(f"desim has no figures of problem {problems[0]!r}")

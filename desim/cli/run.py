@@ -11,14 +11,13 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag
+from desim.cli.options import JsonFlag, command_with_options, problem_of
 from desim.cli.output import print_json, print_table, print_text, progress, remark
-from desim.cli.scenario import Scenario, measure, replay
-from desim.cli.systems import Instance, command_with_options, problem_of, system_of
 from desim.cli.targets import clear_result
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import Presentation
+from desim.problem import Kind
 from desim.result import Result
+from desim.scenario import Instance, Scenario, measure, replay, system_of
 
 __all__ = ["Run", "print_metrics", "print_repairs", "run_command"]
 
@@ -58,10 +57,10 @@ class Run:
         agent = self.agent or system.default_agent
         if agent is None:
             raise InvalidConfiguration("who decides is missing: --agent NAME")
-        if system.kind is not None:
-            plugins.create_agent(system.kind, agent)  # before the workload is read
+        if not system.is_own:
+            plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
-        plugins.create_agent(instance.kind, agent)  # before the directory is cleared
+        plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
         if self.out is not None:
             clear_result(self.out, force=self.force)
         return self._perform(Scenario(problem, agent, options), instance)
@@ -75,7 +74,7 @@ class Run:
         repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":
             where = f"complete records up to then are in {self.out}" if self.out else "nothing was to be stored"
-            unit = instance.presentation.time_unit
+            unit = instance.kind.time_unit
             remark(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
         found = measure(result, scenario, instance)
         if self.as_json:
@@ -93,7 +92,7 @@ class Run:
             )
         else:
             _print_run(result, scenario, instance, seconds)
-            print_metrics(found.metrics, instance.presentation)
+            print_metrics(found.metrics, instance.kind)
             print_text(found.words, "bold red" if found.validation["valid"] is False else "")
             if self.out is not None:
                 print_text(f"records: {self.out}")
@@ -122,7 +121,7 @@ def run_command(problem: str) -> type[Run]:
 
 
 def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: float) -> None:
-    info, unit = result.info, instance.presentation.time_unit
+    info, unit = result.info, instance.kind.time_unit
     source = f"{instance.name}, seed {scenario.seed}" if instance.report is None else instance.name
     end = f"{info['status']} at {info['end_time']:,.10g} {unit}, simulated in {seconds:.2f} s"
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
@@ -155,17 +154,17 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
     print_table(["repair", "action", "rows", place], rows, words=(1, 3), title=title)
 
 
-def print_metrics(metrics: Mapping[str, float], presentation: Presentation) -> None:
+def print_metrics(metrics: Mapping[str, float], kind: Kind) -> None:
     """Print all metrics with their meaning.
 
     Parameters
     ----------
     metrics : mapping of str to float
         By name.
-    presentation : Presentation
+    kind : Kind
         What is known of them.
     """
     from desim.plotting._metric_names import format_value
 
-    rows = [[name, format_value(value), presentation.meaning_of(name)] for name, value in metrics.items()]
+    rows = [[name, format_value(value), kind.metrics[name].meaning] for name, value in metrics.items()]
     print_table(["metric", "value", "meaning"], rows, words=(2,))

@@ -8,12 +8,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from desim.cli.options import JsonFlag, WorkloadOptions
+from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_text
-from desim.cli.scenario import validation_document
-from desim.cli.systems.batch import load_workload
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.options import WorkloadOptions, load_workload
 from desim.result import Result
+from desim.scenario import validation_document
 
 __all__ = ["Validate"]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
@@ -18,7 +18,7 @@ from desim.metrics.multiserver import (
     reward_ratio,
     running_average_reward,
 )
-from desim.problem import kind_of
+from desim.problem import Metric, Metrics, kind_of
 
 if TYPE_CHECKING:
     from desim.result import Result
@@ -74,3 +74,13 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
             f"there are metrics for {', '.join(_MEASURES)}"
         )
     return measure(result, **options)
+
+
+def _described(meanings: Mapping[str, str], measure: Callable[..., dict[str, float]]) -> Metrics:
+    names = {name: name.replace("{}", "<resource>") for name in meanings}
+    return Metrics(tuple(Metric(names[name], text) for name, text in meanings.items()), measure)
+
+
+DAG = _described(DAG_METRICS, dag_result_metrics)
+DEFERRABLE = _described(DEFERRABLE_METRICS, deferrable_result_metrics)
+MULTISERVER = _described(MULTISERVER_METRICS, multiserver_result_metrics)

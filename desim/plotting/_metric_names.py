@@ -6,12 +6,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from desim.plotting._presentations import PRESENTATIONS, Better, Presentation
+from desim.plotting._presentations import Better, Presentation
 
 __all__ = ["MARK", "MetricName", "all_names", "compared", "format_value", "metric_name", "selection"]
 
 MARK = "†"
-BATCH = PRESENTATIONS["batch"]
 WORDS = {
     "p95": "95th percentile",
     "p99": "99th percentile",
@@ -45,7 +44,7 @@ class MetricName(NamedTuple):
         return f"{self.text} ({self.unit})" if self.unit else self.text
 
 
-def metric_name(name: str, presentation: Presentation = BATCH) -> MetricName:
+def metric_name(name: str, presentation: Presentation) -> MetricName:
     """Return what is known of a metric; of one that is unknown, its words alone."""
     unit, better = presentation.kind_of(name)
     words = [WORDS.get(word, word) for word in name.split("_")]
@@ -54,7 +53,7 @@ def metric_name(name: str, presentation: Presentation = BATCH) -> MetricName:
     return MetricName(" ".join(words), unit, better)
 
 
-def selection(metrics: Mapping[str, Mapping[str, float]], most: int, presentation: Presentation = BATCH) -> list[str]:
+def selection(metrics: Mapping[str, Mapping[str, float]], most: int, presentation: Presentation) -> list[str]:
     """Return the most important metrics that all runs together have, at most so many."""
     known = all_names(metrics.values())
     main = [name for name in presentation.main if name in known]
@@ -70,7 +69,7 @@ def compared(
     name: str,
     table: Mapping[str, Mapping[str, float]],
     unfinished: Collection[str],
-    presentation: Presentation = BATCH,
+    presentation: Presentation,
 ) -> list[tuple[str, bool]]:
     """Write the values of a metric, and say which are the best.
 

@@ -11,6 +11,7 @@ from desim.plotting._metric_names import MetricName, all_names, compared, metric
 from desim.plotting._panels import new_figure, plain
 from desim.plotting._presentations import Presentation, presentation_of
 from desim.plotting._style import line_styles
+from desim.problem import kind_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +56,7 @@ def compare_metrics(
     InvalidConfiguration
         If there is no run, or no run has one of the metrics.
     """
-    return metric_bars(table, presentation_of(problem), metrics=metrics, unfinished=unfinished, colors=colors)
+    return metric_bars(table, presentation_of(kind_of(problem)), metrics=metrics, unfinished=unfinished, colors=colors)
 
 
 def metric_bars(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from desim.plotting._named_results import problem_of
 from desim.plotting._presentations import presentation_of
+from desim.problem import kind_of
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def report(
     """
     from desim.plotting._report_page import write_report
 
-    presentation = presentation_of(problem_of(results, "batch"))
+    presentation = presentation_of(kind_of(problem_of(results, "batch")))
     texts = [notes] if isinstance(notes, str) else list(notes)
     return write_report(
         results, Path(path), presentation, title=title, metrics=metrics, notes=texts, comparison=comparison

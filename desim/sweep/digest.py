@@ -25,12 +25,11 @@ from desim.exceptions import RecordError
 __all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
 
 PACKAGES = ("desim",)
-#: Parts that look at finished runs or hand them out, and so do not touch what a run records; but some of these do.
+#: Parts that look at finished runs or hand them out, and so do not touch what a run records.
 UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
     *(f"desim.experiments.{name}" for name in ("account", "chapters", "families", "options", "pages", "panels")),
 )
-RELATED = "desim.cli.systems"
 #: Only the modules of these count that are imported by name: a result finds them all, whichever it needs.
 DISPATCHING = ("desim.metrics",)
 
@@ -195,7 +194,7 @@ class _Project:
         package = name.partition(".")[0]
         if package in PACKAGES:
             is_unrelated = f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
-            counts = name not in DISPATCHING and (not is_unrelated or name.startswith(RELATED))
+            counts = name not in DISPATCHING and not is_unrelated
         elif package == self.package:
             counts = True
         else:

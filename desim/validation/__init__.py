@@ -69,7 +69,7 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     from desim.validation.engine import check_run
 
     kind = kind_of(result)
-    if kind.rules:
+    if kind.rules or (kind.tables and kind.name not in _VALIDATORS):
         return check_run(kind, result, workload, stop_after=stop_after)
     problem = result.info.get("problem")
     validator = _VALIDATORS.get(str(problem))

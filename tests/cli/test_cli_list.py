@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from types import SimpleNamespace
 
 import pytest
 from command_line import Desim
 
-from desim import plugins
+from desim import plugins, problem
 from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.problem import Extension
 
 
 def test_everything_has_a_line(desim: Desim) -> None:
@@ -34,6 +36,20 @@ class Idle:
         """Wait."""
 
 
+def install(monkeypatch: pytest.MonkeyPatch, point: EntryPoint) -> None:
+    """Add an entry point to those of the installed packages."""
+    known = problem.entry_points
+    monkeypatch.setattr(problem, "entry_points", lambda group: [*known(group=group), point])
+    problem.kinds.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def installed_packages() -> Iterator[None]:
+    """Forget what a test has installed."""
+    yield
+    problem.kinds.cache_clear()
+
+
 @pytest.fixture
 def other_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a package with an agent of its own."""
@@ -45,13 +61,8 @@ def other_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
     module = SimpleNamespace(create=create, descriptions=lambda: {"idle": "Never starts a job."})
     monkeypatch.setitem(sys.modules, "idle_agents", module)
-    known = plugins.entry_points
-
-    def entry_points(group: str) -> list[EntryPoint]:
-        own = [EntryPoint("batch", "idle_agents", "desim.agents")] if group == "desim.agents" else []
-        return [*known(group=group), *own]
-
-    monkeypatch.setattr(plugins, "entry_points", entry_points)
+    module.MORE = Extension(agents=("idle_agents",))
+    install(monkeypatch, EntryPoint("batch", "idle_agents:MORE", "desim.problems"))
 
 
 @pytest.mark.usefixtures("other_package")
@@ -68,8 +79,7 @@ def test_agents_of_other_packages(desim: Desim) -> None:
 def test_packages_that_are_missing_or_broken(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingDependency, match="no installed package"):
         plugins.create_agent("parking", "fcfs")
-    broken = [EntryPoint("batch", "no_such_module", "desim.agents")]
-    monkeypatch.setattr(plugins, "entry_points", lambda group: broken)
+    install(monkeypatch, EntryPoint("batch", "no_such_module:KIND", "desim.problems"))
     outcome = desim("run", "batch")
     assert outcome.status == 1
     assert "no_such_module" in outcome.err

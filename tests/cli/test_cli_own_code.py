@@ -16,6 +16,7 @@ from desim import own_code, plugins
 from desim.cli import compare as command
 from desim.cli.compare import Compare
 from desim.exceptions import InvalidConfiguration
+from desim.scenario import system_of
 from desim.sweep.digest import modules_behind
 
 AGENTS = """
@@ -70,10 +71,10 @@ def first_that(queue, fits, keys):
     return int(queue.job_id[fits[keys[fits].argmin()]]) if len(fits) else None
 """
 PROBLEM = """
-import polars as pl
-from desim import Problem
+from dataclasses import replace
+from desim import Column, Kind, Metric, Metrics, Problem, Table
 from desim.problems.batch import BatchCluster
-from desim.schema import Schema
+from desim.problems.batch.kind import KIND as BATCH
 from desim.workloads import lublin
 
 calls = 0
@@ -86,27 +87,42 @@ def unfair(rng):
     calls += 1
     return BatchCluster(lublin.generate(10 + calls, 16, rng), 16)
 
-class Measured(BatchCluster):
-    better = {"first_start": "lower"}
+def measure(result):
+    more = {"first_start": result.jobs["starting_time"].min(), "num_decided": len(result.jobs)}
+    return BATCH.metrics.measure(result) | more
 
-    def measure(self, result):
-        return {"first_start": result.jobs["starting_time"].min(), "num_decided": len(result.jobs)}
+MORE = (Metric("first_start", "when the first job starts, s", "s", "lower"), Metric("num_decided", "decisions"))
+
+class Measured(BatchCluster):
+    metrics = Metrics(BATCH.metrics.described + MORE, measure, headline=("first_start", *BATCH.metrics.headline))
+    kind = replace(BATCH, metrics_from=metrics)
 
 def measured(rng):
     return Measured(lublin.generate(10, 16, rng), 16)
 
+CALLS = Table("calls", "a call", (Column("number", "integer", "who"), Column("time", "float", "when", "s")), ("time",))
+
+def measure_tickets(result):
+    return {"mean_wait": result.table("calls")["time"].mean(), "customers": len(result.table("calls"))}
+
+TICKETS = Kind(
+    name="tickets",
+    tables=(CALLS,),
+    metrics_from=Metrics(
+        (Metric("mean_wait", "how long customers wait, s", "s", "lower"), Metric("customers", "customers")),
+        measure_tickets,
+        headline=("mean_wait",),
+    ),
+)
+
 class Tickets(Problem):
     '''Customers draw numbers; the agent calls one of them every minute.'''
     name = "tickets"
-    better = {"mean_wait": "lower"}
+    kind = TICKETS
 
     def __init__(self, numbers):
         super().__init__()
         self.numbers = numbers
-
-    def schemas(self):
-        columns = {"number": pl.Int64, "time": pl.Float64}
-        return {"calls": Schema(lambda rows: pl.DataFrame(rows, schema=columns, orient="row"), ("time",))}
 
     def begin(self):
         self.env.process(self.run())
@@ -119,14 +135,11 @@ class Tickets(Problem):
             self.simulation.records.tables["calls"].append((number, self.env.now))
             yield self.env.timeout(1.0 + number)
 
-    def measure(self, result):
-        return {"mean_wait": result.table("calls")["time"].mean(), "customers": len(self.numbers)}
-
 def tickets(rng, count=4):
     return Tickets(rng.integers(1, 9, count).tolist())
 
 class WithoutMeasure(Tickets):
-    measure = None
+    kind = None
 
 def unmeasured(rng):
     return WithoutMeasure([1])
@@ -328,10 +341,10 @@ def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[s
     means = {agent: row["mean_wait"]["mean"] for agent, row in document["means"].items()}
     assert means["mine_problem:Lowest"] < means["mine_problem:Highest"]  # shortest first
     assert document["runs"][0]["metrics"]["customers"] == 5
-    assert document["runs"][0]["valid"] is None
+    assert document["runs"][0]["valid"] is True
     assert document["profile"]["shares"]["mine_problem:Lowest"][0] == 1.0
     shown = desim(*arguments, "--workers", "1", "--out", place / "out")
-    assert "6 runs, 0 of them stored before; not checked" in shown.out
+    assert "6 runs, 0 of them stored before; 6 valid" in shown.out
     assert "6 of them stored before" in desim(*arguments, "--workers", "1", "--out", place / "out").out
     simulated.clear()
     (place / "mine_problem.py").write_text(PROBLEM + "\nANOTHER = 1  # line\n")
@@ -339,7 +352,7 @@ def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[s
     assert len(simulated) == 6
     run = desim("run", "mine_problem:tickets", "--agent", "mine_problem:Lowest")
     assert run.status == 0
-    assert "not checked: there are no rules for problem 'tickets'" in run.out
+    assert "valid: 2 rules hold (4 rows in the largest table)" in run.out
     assert any(line.split()[:1] == ["mean_wait"] for line in run.out.splitlines())
 
 
@@ -374,11 +387,7 @@ def test_own_metrics_come_in_addition(desim: Desim) -> None:
 
 @pytest.mark.usefixtures("place")
 def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
-    from desim.cli import systems
-
-    monkeypatch.setattr(
-        command, "shared_instance", lambda problem, options: systems.system_of(problem).instance(options)
-    )
+    monkeypatch.setattr(command, "shared_instance", lambda problem, options: system_of(problem).instance(options))
     outcome = desim("compare", "mine_problem:unfair", "--agents", "fcfs,sjf", "--seeds", "2", "--workers", "1")
     assert outcome.status == 0
     assert "desim: seed 0: not the workload of fcfs: sjf\n" in outcome.err
@@ -398,8 +407,8 @@ def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch
         ),
         ("mine_problem:make", ["--set", "num_jobs=-3"], "num_jobs is -3"),
         ("mine_problem:make", ["--agents", "heft"], "no batch agent 'heft'"),
-        ("mine_problem:tickets", ["--agents", "fcfs"], "no installed package has an entry point 'tickets'"),
-        ("mine_problem:unmeasured", [], "give WithoutMeasure a method measure(result)"),
+        ("mine_problem:tickets", ["--agents", "fcfs"], "no installed package offers agents for problem 'tickets'"),
+        ("mine_problem:unmeasured", [], "give WithoutMeasure an attribute kind = desim.Kind(...)"),
         ("mine_nowhere:make", [], "there is no module 'mine_nowhere'"),
     ],
 )

@@ -13,8 +13,12 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration
 from desim.plotting import compare_metrics, waiting_by_size
 from desim.plotting._metric_names import compared, format_value, metric_name
+from desim.plotting._presentations import presentation_of
 from desim.plotting._sizes import class_names, classify, default_edges, waiting_quantiles
+from desim.problem import kind_of
 from desim.problems.batch import Job
+
+BATCH = presentation_of(kind_of("batch"))
 
 
 @pytest.fixture(scope="module")
@@ -137,10 +141,10 @@ def test_chosen_metrics_in_the_chosen_order():
 
 
 def test_runs_that_left_jobs_behind_are_never_the_best():
-    assert compared("waiting_time_mean", METRICS, ()) == [("10", False), ("4", True), ("n/a", False)]
-    assert compared("waiting_time_mean", METRICS, ["b"]) == [("10", False), ("4†", False), ("n/a", False)]
-    assert compared("utilization", METRICS, ["c"])[2] == ("0.7500", True)
-    assert compared("jobs_submitted", METRICS, ()) == [("7", False), ("7", False), ("n/a", False)]
+    assert compared("waiting_time_mean", METRICS, (), BATCH) == [("10", False), ("4", True), ("n/a", False)]
+    assert compared("waiting_time_mean", METRICS, ["b"], BATCH) == [("10", False), ("4†", False), ("n/a", False)]
+    assert compared("utilization", METRICS, ["c"], BATCH)[2] == ("0.7500", True)
+    assert compared("jobs_submitted", METRICS, (), BATCH) == [("7", False), ("7", False), ("n/a", False)]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +159,7 @@ def test_runs_that_left_jobs_behind_are_never_the_best():
     ],
 )
 def test_metrics_in_words(name, heading, better):
-    known = metric_name(name)
+    known = metric_name(name, BATCH)
     assert (known.heading, known.better) == (heading, better)
 
 

@@ -11,7 +11,6 @@ from desim.plotting._runs import num_cores
 from desim.plotting.curves import queue_length, utilization
 from desim.plotting.gantt import gantt
 from desim.plotting.waiting import waiting_by_size
-from desim.problems.batch.metrics import METRICS
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -62,7 +61,6 @@ def _workload(result: Result) -> dict[str, float]:
 
 BATCH = Presentation(
     problem="batch",
-    meanings={metric.name: metric.meaning for metric in METRICS},
     headline=(
         "waiting_time_mean",
         "waiting_time_p95",

@@ -15,6 +15,7 @@ KIND = Kind(
     metrics_from="desim.problems.batch.metrics:METRICS",
     rules_from="desim.problems.batch.rules:RULES",
     environment="desim.envs.batch:BatchEnv",
+    system_from="desim.problems.batch.options:SYSTEM",
     agents=("desim.agents.batch.registry",),
     workloads=("desim.workloads.registry",),
     episodes="desim.workloads.episodes:batch",

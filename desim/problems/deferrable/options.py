@@ -10,11 +10,10 @@ from typing import Annotated, Any, Literal
 from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
-from desim.cli.settings import settings_of
 from desim.core import Agent
-from desim.plotting._presentations import presentation_of
 from desim.problems.deferrable import DeferrableCluster
-from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
+from desim.problems.deferrable.kind import KIND
+from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator, settings_of
 
 __all__ = ["SYSTEM", "DeferrableOptions", "DeferrableSystem"]
 
@@ -52,8 +51,8 @@ class DeferrableOptions:
 class DeferrableSystem(SeededSystem):
     """Each seed draws jobs and capacity."""
 
-    name = kind = "deferrable"
-    description = "Jobs that may start within a window, in a capacity that on-demand jobs leave."
+    name = "deferrable"
+    description = KIND.description
     default_agent = "earliest-deadline"
     options = DeferrableOptions
 
@@ -70,7 +69,7 @@ class DeferrableSystem(SeededSystem):
             size=place,
             place=place,
             options=options,
-            presentation=presentation_of(self.name),
+            kind=KIND,
             make=partial(_made, scenario, options),
             workload=scenario.jobs,
             steps=Steps("slot", "slots", scenario.num_slots),

@@ -6,18 +6,76 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.options import MetricOptions, SystemOptions, WorkloadOptions
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import presentation_of
 from desim.problems.batch import BatchCluster
-from desim.scenario import Instance, Steps, failures
-from desim.sweep.digest import file_digest
+from desim.problems.batch.kind import KIND
+from desim.scenario import Instance, SeededSystem, Steps, failures
 
-__all__ = ["SYSTEM", "BatchOptions", "BatchSystem", "cluster", "load_workload", "shared_workload"]
+__all__ = [
+    "SYSTEM",
+    "BatchOptions",
+    "BatchSystem",
+    "MetricOptions",
+    "SystemOptions",
+    "WorkloadOptions",
+    "cluster",
+    "load_workload",
+    "shared_workload",
+]
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """The jobs and the machine."""
+
+    trace: Annotated[str, arg(metavar="FILE|lublin", aliases=["--workload"])] = "lublin"
+    """A file (.swf, .swf.gz, Batsim .json, job table .parquet), or lublin: jobs generated from a seed."""
+    cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states, else 256)")] = None
+    """Cores of the machine."""
+    jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10000, of a file all)")] = None
+    """How many jobs to generate, or the most to read."""
+    seed: Annotated[int, arg(metavar="N")] = 0
+    """Seed of everything random: generated jobs, outages."""
+    load: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: as it is)")] = None
+    """Stretch the times between submissions so that the offered load is X, such as 0.9."""
+    overestimate: Annotated[float, arg(metavar="X")] = 1.0
+    """Generated jobs request between 1 and X times their actual run time."""
+
+
+@dataclass(frozen=True)
+class SystemOptions:
+    """How the cluster behaves."""
+
+    until: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: the last job)")] = None
+    """End the run at this time, in seconds."""
+    too_wide: Literal["error", "reject"] = "error"
+    """What to do with a job that requests more cores than there are."""
+    kill_at_request: Annotated[bool, arg(help_behavior_hint="(default: they are killed)")] = True
+    """Let jobs run on beyond their requested time instead of killing them."""
+    on_outage: Literal["requeue", "lose"] = "requeue"
+    """What becomes of a job whose core fails."""
+    mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none fail)")] = None
+    """Cores fail at random, each after this time on average, in seconds."""
+    mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
+    """They are repaired after this time on average, in seconds."""
+    cores_per_failure: Annotated[int, arg(metavar="N")] = 1
+    """Cores that fail together, as those of a node."""
+
+
+@dataclass(frozen=True)
+class MetricOptions:
+    """What the metrics cover."""
+
+    warm_up: Annotated[float, arg(metavar="S")] = 0.0
+    """Leave out what happens in the first seconds after the first submission."""
+    unfinished: Literal["exclude", "include"] = "exclude"
+    """Whether jobs that have not finished count with their times so far."""
 
 
 @dataclass(frozen=True)
@@ -31,11 +89,11 @@ class BatchOptions:
     """Take the jobs one by one from the file or generator: memory follows the jobs in the system."""
 
 
-class BatchSystem:
+class BatchSystem(SeededSystem):
     """The jobs come from a log (--trace FILE), or are drawn from the Lublin-Feitelson model for each seed."""
 
-    name = kind = "batch"
-    description = "A queue of rigid parallel jobs in front of identical cores."
+    name = "batch"
+    description = KIND.description
     default_agent = "easy-fcfs"
     options = BatchOptions
 
@@ -54,7 +112,7 @@ class BatchSystem:
             size=f"{jobs} on {place}",
             place=place,
             options=replace(options, workload=known),
-            presentation=presentation_of(self.name),
+            kind=KIND,
             make=partial(_made, workload, options.system),
             workload=workload.jobs,
             is_drawn=report is None or options.system.mean_time_to_failure is not None,
@@ -77,10 +135,10 @@ class BatchSystem:
         return asdict(options.metrics)
 
     def identity(self, options: BatchOptions) -> dict[str, Any]:
-        """Return what tells runs apart."""
+        """Return what tells runs apart: a path stands for the content of its file."""
         trace = options.workload.trace
         is_drawn = trace in plugins.describe_workloads(self.name)
-        source = trace if is_drawn else file_digest(Path(trace))
+        source = trace if is_drawn else Path(trace)
         return {"workload": asdict(options.workload) | {"trace": source}, "system": asdict(options.system)}
 
 

@@ -15,10 +15,9 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import presentation_of
 from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures, generator
-from desim.sweep.digest import file_digest
 
 __all__ = ["SYSTEM", "DagOptions", "DagSystem"]
 
@@ -64,8 +63,8 @@ class DagSystem(SeededSystem):
     finished, and agents that can do without may not. To compare all on equal terms, say yes.
     """
 
-    name = kind = "dag"
-    description = "Jobs that are graphs of tasks on executors of different speeds, with data transfers."
+    name = "dag"
+    description = KIND.description
     default_agent = "rank_up-deft"
     options = DagOptions
 
@@ -94,7 +93,7 @@ class DagSystem(SeededSystem):
             size=f"{len(jobs):,} jobs on {place}",
             place=place,
             options=known,
-            presentation=presentation_of(self.name),
+            kind=KIND,
             make=partial(_made, jobs, executors, known),
             workload=jobs,
             steps=Steps("job_completion", "jobs", len(jobs)),
@@ -103,9 +102,9 @@ class DagSystem(SeededSystem):
         )
 
     def identity(self, options: DagOptions) -> dict[str, Any]:
-        """Return what tells runs apart."""
+        """Return what tells runs apart: a path stands for the content of its file."""
         files = [] if options.trace == GENERATED else options.trace.split(",")
-        source = ",".join(file_digest(Path(file.strip())) for file in files) or options.trace
+        source = [Path(file.strip()) for file in files] or options.trace
         return asdict(options) | {"trace": source}
 
 

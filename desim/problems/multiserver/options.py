@@ -11,8 +11,8 @@ from tyro.conf import arg
 
 from desim import plugins
 from desim.core import Agent
-from desim.plotting._presentations import presentation_of
 from desim.problems.multiserver import MultiServerCluster, RewardModel
+from desim.problems.multiserver.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
 
 __all__ = ["SYSTEM", "MultiServerOptions", "MultiServerSystem"]
@@ -47,8 +47,8 @@ class MultiServerOptions:
 class MultiServerSystem(SeededSystem):
     """Each seed draws a system of ports and nodes, and the arrivals."""
 
-    name = kind = "multiserver"
-    description = "Multi-server jobs of several types on nodes that are shared out anew in every slot."
+    name = "multiserver"
+    description = KIND.description
     default_agent = "oga-reactive"
     options = MultiServerOptions
 
@@ -70,7 +70,7 @@ class MultiServerSystem(SeededSystem):
             size=f"{options.slots:,} slots, {options.ports:,} types of jobs on {place}",
             place=place,
             options=options,
-            presentation=presentation_of(self.name),
+            kind=KIND,
             make=partial(_made, rewards, arrivals, options),
             workload=arrivals,
             steps=Steps("slot", "slots", options.slots),
