@@ -22,7 +22,7 @@ from desim import plugins
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration
 from desim.own_code import is_reference, load, own_function
-from desim.problem import Kind, Problem, Process, kind_of, kinds
+from desim.problem import Kind, Problem, Process, kind_of, kinds, reference
 from desim.processes import random_outages
 from desim.result import Result
 
@@ -570,10 +570,8 @@ def workload_digest(result: Result, instance: Instance) -> str:
     str
         Hexadecimal; empty where nothing is known of the tables.
     """
-    from desim.plotting._presentations import presentation_of
-    from desim.plotting._report_runs import workload_tables
-
-    digest, tables = hashlib.sha256(), workload_tables(result, presentation_of(instance.kind))
+    presentation = reference("desim.plotting._presentations:presentation_of")(instance.kind)
+    digest, tables = hashlib.sha256(), reference("desim.plotting._report_runs:workload_tables")(result, presentation)
     for name, table in tables.items():
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16] if tables else ""

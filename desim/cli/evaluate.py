@@ -91,13 +91,8 @@ class Evaluate:
         if self.as_json:
             print_json({"episodes": found, "means": _named(means), "differences": _named(differences)})
             return 0
-        heads = [
-            "agent",
-            *(
-                metric_name(name, presentation_of(kind_of(self.problem))).heading.replace(", ", ",\n")
-                for name in METRICS
-            ),
-        ]
+        shown = presentation_of(kind_of(self.problem))
+        heads = ["agent", *(metric_name(name, shown).heading.replace(", ", ",\n") for name in METRICS)]
         title = f"Means over {self.episodes} episodes ± half width of the 95 % confidence interval"
         print_table(
             heads,
