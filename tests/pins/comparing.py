@@ -48,8 +48,8 @@ def digest_of_column(column: pl.Series) -> str:
     if column.dtype == pl.Boolean or column.dtype.is_integer():
         digest.update(column.cast(pl.Int64).fill_null(0).to_numpy().astype("<i8").tobytes())
     elif column.dtype.is_float():
-        values = column.cast(pl.Float64).fill_null(0.0).to_numpy().astype("<f8")
-        digest.update(np.where(np.isnan(values), np.nan, values).tobytes())
+        numbers = column.cast(pl.Float64).fill_null(0.0).to_numpy().astype("<f8")
+        digest.update(np.where(np.isnan(numbers), np.nan, numbers).tobytes())
     else:
         values = column.cast(pl.String).to_list() if not column.dtype.is_nested() else column.to_list()
         digest.update(json.dumps(values, default=str).encode())

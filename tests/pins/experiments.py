@@ -24,6 +24,8 @@ from tests.pins.renamed import RENAMED
 __all__ = ["PAPERS", "check", "write"]
 
 PAPERS = ("dbf", "lachesis", "osdec", "ogasched")
+WHOLE = "="
+"""Begins the one digest of values that are always the same; the others have one each."""
 DIGESTS = Path(__file__).parent / "digests" / "experiments.json"
 
 
@@ -64,6 +66,17 @@ def _written() -> dict[str, dict[str, str]]:
     return written
 
 
+def _num_different(then: str, now: list[str]) -> int:
+    """Return how many of the values that were written are not there any more; all count if there is one digest."""
+    if then.startswith(WHOLE):
+        return 0 if then == _whole(now) else len(now)
+    return (Counter(then.split()) - Counter(now)).total()
+
+
+def _whole(digests: list[str]) -> str:
+    return WHOLE + digest_of_text(" ".join(sorted(digests)))
+
+
 def check(paper: str, only: list[str]) -> bool:
     """Compare a paper, and print a line; columns of which nothing is ever the same need only be there."""
     begin = time.perf_counter()
@@ -72,11 +85,10 @@ def check(paper: str, only: list[str]) -> bool:
     for name, new in names.items():
         if new is None or not wanted(new, only):
             continue
-        missing = Counter(_written()[paper][name].split()) - Counter(now.get(new, ()))
         if new not in now:
             found.gone.append(new)
-        elif missing:
-            found.differ[new] = [0] * missing.total()
+        elif count := _num_different(_written()[paper][name], now[new]):
+            found.differ[new] = [0] * count
         else:
             found.equal.append(new)
     found.new = [name for name in now if wanted(name, only) and name not in names.values()]
@@ -87,11 +99,15 @@ def check(paper: str, only: list[str]) -> bool:
 def write(paper: str, only: list[str]) -> None:
     """Write the digests of a paper, of all columns or of some; it is reproduced twice."""
     one, two = reproduced(paper), reproduced(paper)
-    same = {name: Counter(digests) & Counter(two.get(name, ())) for name, digests in one.items()}
-    found = {name: " ".join(sorted(same[name].elements())) for name in same if wanted(name, only)}
+    found = {}
+    for name, digests in one.items():
+        same = Counter(digests) & Counter(two.get(name, ()))
+        is_same = same.total() == len(digests)
+        found[name] = _whole(digests) if is_same else " ".join(sorted(same.elements()))
+    found = {name: digest for name, digest in found.items() if wanted(name, only)}
     written = _written()
     kept = {name: digests for name, digests in written.get(paper, {}).items() if only and not wanted(name, only)}
     written[paper] = dict(sorted((kept | found).items()))
     DIGESTS.write_text(json.dumps(dict(sorted(written.items())), indent=0) + "\n")
-    varied = [name for name in found if same[name].total() < len(one[name])]
+    varied = [name for name, digest in found.items() if not digest.startswith(WHOLE)]
     print(f"{paper}: {len(found)} columns; not always the same: {', '.join(varied) or 'none'}", flush=True)
