@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from desim.agents.batch.window_rules import AGE_POWER
 from desim.envs import ACTION_MASK
-from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, SCALE
 
 __all__ = ["EXPERTS", "aged", "reserving", "shortest"]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from desim import plugins
-from desim.envs.batch import TraceEpisodes
+from desim.problems.batch.env import TraceEpisodes
 
 __all__ = ["EpisodeOptions", "trace_episodes"]
 

@@ -20,9 +20,8 @@ from desim.agents.batch.priorities import Priority
 from desim.agents.learning.policy import Policy, action_for
 from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs.base import Arrays
-from desim.envs.batch.inspection import Answer, Inspection, Question
-from desim.envs.batch.inspector import InspectionEncoder
 from desim.problems.batch import BatchObservation, Queue
+from desim.problems.batch.inspection import Answer, Inspection, InspectionEncoder, Question
 
 __all__ = ["BackfilledPriority", "Inspector", "Rule"]
 
@@ -99,7 +98,7 @@ class Inspector:
     greedy : bool
         Take the network's most likely action; otherwise draw one.
     **rules
-        Further arguments of :class:`~desim.envs.batch.inspection.Inspection`.
+        Further arguments of :class:`~desim.problems.batch.inspection.Inspection`.
 
     Raises
     ------

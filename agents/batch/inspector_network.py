@@ -14,7 +14,7 @@ import torch
 
 from desim.agents.learning.configuration import AgentConfig
 from desim.agents.learning.policy import MLPPolicy, Policy
-from desim.envs.batch.inspector import INSPECTION_FEATURES
+from desim.problems.batch.inspection import INSPECTION_FEATURES
 
 __all__ = ["InspectorConfig"]
 
@@ -35,7 +35,7 @@ class InspectorConfig(AgentConfig[Policy]):
         Longest time from a rejection to the next question, in seconds.
     keeps_accepted : bool
         Whether an accepted job that does not fit stays the chosen one; see
-        :class:`~desim.envs.batch.inspection.Inspection`.
+        :class:`~desim.problems.batch.inspection.Inspection`.
     """
 
     agent_kind: ClassVar[str] = "inspector"
@@ -48,7 +48,7 @@ class InspectorConfig(AgentConfig[Policy]):
     keeps_accepted: bool = True
 
     def rules(self) -> dict[str, Any]:
-        """Return the arguments of :class:`~desim.envs.batch.inspection.Inspection` beside the base policy."""
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` beside the base policy."""
         return {
             "max_rejections": self.max_rejections,
             "interval": self.interval,

@@ -24,8 +24,8 @@ from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.recipe import train as train_inspector
 from desim.agents.learning.recipe import write as write_inspector
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.envs.batch.inspector import OBJECTIVES, InspectorEnv
 from desim.exceptions import InvalidConfiguration
+from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
 __all__ = ["InspectorTraining", "make_inspector_env", "measure_inspector", "train_inspector", "write_inspector"]
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.agents.learning.policy import Policy, initialized, mlp
 from desim.envs import ACTION_MASK
-from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES
 
 __all__ = ["WindowScorer"]
 

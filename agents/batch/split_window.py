@@ -21,9 +21,10 @@ from desim.agents.learning.configuration import AgentConfig
 from desim.agents.learning.policy import MLPPolicy, Policy, action_for
 from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
-from desim.envs.batch import FlatEncoder, SplitWindow, WindowEncoder, make_encoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
+from desim.problems.batch.encoders import FlatEncoder, SplitWindow, WindowEncoder
+from desim.problems.batch.env import make_encoder
 
 __all__ = ["SplitWindowAgent", "SplitWindowConfig"]
 

@@ -21,7 +21,7 @@ from desim.agents.learning.policy import Policy
 from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.recipe import train, write
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.envs.batch import BatchEnv
+from desim.problems.batch.env import BatchEnv
 
 __all__ = [
     "EXPERTS",

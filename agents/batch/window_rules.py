@@ -10,10 +10,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.batch.reservation import allowed_beside_oldest, earliest_start
-from desim.envs.batch.window import SplitWindow
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
+from desim.problems.batch.encoders import SplitWindow, allowed_beside_oldest, earliest_start
 
 __all__ = ["RULES", "WindowRule"]
 

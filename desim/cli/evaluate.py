@@ -109,7 +109,7 @@ class Evaluate:
 
     def _episode(self, call: tuple[str, int]) -> dict[str, float]:
         """Simulate an agent, known by its name, on the episode of a number."""
-        from desim.envs.batch import TraceEpisodes
+        from desim.problems.batch.env import TraceEpisodes
 
         name, number = call
         workload = shared_workload(self.workload)

@@ -1,21 +1,20 @@
 """Gymnasium environments, one a problem; importing this package registers them.
 
 ========================  ===================================================
-``desim/Batch-v0``        :class:`desim.envs.batch.BatchEnv`
+``desim/Batch-v0``        :class:`desim.problems.batch.env.BatchEnv`
 ``desim/Dag-v0``          :class:`desim.problems.dag.env.DagEnv`
 ``desim/Deferrable-v0``   :class:`desim.problems.deferrable.env.DeferrableEnv`
 ``desim/MultiServer-v0``  :class:`desim.problems.multiserver.env.MultiServerEnv`
 ========================  ===================================================
 """
 
-from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv
-from desim.envs.episodes import DrawnEpisodes
-from desim.envs.flattening import FlatArrays
-from desim.envs.registration import ENVIRONMENTS, register
+import gymnasium
+
+from desim.envs.base import ACTION_MASK, Arrays, DrawnEpisodes, Encoder, Episodes, FlatArrays, Reward, SchedulingEnv
+from desim.problem import kinds
 
 __all__ = [
     "ACTION_MASK",
-    "ENVIRONMENTS",
     "Arrays",
     "DrawnEpisodes",
     "Encoder",
@@ -23,7 +22,23 @@ __all__ = [
     "FlatArrays",
     "Reward",
     "SchedulingEnv",
+    "environments",
     "register",
 ]
+
+
+def environments() -> dict[str, str]:
+    """Return where the environment of each kind of problem stands, by its versioned id."""
+    places = (kind.environment for kind in kinds().values() if kind.environment)
+    return {f"desim/{place.partition(':')[2].removesuffix('Env')}-v0": place for place in places}
+
+
+def register() -> None:
+    """Make all environments known to ``gymnasium.make``; once more does no harm."""
+    for name, place in environments().items():
+        if name not in gymnasium.registry:
+            # The mask depends on the action space only, and wrappers that check each step cost more than a step.
+            gymnasium.register(name, place, disable_env_checker=True, order_enforce=False)
+
 
 register()

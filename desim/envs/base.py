@@ -12,12 +12,12 @@ the next one. What differs between problems stands in three small objects, which
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from desim.core import Decision, Simulation
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -26,7 +26,21 @@ from desim.problem import Problem
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["ACTION_MASK", "Arrays", "Encoder", "Episodes", "Reward", "SchedulingEnv"]
+__all__ = [
+    "ACTION_MASK",
+    "LARGEST",
+    "Arrays",
+    "DrawnEpisodes",
+    "Encoder",
+    "Episodes",
+    "FlatArrays",
+    "Reward",
+    "SchedulingEnv",
+    "SlotReward",
+    "bounded",
+    "compressed",
+    "episodes_of",
+]
 
 ACTION_MASK = "action_mask"
 """The key under which an encoded observation holds the mask of possible actions."""
@@ -289,3 +303,193 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
 def _is_cut_short(simulation: Simulation) -> bool:
     """Tell whether a run is over before its work is done: cut, or run dry, since a problem stops when it is done."""
     return simulation.truncated or simulation.env.peek() == math.inf
+
+
+Part = TypeVar("Part")
+
+
+class DrawnEpisodes:
+    """Episodes that are taken from some problems, each equally likely.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        At least one; none with a workload that can be read only once.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are none, or a workload is an iterator.
+    """
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        if not problems:
+            raise InvalidConfiguration("there is no problem to draw episodes from")
+        for problem in problems:
+            problem.check_replayable()
+        self.problems = problems
+
+    def __call__(self, rng: np.random.Generator) -> Problem:
+        """Return one of the problems."""
+        return self.problems[int(rng.integers(len(self.problems)))]
+
+
+def episodes_of(workload: Sequence[Problem] | Episodes) -> Episodes:
+    """Return what makes the problems of episodes.
+
+    Parameters
+    ----------
+    workload : sequence of Problem, or callable
+        What episodes are drawn from, or already what makes them from a random generator.
+
+    Returns
+    -------
+    callable
+        Called with a random generator.
+
+    Raises
+    ------
+    InvalidConfiguration
+        As for :class:`DrawnEpisodes`.
+    """
+    return workload if callable(workload) else DrawnEpisodes(workload)
+
+
+class FlatArrays(gymnasium.ObservationWrapper[Arrays, Any, Arrays], gymnasium.utils.RecordConstructorArgs):
+    """An environment whose observations hold the same arrays, each as a vector.
+
+    Stable-Baselines3's networks do this by themselves; its checker recommends it to all others.
+
+    Parameters
+    ----------
+    env : gymnasium.Env
+        One of :mod:`desim.envs`, wrapped or not.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If its observations are no dictionary of arrays with bounds.
+    """
+
+    def __init__(self, env: gymnasium.Env[Arrays, Any]) -> None:
+        gymnasium.utils.RecordConstructorArgs.__init__(self)
+        gymnasium.ObservationWrapper.__init__(self, env)
+        space: gymnasium.Space[Any] = env.observation_space
+        if not isinstance(space, gymnasium.spaces.Dict):
+            raise InvalidConfiguration(f"the observation space is {space}, want a Dict")
+        vectors: dict[str, gymnasium.Space[Any]] = {}
+        for name, box in space.spaces.items():
+            if not isinstance(box, gymnasium.spaces.Box):
+                raise InvalidConfiguration(f"the observation space of {name} is {box}, want a Box")
+            vectors[name] = gymnasium.spaces.Box(box.low.ravel(), box.high.ravel(), dtype=box.dtype.type)
+        self.observation_space: gymnasium.Space[Any] = gymnasium.spaces.Dict(vectors)
+
+    def observation(self, observation: Arrays) -> Arrays:
+        """Return an observation with vectors.
+
+        Parameters
+        ----------
+        observation : dict of str to numpy.ndarray
+            That of the environment.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The same numbers.
+        """
+        return {name: array.ravel() for name, array in observation.items()}
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return which actions are possible now, as a flat array of truth values."""
+        base = self.env.unwrapped
+        assert isinstance(base, SchedulingEnv)
+        return base.action_masks()
+
+
+LARGEST = 6.0
+"""No compressed number is larger."""
+
+_MOST = 1e9
+"""What is larger counts as this: more than 30 years, if it is seconds."""
+
+
+def compressed(values: ArrayLike) -> NDArray[np.float64]:
+    """Return a quarter of the logarithm of 1 + values.
+
+    Parameters
+    ----------
+    values : array_like
+        Times or amounts of at least 0, which may be infinite.
+
+    Returns
+    -------
+    numpy.ndarray
+        Numbers between 0 and 5.2.
+    """
+    result: NDArray[np.float64] = np.log1p(np.minimum(values, _MOST))
+    result *= 0.25
+    return result
+
+
+def bounded(shape: tuple[int, ...], lowest: float = 0.0, highest: float = LARGEST) -> gymnasium.spaces.Box:
+    """Return the space of arrays of 32-bit numbers between two bounds.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the arrays.
+    lowest, highest : float
+        The bounds.
+
+    Returns
+    -------
+    gymnasium.spaces.Box
+        A new space.
+    """
+    return gymnasium.spaces.Box(lowest, highest, shape, np.float32)
+
+
+class SlotReward:
+    """What the slots since the last decision have earned, over a scale.
+
+    Parameters
+    ----------
+    scale : float
+        What earns 1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the scale is not above 0.
+    """
+
+    def __init__(self, scale: float) -> None:
+        if not scale > 0:
+            raise InvalidConfiguration(f"the scale is {scale!r}, want a number above 0")
+        self.scale = scale
+
+    def reset(self, simulation: Simulation) -> None:
+        """Learn that an episode begins."""
+        self._earned = 0.0
+        simulation.problem.on("slot", self._count)
+
+    def answered(self, answer: Any) -> None:
+        """Do nothing: the problem tells of its slots."""
+
+    def _count(self, time: float, outcome: Any) -> None:
+        self._earned += self.value(outcome)
+
+    def value(self, outcome: Any) -> float:
+        """Return what a slot is worth, before it is scaled; to be overridden.
+
+        Parameters
+        ----------
+        outcome : SlotOutcome
+            What the slot has brought.
+        """
+        raise NotImplementedError
+
+    def collect(self) -> float:
+        """Return what was earned since the last call."""
+        earned, self._earned = self._earned, 0.0
+        return earned / self.scale

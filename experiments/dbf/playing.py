@@ -17,13 +17,13 @@ from desim.agents.batch.split_window import SplitWindowAgent
 from desim.agents.batch.window_rules import WindowRule
 from desim.agents.learning.policy import to_tensors
 from desim.core import Agent
-from desim.envs.batch import make_reward
 from desim.problems.batch import BatchCluster
+from desim.problems.batch.env import make_reward
 
 __all__ = ["REWARDS", "Played", "play"]
 
 REWARDS = ("paper", "scaled", "waiting")
-"""The rewards that are collected, see :mod:`desim.envs.batch.rewards`."""
+"""The rewards that are collected, see :mod:`desim.problems.batch.env`."""
 
 
 class Played(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from desim.cli.output import remark
-from desim.envs.batch import TraceEpisodes
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.env import TraceEpisodes
 from desim.workloads import lublin, swf
 
 __all__ = ["KTH", "NUM_CORES", "TRACE", "Arrivals", "episode", "most_episodes", "present"]

@@ -15,7 +15,7 @@ from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
 from desim.agents.deferrable.score_agent import ScoreAgent
 from desim.agents.deferrable.score_policy import ScorePolicy
 from desim.agents.learning.policy import one_thread
-from desim.envs.scaling import compressed
+from desim.envs.base import compressed
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.learned import learned_agent, learned_policy
 from desim.experiments.osdec.simulating import Setting, scenario_of, settings_of

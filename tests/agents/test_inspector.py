@@ -23,10 +23,10 @@ from desim.agents.batch.training import EpisodeOptions
 from desim.agents.learning.checkpoint import save_weights
 from desim.agents.learning.policy import MLPPolicy
 from desim.agents.learning.training import TrainingConfig
-from desim.envs.batch import TraceEpisodes
-from desim.envs.batch.inspection import Inspection, Question
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problems.batch import BatchCluster, Job, WaitUntil
+from desim.problems.batch.env import TraceEpisodes
+from desim.problems.batch.inspection import Inspection, Question
 from desim.processes import random_outages, stop_after
 from desim.result import Result
 from desim.validation import validate

@@ -24,9 +24,10 @@ from desim.agents.learning.distributions import MaskedCategorical
 from desim.agents.learning.policy import Policy, to_tensors
 from desim.agents.learning.training import TrainingConfig, TrainingResult, validation_seeds
 from desim.envs import ACTION_MASK
-from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, BatchEnv
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES
+from desim.problems.batch.env import BatchEnv
 from desim.validation import validate
 from desim.workloads import lublin
 

@@ -37,7 +37,7 @@ LIGHT = (
 )
 ENVIRONMENTS = (
     "desim.envs",
-    "desim.envs.batch",
+    "desim.problems.batch.env",
     "desim.problems.dag.env",
     "desim.problems.dag.graph_encoder",
     "desim.problems.deferrable.env",

@@ -67,4 +67,4 @@ def same(left: dict[str, np.ndarray], right: dict[str, np.ndarray]) -> bool:
     return left.keys() == right.keys() and all(np.array_equal(left[name], right[name]) for name in left)
 
 
-assert set(SMALL) == set(desim.envs.ENVIRONMENTS)
+assert set(SMALL) == set(desim.envs.environments())

@@ -16,18 +16,10 @@ from hypothesis import strategies as st
 from desim import simulate
 from desim.agents.batch import SimpleBackfilling
 from desim.core import Decision, Simulation
-from desim.envs.batch import (
-    CLUSTER_FEATURES,
-    JOB_FEATURES,
-    BatchEnv,
-    FeatureEncoder,
-    FlatEncoder,
-    SplitWindow,
-    TraceEpisodes,
-    make_encoder,
-)
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, FeatureEncoder, FlatEncoder, SplitWindow
+from desim.problems.batch.env import BatchEnv, TraceEpisodes, make_encoder
 from desim.processes import Outage, planned_outages
 from desim.workloads import lublin
 

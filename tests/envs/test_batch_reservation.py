@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from desim import simulate
 from desim.agents.batch import EASYBackfilling, WindowRule
 from desim.envs import ACTION_MASK
-from desim.envs.batch import BatchEnv, FeatureEncoder, SplitWindow, TraceEpisodes, WaitingCost
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.encoders import FeatureEncoder, SplitWindow
+from desim.problems.batch.env import BatchEnv, TraceEpisodes, WaitingCost
 
 CORES = 8
 

@@ -19,11 +19,11 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 from desim import plugins
-from desim.envs import ENVIRONMENTS, FlatArrays, SchedulingEnv
+from desim.envs import FlatArrays, SchedulingEnv, environments
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
 from desim.validation import validate
 
-NAMES = sorted(ENVIRONMENTS)
+NAMES = sorted(environments())
 DISCRETE = ["desim/Batch-v0", "desim/Dag-v0"]
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NAMES),

@@ -14,10 +14,10 @@ from stable_baselines3.common.env_checker import check_env as check_env_sb3
 from desim import simulate
 from desim.agents.batch.inspector import BackfilledPriority, Inspector
 from desim.envs import ACTION_MASK
-from desim.envs.batch import TraceEpisodes
-from desim.envs.batch.inspector import INSPECTION_FEATURES, Improvement, InspectorEnv
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.env import TraceEpisodes
+from desim.problems.batch.inspection import INSPECTION_FEATURES, Improvement, InspectorEnv
 from desim.result import Result
 from desim.validation import validate
 

@@ -20,7 +20,6 @@ from desim.agents.batch.inspector_network import InspectorConfig
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.learning.checkpoint import save_weights
 from desim.agents.learning.policy import to_tensors
-from desim.envs.batch import BatchEnv
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.experiments.dbf import FAMILY, workloads
 from desim.experiments.dbf.agents import BASELINES, BOUND, CONTROLS, LEARNED, REFERENCE, inspector_rows, window_rows
@@ -42,6 +41,7 @@ from desim.experiments.dbf.study import Panel, Study, carry_out
 from desim.experiments.dbf.weights import best_split, find_weights, learned
 from desim.experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
 from desim.experiments.options import run_as_program
+from desim.problems.batch.env import BatchEnv
 from desim.sweep import Run
 
 SMALL = Setting(GENERATED, num_jobs=120, episodes=2, check=True)

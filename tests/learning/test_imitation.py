@@ -22,9 +22,10 @@ from desim.agents.learning.learner import Discounting
 from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.rollout import Collector
 from desim.envs import ACTION_MASK
-from desim.envs.batch import BatchEnv, FeatureEncoder, FlatEncoder, SplitWindow, TraceEpisodes, WindowEncoder
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, BatchObservation, Job
+from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
+from desim.problems.batch.env import BatchEnv, TraceEpisodes
 from desim.workloads import lublin
 
 #: All masks of the bandit.

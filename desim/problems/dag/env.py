@@ -13,10 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import plugins
+from desim.checks import named
 from desim.core import Simulation
-from desim.envs.base import ACTION_MASK, Arrays, Encoder, Episodes, Reward, SchedulingEnv
-from desim.envs.episodes import episodes_of, named
-from desim.envs.scaling import bounded, compressed
+from desim.envs.base import (
+    ACTION_MASK,
+    Arrays,
+    Encoder,
+    Episodes,
+    Reward,
+    SchedulingEnv,
+    bounded,
+    compressed,
+    episodes_of,
+)
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors

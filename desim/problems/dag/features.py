@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.scaling import compressed
+from desim.envs.base import compressed
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.observation import DagObservation
 from desim.problems.dag.state import JobState

@@ -11,8 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.scaling import LARGEST, bounded
+from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.features import (
     CANDIDATE_FEATURES,

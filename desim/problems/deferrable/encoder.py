@@ -9,8 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.envs.base import ACTION_MASK, Arrays
-from desim.envs.scaling import bounded, compressed
+from desim.envs.base import ACTION_MASK, Arrays, bounded, compressed
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.job import JobSet
 from desim.problems.deferrable.observation import DeferrableObservation, Placing, limit_of

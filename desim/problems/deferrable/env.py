@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from desim import plugins
-from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
-from desim.envs.episodes import episodes_of, named
-from desim.envs.slot_rewards import SlotReward
+from desim.checks import named
+from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv, SlotReward, episodes_of
 from desim.problems.deferrable.cluster import DeferrableCluster, SlotOutcome
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 

@@ -23,7 +23,8 @@ from desim.agents.learning.learner import Discounting
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.ppo import PPO, PPOConfig
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.envs.batch import CLUSTER_FEATURES, JOB_FEATURES, SCALE, BatchEnv, TraceEpisodes
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, SCALE
+from desim.problems.batch.env import BatchEnv, TraceEpisodes
 from desim.workloads import lublin
 
 seen = ["requested_time", "requested_cores_log", "waiting_time"]

@@ -1,0 +1,557 @@
+"""The split window, and its jobs as arrays: what a learner sees of a queue, and what its actions mean.
+
+Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-B and III-B. A reservation for the
+oldest queued job keeps a learned agent from starving anybody: as in EASY back-filling (Lifka, "The ANL/IBM SP
+scheduling system", JSSPP 1995), others may then start only where they do not delay that job, by requested times.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.envs.base import ACTION_MASK, Arrays
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation
+
+__all__ = [
+    "CLUSTER_FEATURES",
+    "JOB_FEATURES",
+    "SCALE",
+    "FeatureEncoder",
+    "FlatEncoder",
+    "SplitWindow",
+    "WindowEncoder",
+    "allowed_beside_oldest",
+    "earliest_start",
+]
+
+
+def allowed_beside_oldest(
+    observation: BatchObservation,
+    positions: NDArray[np.int64],
+    cores: NDArray[np.int64],
+    times: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Tell which jobs may start without delaying the first job of the queue, shape (n,).
+
+    Parameters
+    ----------
+    observation : BatchObservation
+        A decision; its queue is not empty.
+    positions, cores : array of int, shape (n,)
+        Queue positions and requested cores of the jobs in question.
+    times : array of float, shape (n,)
+        Their requested times in seconds.
+
+    Returns
+    -------
+    array of bool, shape (n,)
+        False for a job that does not fit into the free cores. Where the first job fits itself, nothing else may start
+        that would take its cores.
+    """
+    fits = cores <= observation.free_cores
+    start = earliest_start(observation, observation.queue.head_cores)
+    if start is None:  # nothing delays the job further
+        return fits
+    begin, spare = start
+    allowed: NDArray[np.bool_] = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
+    return allowed & fits
+
+
+def earliest_start(observation: BatchObservation, cores: int) -> tuple[float, int] | None:
+    """Return when a job could start if nothing else did, and how many cores are then left beside it.
+
+    Parameters
+    ----------
+    observation : BatchObservation
+        A decision.
+    cores : int
+        Requested cores of the job.
+
+    Returns
+    -------
+    tuple of float and int, or None
+        The time in seconds, by requested times, and the cores; None if cores are down, and nobody knows for how long.
+    """
+    free, running = observation.free_cores, observation.running
+    if cores <= free:
+        return observation.time, free - cores
+    released = running.requested_cores.cumsum() + free
+    place = int(released.searchsorted(cores))
+    if place == len(released):
+        return None
+    begin = max(float(running.expected_end[place]), observation.time)
+    return begin, int(released[int(running.expected_end.searchsorted(begin, "right")) - 1]) - cores
+
+
+class SplitWindow:
+    """A window of M = head + tail slots onto a queue.
+
+    Slots 0 to head - 1 show the first jobs, the following ones the last jobs, the very last first. A queue of up to M
+    jobs is shown in order, each job once, and the remaining slots are empty.
+
+    Parameters
+    ----------
+    head : int
+        Slots at the head of the queue, M_h.
+    tail : int
+        Slots at its tail, M_t.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a number is negative, or both are 0.
+    """
+
+    def __init__(self, head: int, tail: int = 0) -> None:
+        if head < 0 or tail < 0 or head + tail < 1 or head != int(head) or tail != int(tail):
+            raise InvalidConfiguration(f"a window of {head!r} + {tail!r} slots, want whole numbers with a sum above 0")
+        self.head = int(head)
+        self.tail = int(tail)
+        self.size = self.head + self.tail
+        self._from_head = np.arange(self.size)
+        self._from_tail = -1 - np.arange(self.tail)
+
+    def __repr__(self) -> str:
+        """Show the numbers of slots."""
+        return f"SplitWindow({self.head}, {self.tail})"
+
+    def positions(self, length: int) -> NDArray[np.int64]:
+        """Return the queue positions of the jobs in the window, in the order of the slots, shape (min(L, M),).
+
+        Parameters
+        ----------
+        length : int
+            Number of queued jobs, L.
+        """
+        if length <= self.size:
+            return self._from_head[:length]
+        positions = self._from_head.copy()
+        positions[self.head :] = self._from_tail + length
+        return positions
+
+    def index(self, length: int) -> slice | NDArray[np.int64]:
+        """Return what picks the jobs in the window from a column of the queue: a slice, which is quicker, if it can.
+
+        Parameters
+        ----------
+        length : int
+            Number of queued jobs, L.
+        """
+        return slice(length) if length <= self.size else self.positions(length)
+
+    def position(self, slot: int, length: int) -> int | None:
+        """Return the queue position of the job in a slot, or None if the slot is empty.
+
+        Parameters
+        ----------
+        slot : int
+            0 to M - 1.
+        length : int
+            Number of queued jobs, L.
+        """
+        if slot >= length:
+            return None
+        if length <= self.size or slot < self.head:
+            return slot
+        return length - 1 - (slot - self.head)
+
+
+class WindowEncoder:
+    """What the encoders of a split window share: the actions.
+
+    Action i in 0 to S - 1 starts the job in slot i, action S is Fwd: it ends the scheduling cycle. So does an action
+    that is not possible.
+
+    Parameters
+    ----------
+    window : SplitWindow
+        Which jobs are seen. Another one of up to S slots may be put in its place between episodes.
+    spaces : dict of str to gymnasium.Space
+        Of the arrays beside the mask.
+    slots : int
+        Slots of the arrays, S, at least those of the window; the rest are always empty.
+    reserve_after : float
+        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible. The
+        window then needs a slot at the head.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the window does not fit, or shows no oldest job to reserve for.
+    """
+
+    def __init__(
+        self,
+        window: SplitWindow,
+        spaces: dict[str, gymnasium.spaces.Space[Any]],
+        slots: int,
+        reserve_after: float = math.inf,
+    ) -> None:
+        if slots < window.size:
+            raise InvalidConfiguration(f"{window!r} does not fit into {slots} slots")
+        if not reserve_after >= 0 or (reserve_after < math.inf and not window.head):
+            raise InvalidConfiguration(
+                f"reserve_after is {reserve_after!r} with {window.head} slots at the head: want a time of at least 0, "
+                "and a slot for the oldest job"
+            )
+        self.reserve_after = reserve_after
+        self.window = window
+        self.slots = slots
+        mask = gymnasium.spaces.Box(0, 1, (slots + 1,), np.int8)
+        self.observation_space = gymnasium.spaces.Dict({**spaces, ACTION_MASK: mask})
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(slots + 1)
+
+    def encode(self, observation: BatchObservation) -> Arrays:
+        """Return an observation as new arrays, with the mask of the actions that are possible."""
+        raise NotImplementedError
+
+    def forced(self, observation: BatchObservation) -> bool:
+        """Tell whether no job in the window fits, so that there is no choice but to wait.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+        """
+        queue, free = observation.queue, observation.free_cores
+        length = len(queue)
+        if not length or not free:
+            return True
+        index = self.window.index(length)
+        cores = queue.requested_cores[index]
+        if np.minimum.reduce(cores) > free:
+            return True
+        if not self._reserves(observation):
+            return False
+        return not self.possible(observation, self.window.positions(length), cores, queue.requested_time[index]).any()
+
+    def _reserves(self, observation: BatchObservation) -> bool:
+        """Tell whether the oldest queued job has a reservation; the queue is not empty."""
+        if self.reserve_after == math.inf:
+            return False
+        waited: float = observation.time - observation.queue.submission_time[0]
+        return waited >= self.reserve_after
+
+    def possible(
+        self,
+        observation: BatchObservation,
+        positions: NDArray[np.int64],
+        cores: NDArray[np.int64],
+        times: NDArray[np.float64],
+    ) -> NDArray[np.bool_]:
+        """Tell which jobs of the queue may start now, shape (n,).
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+        positions, cores : array of int, shape (n,)
+            Queue positions and requested cores of the jobs in question.
+        times : array of float, shape (n,)
+            Their requested times in seconds.
+        """
+        if len(positions) and self._reserves(observation):
+            return allowed_beside_oldest(observation, positions, cores, times)
+        return cores <= observation.free_cores
+
+    def mask(self, possible: NDArray[np.bool_]) -> NDArray[np.int8]:
+        """Return the mask of possible actions, shape (S + 1,).
+
+        Parameters
+        ----------
+        possible : array of bool, shape (min(L, M),)
+            Which jobs in the window may start.
+        """
+        mask = np.zeros(self.slots + 1, np.int8)
+        mask[: len(possible)] = possible
+        mask[-1] = 1
+        return mask
+
+    def decode(self, observation: BatchObservation, action: Any) -> tuple[int | None, bool]:
+        """Return the job that an action starts, or None to wait, and whether the action is possible.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            What was encoded.
+        action : int
+            0 to S.
+
+        Returns
+        -------
+        tuple of (int or None) and bool
+            An action that is not possible means waiting.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such action.
+        """
+        slot = int(action)
+        if not 0 <= slot <= self.slots:
+            raise InvalidConfiguration(f"action {action!r} is none of 0 to {self.slots}")
+        if slot == self.slots:
+            return None, True
+        queue = observation.queue
+        position = self.window.position(slot, len(queue)) if slot < self.window.size else None
+        if position is None:
+            return None, False
+        job = np.array([position])
+        if not self.possible(observation, job, queue.requested_cores[job], queue.requested_time[job])[0]:
+            return None, False
+        return int(queue.job_id[position]), True
+
+
+JOB_FEATURES = (
+    "present",
+    "requested_time",
+    "requested_cores",
+    "requested_cores_log",
+    "waiting_time",
+    "fits",
+    "share_of_free_cores",
+    "time_until_it_fits",
+    "requested_time_over_shortest",
+    "area_over_smallest",
+    "delays_reservation",
+    "from_tail",
+)
+"""The columns of ``jobs``: times and areas as logarithms, of 1 + seconds or core-seconds, over 4."""
+
+CLUSTER_FEATURES = (
+    "free_cores",
+    "queue_length",
+    "invisible_jobs",
+    "jobs_that_fit",
+    "time_to_next_end",
+    "running_load",
+    "window_load",
+    "oldest_waiting_time",
+    "reserved_job",
+    "reserved_time",
+    "reserved_job_requested_time",
+    "reserved_job_requested_cores",
+)
+"""The columns of ``cluster``; loads are in seconds of the whole machine."""
+
+SCALE = 0.25
+"""What logarithms of times, areas and numbers are multiplied with."""
+_NEVER = 1e7  # seconds; cores that are down
+
+
+class FeatureEncoder(WindowEncoder):
+    """Features of each job in the window, beside a summary of the cluster.
+
+    A network that scores every job with the same weights can use them for windows and clusters of any
+    size. "Reserved" is the shortest job in the window that does not fit: a longer job delays it if it would still
+    run, on cores that it needs, when it could start (as in EASY back-filling over the shortest first).
+
+    Parameters
+    ----------
+    window : SplitWindow
+        Which jobs are seen.
+    slots : int, optional
+        Slots of the arrays, S; as many as the window has, M, if left out.
+    reserve_after : float
+        Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; they
+        are shown as jobs that do not fit.
+    """
+
+    def __init__(self, window: SplitWindow, slots: int | None = None, *, reserve_after: float = math.inf) -> None:
+        slots = window.size if slots is None else slots
+        shapes = {"jobs": (slots, len(JOB_FEATURES)), "cluster": (len(CLUSTER_FEATURES),)}
+        box = gymnasium.spaces.Box
+        super().__init__(
+            window,
+            {name: box(-100.0, 100.0, shape, np.float32) for name, shape in shapes.items()},
+            slots,
+            reserve_after,
+        )
+
+    def encode(self, observation: BatchObservation) -> Arrays:
+        """Return ``jobs``, shape (S, 12), ``cluster``, shape (12,), and the mask, shape (S + 1,).
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            The columns are :data:`JOB_FEATURES` and :data:`CLUSTER_FEATURES`; empty slots are 0.
+        """
+        queue, time, free, total = observation.queue, observation.time, observation.free_cores, observation.num_cores
+        length, size = len(queue), self.window.size
+        index, positions = self.window.index(length), self.window.positions(length)
+        count = len(positions)
+        cores, times = queue.requested_cores[index], queue.requested_time[index]
+        waits = time - queue.submission_time[index]
+        fits = self.possible(observation, positions, cores, times)
+        fitting = fits.nonzero()[0]
+        running = observation.running
+        ends, released = running.expected_end, running.requested_cores.cumsum()
+        remaining = _remaining(ends, time)
+        load = float(remaining[:-1] @ running.requested_cores)
+        released += free
+        until = remaining[released.searchsorted(cores)]  # the time until each job would fit if nothing else started
+        until[fits] = 0.0
+        logs = np.empty((4, count))
+        logs[0], logs[1], logs[2], logs[3] = times, cores, waits, until
+        np.log1p(logs, out=logs)
+        logs *= SCALE
+        rows = np.zeros((len(JOB_FEATURES), self.slots), np.float32)
+        shown = rows[:, :count]
+        shown[0] = 1.0
+        shown[1] = logs[0]
+        shown[2] = cores / total
+        shown[3] = logs[1] * (1.0 / (SCALE * math.log1p(total)))
+        shown[4] = logs[2]
+        shown[5] = fits
+        shown[7] = logs[3]
+        if len(fitting):
+            areas = logs[0] + logs[1]
+            shown[6] = fits * (cores / free)
+            shown[8] = logs[0] - np.minimum.reduce(logs[0, fitting])
+            shown[9] = areas - np.minimum.reduce(areas[fitting])
+        reservation = [0.0, 0.0, 0.0, 0.0]
+        if len(fitting) < count:
+            blocked = int(np.where(fits, np.inf, times).argmin())
+            reserved = time + until[blocked]
+            spare = released[int(ends.searchsorted(reserved, "right")) - 1] if len(ends) else free
+            late = fits & (times > times[blocked]) & (time + times > reserved)
+            shown[10] = late & (cores > spare - cores[blocked])
+            reservation = [1.0, logs[3, blocked], logs[0, blocked], cores[blocked] / total]
+        if length > size:
+            shown[11, self.window.head :] = 1.0
+        cluster = [
+            free / total,
+            _log(length),
+            _log(max(length - size, 0)),
+            _log(len(fitting)),
+            _log(max(ends[0] - time, 0.0)) if len(ends) else 0.0,
+            _log(load / total),
+            _log(float(times @ cores) / total),
+            _log(time - queue.submission_time[0]) if length else 0.0,
+            *reservation,
+        ]
+        return {
+            "jobs": np.ascontiguousarray(rows.T),
+            "cluster": np.array(cluster, np.float32),
+            ACTION_MASK: self.mask(fits),
+        }
+
+
+def _log(value: float) -> float:
+    return SCALE * math.log1p(value)
+
+
+def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
+    """Return the time until each expected end, in seconds, and at last the time that stands for never."""
+    remaining = np.empty(len(ends) + 1)
+    remaining[-1] = _NEVER
+    np.maximum(np.subtract(ends, time, out=remaining[:-1]), 0.0, out=remaining[:-1])
+    return remaining
+
+
+class FlatEncoder(WindowEncoder):
+    """Remaining times of the cores, and cores, requested time and waiting time of each job in the window.
+
+    Source: Wang, Harwood and Rodriguez, HPCC 2022, section III-A. Its formula has the time that a core has been busy,
+    its text the time until it is free; this is the latter, by requested times. All are divided by constants
+    and cut at 1.
+
+    Parameters
+    ----------
+    window : SplitWindow
+        Which jobs are seen.
+    num_cores : int
+        Cores of the cluster.
+    longest_time : float
+        Requested time that stands for 1, in seconds; by default the longest run time of the paper's workload.
+    longest_wait : float
+        Waiting time that stands for 1, in seconds.
+    order : {"by_core", "sorted"}
+        Whether the remaining times stand in the order of the cores, or ascending, which is cheaper and the same for
+        all clusters that differ in the numbers of their cores only.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        window: SplitWindow,
+        num_cores: int,
+        *,
+        longest_time: float = 124_707.0,
+        longest_wait: float = 500_000.0,
+        order: Literal["by_core", "sorted"] = "by_core",
+    ) -> None:
+        if not (num_cores >= 1 and longest_time > 0 and longest_wait > 0):
+            given = f"num_cores {num_cores!r}, longest_time {longest_time!r}, longest_wait {longest_wait!r}"
+            raise InvalidConfiguration(f"{given}: want values above 0")
+        if order not in ("by_core", "sorted"):
+            raise InvalidConfiguration(f"order is {order!r}, want 'by_core' or 'sorted'")
+        self.num_cores = num_cores
+        self.longest_time = longest_time
+        self.longest_wait = longest_wait
+        self.order = order
+        box = gymnasium.spaces.Box
+        shapes = {"cores": (num_cores,), "jobs": (window.size, 3)}
+        spaces: dict[str, gymnasium.Space[Any]] = {
+            name: box(0.0, 1.0, shape, np.float32) for name, shape in shapes.items()
+        }
+        super().__init__(window, spaces, window.size)
+
+    def encode(self, observation: BatchObservation) -> Arrays:
+        """Return ``cores``, shape (N,), ``jobs``, shape (M, 3), and the mask, shape (M + 1,).
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision of a cluster of N cores.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            Empty slots are 0.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the cluster has another number of cores.
+        """
+        if observation.num_cores != self.num_cores:
+            raise InvalidConfiguration(f"the cluster has {observation.num_cores} cores, the encoder {self.num_cores}")
+        queue = observation.queue
+        positions = self.window.positions(len(queue))
+        cores = queue.requested_cores[positions]
+        jobs = np.zeros((self.window.size, 3), np.float32)
+        shown = jobs[: len(positions)]
+        shown[:, 0] = cores / self.num_cores
+        shown[:, 1] = queue.requested_time[positions] / self.longest_time
+        shown[:, 2] = (observation.time - queue.submission_time[positions]) / self.longest_wait
+        np.minimum(shown, 1.0, out=shown)
+        mask = self.mask(cores <= observation.free_cores)
+        return {"cores": self._cores(observation), "jobs": jobs, ACTION_MASK: mask}
+
+    def _cores(self, observation: BatchObservation) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+        """Return the remaining times of all cores, scaled, shape (N,)."""
+        if self.order == "by_core":
+            remaining = observation.remaining_times()
+        else:
+            running = observation.running
+            busy = np.repeat(running.expected_end - observation.time, running.requested_cores)
+            remaining = np.full(self.num_cores, np.inf)  # those that are down
+            remaining[: observation.free_cores] = 0.0
+            remaining[observation.free_cores : observation.free_cores + len(busy)] = np.maximum(busy, 0.0)
+        return np.minimum(remaining / self.longest_time, 1.0).astype(np.float32)
