@@ -12,6 +12,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -45,6 +48,8 @@ class Column:
         The texts that it can hold; empty for any.
     least : float or None
         The smallest number that makes sense.
+    finite : bool
+        Whether it has no infinite numbers.
     formula : str
         What it follows from: an expression of SQL over columns that stand before it. It is then not recorded but
         computed when records become a table.
@@ -60,6 +65,7 @@ class Column:
     given: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     least: float | None = None
+    finite: bool = True
     formula: str = ""
     each: str = ""
 
@@ -102,6 +108,8 @@ class Table:
     pack : callable or None
         Turns a list of recorded rows and the run's description into columns by name: sequences, arrays or series.
         Without one, a row is a tuple of all columns that have no formula.
+    status : str
+        The column that tells what has become of a row, see ``Column.given``.
     info : mapping
         The run's description, of a table that is bound to a run.
     """
@@ -112,6 +120,7 @@ class Table:
     sort_by: tuple[str, ...] = ()
     chunk_rows: int = 65_536
     pack: Callable[[list[Any], Mapping[str, Any]], Mapping[str, Any]] | None = None
+    status: str = "status"
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def bound(self, info: Mapping[str, Any]) -> Table:
@@ -301,13 +310,20 @@ def _faults(column: Column, frame: pl.DataFrame) -> Iterator[str]:
     elif not column.nullable and values.null_count():
         row = int(values.is_null().to_numpy().argmax())
         yield f"is null {values.null_count()} times, first in row {row}"
-    elif column.dtype == "float" and not values.is_finite().all():
-        row = int(values.is_finite().fill_null(True).to_numpy().argmin())
-        yield f"holds {values[row]} in row {row}, want a finite number"
-    elif column.values:
+    elif column.dtype == "float" and not _numbers(column, values).all():
+        row = int(_numbers(column, values).argmin())
+        yield f"holds {values[row]} in row {row}, want a {'finite ' * column.finite}number"
+    elif column.values and values.dtype != column.polars_type():
         for text in values.drop_nulls().unique(maintain_order=True):
             if text not in column.values:
                 yield f"holds {text!r}, want one of {column.values}"
+
+
+def _numbers(column: Column, values: pl.Series) -> NDArray[np.bool_]:
+    """Tell which values are numbers, and finite if they have to be, or null."""
+    array = (values.fill_null(0.0) if values.null_count() else values).to_numpy()
+    numbers: NDArray[np.bool_] = np.isfinite(array) if column.finite else ~np.isnan(array)
+    return numbers
 
 
 def _fits(column: Column, dtype: pl.DataType) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.dag import DAG_METRICS, dag_metrics, dag_result_metrics
 from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
 from desim.metrics.multiserver import (
     MULTISERVER_METRICS,
@@ -24,10 +23,8 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
-    "DAG_METRICS",
     "DEFERRABLE_METRICS",
     "MULTISERVER_METRICS",
-    "dag_metrics",
     "deferrable_metrics",
     "metrics_of",
     "multiserver_metrics",
@@ -36,7 +33,6 @@ __all__ = [
 ]
 
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
-    "dag": dag_result_metrics,
     "deferrable": deferrable_result_metrics,
     "multiserver": multiserver_result_metrics,
 }
@@ -81,6 +77,5 @@ def _described(meanings: Mapping[str, str], measure: Callable[..., dict[str, flo
     return Metrics(tuple(Metric(names[name], text) for name, text in meanings.items()), measure)
 
 
-DAG = _described(DAG_METRICS, dag_result_metrics)
 DEFERRABLE = _described(DEFERRABLE_METRICS, deferrable_result_metrics)
 MULTISERVER = _described(MULTISERVER_METRICS, multiserver_result_metrics)

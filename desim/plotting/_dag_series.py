@@ -67,7 +67,7 @@ def waiting_spans(copies: pl.DataFrame, down: Floats, end_time: float) -> Floats
     started = copies.filter(pl.col("starting_time").is_not_null())
     waited = copies.filter(
         pl.col("receiving_time").is_not_null()
-        & (pl.col("starting_time").is_not_null() | (pl.col("outcome") == "waiting"))
+        & (pl.col("starting_time").is_not_null() | (pl.col("outcome") == "queued"))
     ).with_columns(pl.col("starting_time").fill_null(end_time))
     busy = started.select("executor", "starting_time", pl.col("finish_time").fill_null(end_time))
     waits = _rows(waited, "receiving_time", "starting_time")
@@ -95,8 +95,8 @@ def useless_copies(
     """Tell which copies of completed jobs ran for nothing, though no outage cut them.
 
     Useful are copies whose data some copy that started has taken, and of nodes without children those that completed
-    first: as in :mod:`desim.metrics.dag`. Where an executor has run a copy more than once, the data are those of the
-    last one that had finished when they were sent.
+    first: as in :mod:`desim.problems.dag.metrics`. Where an executor has run a copy more than once, the data are those
+    of the last one that had finished when they were sent.
 
     Parameters
     ----------

@@ -231,4 +231,4 @@ def _remark(run: DagRun) -> str:
     return ", ".join(parts)
 
 
-_UNFINISHED = {"running": "still running", "waiting": "still waiting"}
+_UNFINISHED = {"running": "still running", "queued": "still queued"}

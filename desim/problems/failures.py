@@ -1,83 +1,10 @@
-"""Clusters whose units, cores or executors, fail and come back."""
+"""How often the units of a cluster, cores or executors, have failed without having been repaired."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
-
 from desim.exceptions import InvalidConfiguration
-from desim.problem import Problem
 
-__all__ = ["FailureCounts", "UnitCluster"]
-
-
-class Failures(Protocol):
-    """The part of a cluster that takes units down and brings them back."""
-
-    def fail(self, units: int) -> None:
-        """Take units down."""
-
-    def repair(self, units: int) -> None:
-        """Bring units back."""
-
-
-class UnitCluster(Problem):
-    """Base class of the clusters of units that can fail.
-
-    Parameters
-    ----------
-    processes : iterable of callables
-        Extra SimPy processes.
-    """
-
-    jobs: Iterable[Any]
-    _failures: Failures
-
-    def _forget_sources(self) -> None:
-        """Forget where jobs, outages and whatever else processes do come from, and who listens."""
-        self.jobs = ()
-        self.processes = ()
-        self.foreground = []
-        self.listeners = {event: [] for event in self.events}
-        self.listening = False
-
-    @property
-    def num_units(self) -> int:
-        """How many cores or executors can fail."""
-        raise NotImplementedError
-
-    def fail(self, units: int) -> None:
-        """Take cores or executors down now, with what runs on them.
-
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: a unit that has failed twice must
-        be repaired twice.
-
-        Parameters
-        ----------
-        units : int
-            The cores or executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist.
-        """
-        self._failures.fail(units)
-
-    def repair(self, units: int) -> None:
-        """Bring cores or executors back now; the counterpart of :meth:`fail`.
-
-        Parameters
-        ----------
-        units : int
-            The cores or executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist or is not down.
-        """
-        self._failures.repair(units)
+__all__ = ["FailureCounts"]
 
 
 class FailureCounts:

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -114,11 +114,21 @@ class Check:
         frame with a row for each violation.
     message : str
         What to say of a violation: a format of the columns of its row, and of ``run``.
+    view : callable or None
+        Returns the table with what stands beside it elsewhere; expressions are of its columns. It is called once a run.
+    when : callable or None
+        Tells of a run whether there is anything to check.
     """
 
     table: str
     wrong: Wrong
     message: str
+    view: Callable[[Recorded], pl.DataFrame] | None = None
+    when: Callable[[Recorded], bool] | None = None
+
+    def rows(self, run: Recorded) -> pl.DataFrame:
+        """Return the rows that are looked at."""
+        return run[self.table] if self.view is None else run.once(self.view)
 
 
 @dataclass(frozen=True)
@@ -135,12 +145,15 @@ class Rule:
         All of which must find nothing.
     needs_workload : bool
         Whether it can be checked only against what was simulated.
+    vital : bool
+        Whether the rules behind it make no sense where it is broken: they are then not checked.
     """
 
     name: str
     sentence: str
     checks: tuple[Check, ...] = ()
     needs_workload: bool = False
+    vital: bool = False
 
 
 def check_run(
@@ -162,7 +175,7 @@ def check_run(
     Returns
     -------
     ValidationReport
-        Violations and checks. A broken ``description`` or ``columns`` ends the check.
+        Violations and checks. A broken ``description`` or ``columns`` ends the check, and so does a vital rule.
 
     Raises
     ------
@@ -179,8 +192,10 @@ def check_run(
         return findings.report()
     run = Recorded(result.info, frames, workload)
     for rule in (*standard_rules(tables), *kind.rules):
-        for check in rule.checks if workload is not None or not rule.needs_workload else ():
-            _perform(rule, check, run, findings)
+        if workload is not None or not rule.needs_workload:
+            _perform(rule, run, findings)
+        if rule.vital and rule.name in findings.report().counts:
+            break
     return findings.report()
 
 
@@ -215,14 +230,14 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
     derived: list[Check] = []
     for table in tables:
         row = "job {job_id}" if "job_id" in table.names else f"table {table.name}"
-        subject = row + (" is {status}: " if "status" in table.names else ": ")
+        subject = row + (f" is {{{table.status}}}: " if table.status in table.names else ": ")
         for column in table.columns:
             name, place = column.name, pl.col(column.name)
             if column.least is not None:
                 message = f"{row}: {name} is {{{name}}}, want at least {column.least:g}"
                 values.append(Check(table.name, place < column.least, message))
             if column.given:
-                given = pl.col("status").cast(pl.String).is_in(column.given)
+                given = pl.col(table.status).cast(pl.String).is_in(column.given)
                 fields.append(Check(table.name, given == place.is_null(), f"{subject}{name} is {{{name}}}"))
             if column.formula:
                 checked = derived if column.dtype == "float" else fields
@@ -419,12 +434,20 @@ def _frames(result: Result, tables: Sequence[Table], findings: Findings) -> dict
     return frames
 
 
-def _perform(rule: Rule, check: Check, run: Recorded, findings: Findings) -> None:
-    wrong = check.wrong(run) if callable(check.wrong) else check.wrong
-    violations = run[check.table].filter(wrong) if isinstance(wrong, pl.Expr) else wrong
-    findings.check(
-        rule.name,
-        len(run[check.table]),
-        np.arange(len(violations)),
-        lambda row: check.message.format(**violations.row(row, named=True), run=run),
-    )
+def _perform(rule: Rule, run: Recorded, findings: Findings) -> None:
+    """Perform the checks of a rule, those on the same rows together: few of many expressions find anything."""
+    due = [check for check in rule.checks if check.when is None or check.when(run)]
+    for _, together in groupby(due, key=lambda check: (check.table, check.view)):
+        checks = list(together)
+        rows = checks[0].rows(run)
+        wrong = [check.wrong(run) if callable(check.wrong) else check.wrong for check in checks]
+        expressions = {str(place): one.any() for place, one in enumerate(wrong) if isinstance(one, pl.Expr)}
+        broken = rows.select(**expressions).row(0, named=True) if expressions else {}
+        for place, (check, one) in enumerate(zip(checks, wrong, strict=True)):
+            found = one if isinstance(one, pl.DataFrame) else rows.filter(one) if broken[str(place)] else rows.clear()
+            message = partial(_message, check, found, run)
+            findings.check(rule.name, len(rows), np.arange(len(found)), message)
+
+
+def _message(check: Check, found: pl.DataFrame, run: Recorded, row: int) -> str:
+    return check.message.format(**found.row(row, named=True), run=run)

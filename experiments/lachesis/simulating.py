@@ -13,7 +13,6 @@ from desim.agents.dag import create
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
 from desim.experiments.run import is_valid
-from desim.metrics.dag import dag_result_metrics
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch
@@ -143,7 +142,7 @@ def measure(jobs: Sequence[Job], machines: Executors, agent: Agent, run: Run) ->
     """
     timed = DecisionTimes(agent)
     result = simulate(DagCluster(jobs, machines, plan_ahead=run.agent.plan_ahead), timed, seed=run.seed)
-    metrics = dag_result_metrics(result)
+    metrics = result.metrics()
     return {name: metrics[name] for name in METRICS} | {
         "decision_seconds": np.quantile(timed.seconds, SHARES).tolist(),
         "num_decisions": len(timed.seconds),

@@ -95,7 +95,7 @@ def test_schedules_are_feasible(seed: int) -> None:
     for agent in (PatientScheduler(allocation=DEFT()), PatientScheduler(LeastWork()), ListScheduler(LeastWork())):
         result = simulate(DagCluster(jobs, executors), agent)
         validate(result)
-        assert result.metrics()["num_completed"] == len(jobs)
+        assert result.metrics()["jobs_completed"] == len(jobs)
 
 
 def test_a_slack_below_one_is_refused() -> None:

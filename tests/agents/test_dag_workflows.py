@@ -54,5 +54,5 @@ def test_measured_queries_in_a_stream_are_valid_and_finish() -> None:
         result = simulate(DagCluster(jobs, machines, plan_ahead=plan_ahead), create(agent))
         assert validate(result).ok, agent
         metrics = result.metrics()
-        assert metrics["num_completed"] == 40
+        assert metrics["jobs_completed"] == 40
         assert metrics["lower_bound"] <= metrics["makespan"] * (1 + 1e-12)

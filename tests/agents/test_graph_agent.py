@@ -168,7 +168,7 @@ def test_schedules_are_feasible_and_the_same_again(config: GraphConfig) -> None:
     first, other, again = (simulate(cluster(seed), agent) for seed in (4, 5, 4))
     for result in (first, other):
         validate(result)
-        assert result.metrics()["num_completed"] == 8
+        assert result.metrics()["jobs_completed"] == 8
     assert first.table("copies").equals(again.table("copies"))
 
 
@@ -178,7 +178,7 @@ def test_planning_ahead_and_one_executor_are_no_trouble() -> None:
         for options in ({"plan_ahead": True}, {"num_executors": 1}):
             result = simulate(cluster(6, 3, **options), agent)
             validate(result)
-            assert result.metrics()["num_completed"] == 3
+            assert result.metrics()["jobs_completed"] == 3
 
 
 def test_larger_graphs_than_those_of_the_training_are_no_trouble() -> None:
@@ -187,7 +187,7 @@ def test_larger_graphs_than_those_of_the_training_are_no_trouble() -> None:
     agent = GraphAgent(policy_of(CONFIGS[0]), CONFIGS[0])
     result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 1.0)), agent)
     validate(result)
-    assert result.metrics()["num_completed"] == 3
+    assert result.metrics()["jobs_completed"] == 3
 
 
 def test_graphs_go_to_pytorch_geometric_and_back() -> None:
@@ -216,7 +216,7 @@ def test_experts_take_possible_actions_and_are_patient(objective: str) -> None:
         waits += action == SIZES.candidates
         seen, _, over, _, _ = gym_env.step(action)
     assert waits > 0 or objective == "completion_time"
-    assert gym_env.result().metrics()["num_completed"] == 6
+    assert gym_env.result().metrics()["jobs_completed"] == 6
 
 
 def small_training(config: GraphConfig, seed: int = 0, warm_start: int = 2) -> GraphTraining:

@@ -239,7 +239,7 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     assert both["run"]["transfer_speed"] == 1.25e8
     assert Result.load(tmp_path / "out").jobs["label"].to_list() == ["small", "large"]
     assert Result.load(tmp_path / "out").jobs["data_size"].to_list() == [1e6, 4e6]
-    assert run("--workload", trace, "--jobs", "7")["metrics"]["num_jobs"] == 7
+    assert run("--workload", trace, "--jobs", "7")["metrics"]["jobs_submitted"] == 7
     run("--trace", trace, "--ccr", "3", "--out", tmp_path / "ccr")
     sizes = Result.load(tmp_path / "ccr").jobs["data_size"].to_list()
     assert sizes == pytest.approx([3 * 1.5, 3 * 2 * 4 / 3])  # ratio x edges x mean run time

@@ -40,8 +40,8 @@ def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), work
                 "speedup": 100.0 / value if value else 0.0,
                 "turnaround_time_mean": value / 2,
                 "utilization": 0.5,
-                "num_running": float(agent in left),
-                "num_waiting": 0.0,
+                "jobs_running": float(agent in left),
+                "jobs_queued": 0.0,
             }
             found.append(RunSummary(agent, seed, metrics, VALID, workload))
     return found
@@ -179,7 +179,7 @@ def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     assert "e" not in found.tests["makespan"]
     assert text_of(found, "Tests").splitlines()[4].startswith("e|n/a|n/a")
     assert "a has the best mean" in sentences(found)[-1]
-    assert any("f left jobs behind (running or waiting)" in text for text in sentences(found))
+    assert any("f left jobs behind (running or queued)" in text for text in sentences(found))
     rates = compare_runs(
         summaries(values, left=["f"]), "a", presentation_of(kind_of("dag")), metric="utilization", better="lower"
     )

@@ -53,7 +53,7 @@ def test_after_an_assignment_it_is_asked_again_and_after_none_it_is_not() -> Non
 def test_an_agent_that_never_assigns_ends_the_run() -> None:
     result, agent = run([chain(1)], [])
     assert times(agent) == [0]
-    assert result.jobs.select("starting_time", "finish_time", "status").rows() == [(None, None, "waiting")]
+    assert result.jobs.select("starting_time", "finish_time", "status").rows() == [(None, None, "queued")]
     assert (result.info["status"], outcomes(result)) == ("complete", [])
 
 

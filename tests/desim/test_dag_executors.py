@@ -46,7 +46,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: Executors([1, 1], names="a"), "1 executor names for 2 executors"),
     (lambda: Executors([1, 1], names="aa"), "two executors are called 'a'"),
-    (lambda: DagCluster([], Executors([1]), transfers="late"), "transfers is 'late', want 'when_finished' or"),  # type: ignore[arg-type]
+    (lambda: DagCluster([], Executors([1]), transfers="late"), "transfers is 'late', want one of 'when_finished'"),  # type: ignore[arg-type]
 ]
 
 

@@ -86,7 +86,7 @@ def test_a_job_that_has_ended_is_not_in_the_system() -> None:
     jobs = [Job(1, [1]), Job(2, [2], submission_time=1)]
     with pytest.raises(InfeasibleAction, match=r"time 1\.0: job 1 is not in the system"):
         simulate(cluster_of(jobs, 2), Scripted([(0, FIRST), (1, FIRST)]))
-    assert simulate(cluster, agent).jobs["status"].to_list() == ["completed", "waiting"]
+    assert simulate(cluster, agent).jobs["status"].to_list() == ["completed", "queued"]
 
 
 def test_what_came_before_in_a_list_is_carried_out() -> None:

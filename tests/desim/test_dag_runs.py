@@ -146,14 +146,14 @@ def test_until_cuts_a_run() -> None:
         (1, 0, 0, 0, 1, "completed"),
         (4, 0, 1, 0, 1, "completed"),
         (2, 0, 0, 1, None, "running"),
-        (1, 1, 1, None, None, "waiting"),
+        (1, 1, 1, None, None, "queued"),
     ]
     columns = ["job_id", "starting_time", "finish_time", "status"]
     rows = [(1, 0, None, "running"), (2, 1, None, "running"), (4, 0, 1, "completed")]
     assert result.jobs.select(columns).sort("job_id").rows() == rows
     assert (result.info["end_time"], result.info["until"]) == (5, 5)
     result, _ = run(jobs, script[:1], until=1)
-    assert {row[-1] for row in outcomes(result)} == {"running", "waiting"}  # what happens at 1 is no longer part of it
+    assert {row[-1] for row in outcomes(result)} == {"running", "queued"}  # what happens at 1 is no longer part of it
 
 
 def test_streams_of_jobs_take_memory_for_those_in_the_system_only(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_numbers_of_events_match_the_records() -> None:
     assert counts["assignment"] == len(result.table("copies"))
     assert counts["withdrawal"] == ended["withdrawn"]
     assert counts["completion"] == ended["completed"]
-    assert counts["start"] == counts["assignment"] - counts["withdrawal"] - ended["waiting"]
+    assert counts["start"] == counts["assignment"] - counts["withdrawal"] - ended["queued"]
     assert counts["arrival"] == counts["job_completion"] == len(result.jobs)
     assert counts["outage"] + counts["repair"] == len(result.table("outages"))
 

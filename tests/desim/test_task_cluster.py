@@ -568,7 +568,7 @@ def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
     assert result.table("copies").select(columns).rows() == [
         (0, 0, 10, "completed"),
         (1, 10, None, "running"),
-        (2, None, None, "waiting"),
+        (2, None, None, "queued"),
     ]
     assert result.jobs["status"].to_list() == ["running"]
 
@@ -635,7 +635,7 @@ def test_an_allocation_that_duplicates_is_told_so() -> None:
 def test_configurations_that_make_no_sense() -> None:
     with pytest.raises(InvalidConfiguration, match="plan_ahead is True"):
         TaskCluster([], Executors([1.0]), plan_ahead=True)
-    with pytest.raises(InvalidConfiguration, match=r"moving_delay is -1\.0, want a finite time of at least 0"):
+    with pytest.raises(InvalidConfiguration, match=r"moving_delay is -1\.0, want a finite number of at least 0"):
         TaskCluster([], Executors([1.0]), moving_delay=-1.0)
     with pytest.raises(InvalidConfiguration, match="transfers is 'never'"):
         TaskCluster([], Executors([1.0]), transfers="never")  # type: ignore[arg-type]

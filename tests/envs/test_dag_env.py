@@ -167,14 +167,14 @@ def test_rewards_are_what_the_metrics_say(rule: type[Masked]) -> None:
             metrics = result.metrics()
             if steps[-1][2]:
                 finished += 1
-                assert metrics["num_completed"] == metrics["num_jobs"]
+                assert metrics["jobs_completed"] == metrics["jobs_submitted"]
                 times = {
                     "makespan": metrics["makespan"],
-                    "completion_time": metrics["turnaround_time_mean"] * metrics["num_jobs"],
+                    "completion_time": metrics["turnaround_time_mean"] * metrics["jobs_submitted"],
                 }
             else:  # one that waits for ever has jobs left, which count up to the end
                 assert rule is Unmasked
-                assert metrics["num_completed"] < metrics["num_jobs"]
+                assert metrics["jobs_completed"] < metrics["jobs_submitted"]
                 end, jobs = result.info["end_time"], result.jobs
                 spent = (jobs["finish_time"].fill_null(end) - jobs["submission_time"]).sum()
                 times = {"makespan": end - steps[0][4]["time"], "completion_time": spent}
@@ -244,7 +244,7 @@ def test_a_learner_that_waits_for_ever_is_not_told_that_all_is_done() -> None:
     assert not info["invalid"]
     _, _, terminated, truncated, info = gym_env.step(3)  # there is no second node
     assert (terminated, truncated, info["invalid"]) == (False, True, True)
-    assert gym_env.result().metrics()["num_completed"] == 0
+    assert gym_env.result().metrics()["jobs_completed"] == 0
 
 
 def test_default_episodes_share_their_executors() -> None:

@@ -296,7 +296,7 @@ def test_the_environment_is_sound(only_idle: bool) -> None:
     check_env(gym_env)
     steps = play(gym_env, Masked(3), seed=1)
     assert steps[-1][2]
-    assert gym_env.result().metrics()["num_completed"] == 4
+    assert gym_env.result().metrics()["jobs_completed"] == 4
     assert isinstance(gym_env.action_space, gymnasium.spaces.Discrete)
 
 

@@ -11,65 +11,65 @@ from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
-from desim.metrics import DAG_METRICS, dag_metrics, metrics_of
-from desim.metrics.dag_bounds import critical_paths, earliest_finishes, lower_bound, serial_time
-from desim.metrics.dag_input import read_graph, read_jobs
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskTimes
+from desim.problems.dag.bounds import critical_paths, earliest_finishes, lower_bound, read_graph, serial_time
+from desim.problems.dag.metrics import METRICS
+from desim.problems.dag.tables import TABLES
 from desim.processes import Outage, planned_outages
 
 COLUMNS = {
-    "jobs": ("job_id", "submission_time", "starting_time", "finish_time", "num_nodes", "num_edges", "status"),
-    "nodes": ("job_id", "node", "work", "run_times"),
-    "edges": ("job_id", "parent", "child", "size"),
+    "jobs": ("arrival_number", "submission_time", "starting_time", "finish_time", "num_nodes", "status"),
+    "nodes": ("arrival_number", "node", "work", "run_times"),
+    "edges": ("arrival_number", "parent", "child", "size"),
     "copies": (
-        *("job_id", "node", "executor", "duplicate", "assignment_time", "starting_time", "finish_time", "outcome"),
+        *("arrival_number", "node", "executor", "duplicate"),
+        *("assignment_time", "starting_time", "finish_time", "outcome"),
     ),
-    "transfers": ("job_id", "parent", "source", "destination", "starting_time", "arrival_time", "size"),
+    "transfers": ("arrival_number", "parent", "source", "destination", "starting_time", "arrival_time", "size"),
     "executors": ("executor", "speed"),
     "channels": ("transfer_speed", "latency"),
     "outages": ("time", "executor", "event"),
 }
 ROWS = {
-    "jobs": [(1, 1.0, 1.0, 11.0, 3, 2, "completed"), (2, 3.0, 4.0, 11.0, 1, 0, "completed")],
-    "nodes": [(1, 0, 4.0, None), (1, 1, 2.0, None), (1, 2, 6.0, None), (2, 0, 9.0, [5.0, 3.0])],
-    "edges": [(1, 0, 1, 6.0), (1, 0, 2, 2.0)],
+    "jobs": [(0, 1.0, 1.0, 11.0, 3, "completed"), (1, 3.0, 4.0, 11.0, 1, "completed")],
+    "nodes": [(0, 0, 4.0, None), (0, 1, 2.0, None), (0, 2, 6.0, None), (1, 0, 9.0, [5.0, 3.0])],
+    "edges": [(0, 0, 1, 6.0), (0, 0, 2, 2.0)],
     "copies": [
-        (1, 0, 1, True, 1.0, 1.0, 3.0, "completed"),
-        (1, 1, 1, False, 3.0, 3.0, 4.0, "completed"),
-        (1, 0, 0, False, 1.0, 1.0, 5.0, "completed"),  # nobody takes its data
-        (2, 0, 1, False, 4.0, 4.0, 6.0, "interrupted"),
-        (1, 2, 0, False, 3.0, 5.0, 11.0, "completed"),
-        (2, 0, 1, False, 8.0, 8.0, 11.0, "completed"),
-        (2, 0, 0, True, 8.0, None, None, "withdrawn"),
+        (0, 0, 1, True, 1.0, 1.0, 3.0, "completed"),
+        (0, 1, 1, False, 3.0, 3.0, 4.0, "completed"),
+        (0, 0, 0, False, 1.0, 1.0, 5.0, "completed"),  # nobody takes its data
+        (1, 0, 1, False, 4.0, 4.0, 6.0, "interrupted"),
+        (0, 2, 0, False, 3.0, 5.0, 11.0, "completed"),
+        (1, 0, 1, False, 8.0, 8.0, 11.0, "completed"),
+        (1, 0, 0, True, 8.0, None, None, "withdrawn"),
     ],
-    "transfers": [(1, 0, 1, 1, 3.0, 3.0, 6.0), (1, 0, 1, 0, 3.0, 4.0, 2.0)],
+    "transfers": [(0, 0, 1, 1, 3.0, 3.0, 6.0), (0, 0, 1, 0, 3.0, 4.0, 2.0)],
     "executors": [(0, 1.0), (1, 2.0)],
     "channels": [(2.0, 0.0), (2.0, 0.0)],
     "outages": [(6.0, 1, "down"), (8.0, 1, "up")],
 }
 
 
-def tables(**changes):
-    """Return the tables of the rows above, some of them replaced."""
-    types = {"duplicate": pl.Boolean, "run_times": pl.List(pl.Float64)}
-    types |= dict.fromkeys(("status", "outcome", "event"), pl.String)
-    types |= {name: pl.Float64 for names in COLUMNS.values() for name in names if name.endswith("time")}
-    types |= dict.fromkeys(("work", "size", "speed", "transfer_speed", "latency"), pl.Float64)
-    return {
-        name: pl.DataFrame(
-            changes.get(name, ROWS[name]), {c: types.get(c, pl.Int64) for c in columns}, orient="row"
-        ).lazy()
-        for name, columns in COLUMNS.items()
-    }
+def metrics_of_rows(without="", **changes):
+    """Measure the rows above, some of them replaced; what they leave out is of no account."""
+    tables = {}
+    for table in TABLES:
+        names = COLUMNS[table.name]
+        types = {name: table[name].polars_type() for name in names}
+        frame = pl.DataFrame(changes.get(table.name, ROWS[table.name]), types, orient="row")
+        rest = {"task": 0, "num_tasks": 1, "measured": False}
+        frame = frame.with_columns(**{name: pl.lit(value) for name, value in rest.items() if name in table.names})
+        tables[table.name] = frame.drop(without, strict=False).lazy()
+    return METRICS.measure(Result(tables, {"granularity": "node", "num_executors": 2, "end_time": 11.0}))
 
 
 def test_a_run_worked_out_by_hand():
-    assert dag_metrics(tables(), end_time=11.0) == pytest.approx(
+    assert metrics_of_rows() == pytest.approx(
         {
-            "num_jobs": 2,
-            "num_completed": 2,
-            "num_running": 0,
-            "num_waiting": 0,
+            "jobs_submitted": 2,
+            "jobs_completed": 2,
+            "jobs_running": 0,
+            "jobs_queued": 0,
             "num_nodes": 4,
             "makespan": 10,
             "serial_time": 9,  # on executor 1: (4 + 2 + 6) / 2 + 3
@@ -102,8 +102,8 @@ def test_a_run_worked_out_by_hand():
 
 def test_without_jobs_there_is_nothing_to_say():
     values = simulate(DagCluster([], Executors([1.0, 2.0])), ListScheduler(FIFO())).metrics()
-    assert list(values) == list(DAG_METRICS)
-    counts = [name for name in values if name.startswith("num_")]
+    assert list(values) == list(METRICS.names)
+    counts = [name for name in values if name.startswith(("num_", "jobs_"))]
     zero = [*counts, "serial_time", "wasted_time", "data_moved"]
     assert {name for name, value in values.items() if value == 0} == set(zero)
     assert all(math.isnan(value) for name, value in values.items() if name not in zero)
@@ -171,11 +171,11 @@ def test_a_run_that_is_cut_off_has_no_makespan():
     values = result.metrics()
     unknown = ("makespan", "speedup", "slr", "gap_to_lower_bound", "local_share", "transfer_time_mean")
     assert [name for name, value in values.items() if math.isnan(value)] == [
-        name for name in DAG_METRICS if name in unknown
+        name for name in METRICS.names if name in unknown
     ]
     expected = {
-        "num_completed": 2,
-        "num_running": 1,
+        "jobs_completed": 2,
+        "jobs_running": 1,
         "serial_time": 17.0,
         "lower_bound": 17.0,
         "critical_path": 12.0,
@@ -255,9 +255,7 @@ def test_the_bound_is_at_most_the_optimum_with_duplicates(seed):
 
 def of_result(function, result):
     """Apply one of the bounds to the tables of a result."""
-    jobs = read_jobs(result.jobs)
-    graph = read_graph(jobs, {name: result.table(name) for name in ("nodes", "edges", "executors", "channels")})
-    return function(graph) if function is serial_time else function(jobs, graph)
+    return function(read_graph(result))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -339,25 +337,18 @@ def test_spreading_nodes_can_take_longer_than_one_after_the_other():
     assert (values["serial_time"], values["makespan"]) == (3.0, 52.0)
 
 
-def test_errors():
-    with pytest.raises(InvalidConfiguration, match="there is no table 'outages'"):
-        dag_metrics({name: table for name, table in tables().items() if name != "outages"}, end_time=1.0)
-    with pytest.raises(InvalidConfiguration, match="the table nodes has 3 rows, the jobs have 4"):
-        dag_metrics(tables(nodes=ROWS["nodes"][1:]), end_time=11.0)
-    with pytest.raises(InvalidConfiguration, match="the table edges has 2 rows, the jobs have 2, or other ids"):
-        dag_metrics(tables(edges=[(1, 0, 1, 0.0), (3, 0, 2, 0.0)]), end_time=11.0)
-    with pytest.raises(InvalidConfiguration, match=r"job 3 had not been submitted at 1\.0 s"):
-        dag_metrics(tables(copies=[(3, *ROWS["copies"][0][1:])]), end_time=11.0)
-    broken = tables()
-    broken["copies"] = broken["copies"].drop("outcome")
-    with pytest.raises(InvalidConfiguration, match="the table copies lacks the columns outcome"):
-        dag_metrics(broken, end_time=11.0)
-    result = random_run(1)
-    with pytest.raises(InvalidConfiguration, match="of problem 'multiserver', want 'dag'"):
-        from desim.metrics.dag import dag_result_metrics
-
-        dag_result_metrics(Result({}, result.info | {"problem": "multiserver"}))
-    assert metrics_of(result) == pytest.approx(result.metrics(), nan_ok=True)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nodes": ROWS["nodes"][1:]}, "the table nodes has 3 rows, the jobs have 4"),
+        ({"edges": [(0, 0, 1, 0.0), (2, 0, 2, 0.0)]}, "there is no job of arrival number 2"),
+        ({"copies": [(2, *ROWS["copies"][0][1:])]}, "there is no job of arrival number 2"),
+        ({"without": "outcome"}, "the table copies lacks the columns outcome"),
+    ],
+)
+def test_tables_that_do_not_fit(changes, message):
+    with pytest.raises(InvalidConfiguration, match=message):
+        metrics_of_rows(**changes)
 
 
 def test_tasks_of_nodes_that_run_apart():

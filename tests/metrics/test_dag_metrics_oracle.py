@@ -86,7 +86,7 @@ def schedule(result):
     """Compute makespan and bounds."""
     rows = list(result.jobs.iter_rows(named=True))
     times, speeds = run_times(result)
-    edges = result.table("edges").rows()
+    edges = result.table("edges").drop("arrival_number").rows()
     first = min(row["submission_time"] for row in rows)
     paths = {row["job_id"]: path_of(row["job_id"], row["num_nodes"], times, edges) for row in rows}
     makespan = math.nan
@@ -111,8 +111,8 @@ def schedule(result):
     ended = [row for row in rows if row["status"] == "completed"]
     turnaround = [row["finish_time"] - row["submission_time"] for row in ended]
     return {
-        "num_jobs": len(rows),
-        **{f"num_{name}": sum(row["status"] == name for row in rows) for name in ("completed", "running", "waiting")},
+        "jobs_submitted": len(rows),
+        **{f"jobs_{name}": sum(row["status"] == name for row in rows) for name in ("completed", "running", "queued")},
         "num_nodes": len(times),
         "makespan": makespan,
         "serial_time": serial,
@@ -136,7 +136,7 @@ def schedule(result):
 def useful_copies(result):
     """Return the numbers of the copies that are useful by the definition of the module."""
     copies = list(result.table("copies").iter_rows(named=True))
-    parents = {(job, parent) for job, parent, _, _ in result.table("edges").iter_rows()}
+    parents = set(result.table("edges").select("job_id", "parent").iter_rows())
     done = [number for number, copy in enumerate(copies) if copy["outcome"] == "completed"]
     useful = set()
     for row in result.table("transfers").iter_rows(named=True):
@@ -239,13 +239,13 @@ def test_all_metrics_agree_with_loops(seed, order, allocation, **options):
 def test_what_holds_of_all_metrics(seed, outages, plan_ahead):
     result = random_run(seed, outages=outages, plan_ahead=plan_ahead)
     values = result.metrics()
-    assert values["num_jobs"] == values["num_completed"] + values["num_running"] + values["num_waiting"]
+    assert values["jobs_submitted"] == values["jobs_completed"] + values["jobs_running"] + values["jobs_queued"]
     assert 0 <= values["num_useful_duplicates"] <= values["num_duplicates"] < values["num_copies"]
     if result.info["end_time"] > result.jobs["submission_time"].min():
         assert 0 <= values["useful_utilization"] <= values["utilization"] <= 1 + 1e-12
     else:  # jobs of no work alone: the executors were there for no time at all
         assert math.isnan(values["useful_utilization"]) and math.isnan(values["utilization"])
-    if values["num_completed"] == values["num_jobs"]:
+    if values["jobs_completed"] == values["jobs_submitted"]:
         fresh = values["num_copies"] - values["num_duplicates"] - values["num_interrupted"] - values["num_reexecuted"]
         assert fresh <= values["num_nodes"]
     if not outages:

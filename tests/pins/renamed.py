@@ -6,7 +6,12 @@ __all__ = ["RENAMED"]
 
 RENAMED: dict[str, dict[str, str | None]] = {
     "batch": {},
-    "dag": {},
+    "dag": {
+        "metrics.num_jobs": "metrics.jobs_submitted",
+        "metrics.num_completed": "metrics.jobs_completed",
+        "metrics.num_running": "metrics.jobs_running",
+        "metrics.num_waiting": "metrics.jobs_queued",
+    },
     "deferrable": {},
     "multiserver": {},
     "environments": {},

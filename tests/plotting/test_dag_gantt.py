@@ -291,7 +291,7 @@ def test_the_remark_counts(troubled):
     assert executor_gantt(troubled).get_title("right") == f"4 jobs on 3 executors, {count} duplicates"
     cut = with_outages(30.0)
     statuses = cut.jobs["status"].to_list()
-    words = [f", {statuses.count(status)} still {status}" for status in ("running", "waiting") if status in statuses]
+    words = [f", {statuses.count(status)} still {status}" for status in ("running", "queued") if status in statuses]
     axes = executor_gantt(cut)
     assert words and axes.get_title("right").endswith("".join(words))
     assert any(row["finish_time"] == 30.0 for row in started(cut)) and boxes(axes, "copies")[:, 1].max() == 30.0

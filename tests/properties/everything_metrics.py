@@ -8,15 +8,15 @@ from typing import Any
 
 import polars as pl
 
-from desim.metrics import DAG_METRICS, DEFERRABLE_METRICS, MULTISERVER_METRICS
-from desim.problems.batch.metrics import METRICS
+from desim.metrics import DEFERRABLE_METRICS, MULTISERVER_METRICS
+from desim.problem import kind_of
 from desim.result import Result
 
 __all__ = ["wrong_metrics"]
 
 _NAMES = {
-    "batch": METRICS.names,
-    "dag": DAG_METRICS,
+    "batch": {metric.name: metric.meaning for metric in kind_of("batch").metrics},
+    "dag": {metric.name: metric.meaning for metric in kind_of("dag").metrics},
     "deferrable": DEFERRABLE_METRICS,
     "multiserver": MULTISERVER_METRICS,
 }
@@ -71,7 +71,7 @@ def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
 def _dag(result: Result, values: dict[str, float]) -> dict[str, Any]:
     jobs, nodes = result.jobs, result.table("nodes")
     measured = len(nodes) > 0 and result.info["granularity"] == "task" and _measured(nodes)
-    undone = values["num_completed"] < len(jobs) or not len(jobs)
+    undone = values["jobs_completed"] < len(jobs) or not len(jobs)
     took = 0.0 if undone else values["makespan"]
     nothing = measured or not len(jobs)
     return {
@@ -83,7 +83,7 @@ def _dag(result: Result, values: dict[str, float]) -> dict[str, Any]:
         "job_slr_mean": measured or not _takes_time(jobs, nodes),
         "lower_bound": nothing,
         "gap_to_lower_bound": undone or nothing or not values["lower_bound"] > 0,
-        "turnaround_time": not values["num_completed"],
+        "turnaround_time": not values["jobs_completed"],
         "waiting_time_mean": not len(jobs["starting_time"].drop_nulls()),
         "utilization": _never_up(result),
         "useful_utilization": _never_up(result),

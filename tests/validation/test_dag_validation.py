@@ -17,10 +17,7 @@ from desim.problems.dag import Assign, DagCluster, Executors, Job, JobState, Sha
 from desim.problems.dag.execution import Execution
 from desim.problems.dag.plan import Plan
 from desim.processes.channels import SharedChannels
-from desim.validation import DAG_RULES, validate, validate_dag
-from desim.validation.dag_lookup import expand, latest
-
-EARLY = {"links", "conservation"}
+from desim.validation import rules_of, validate
 
 
 @settings(max_examples=100, deadline=None)
@@ -49,15 +46,15 @@ def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, links
         run = random_run(seed, agent=agent, outages=True, links=links)
         report = validate(run.result, run.jobs)
         assert report.ok, str(report)
-        assert set(report.checks) == set(DAG_RULES) - {"earliest_source" if links else "links"}
+        assert set(report.checks) == set(rules_of("dag"))
         assert report.checks["duration"] == len(run.result.table("copies"))
         assert report.checks["sources"] == len(run.result.table("transfers"))
 
 
-def test_without_workload_or_links_their_rules_are_left_out():
-    report = validate_dag(random_run(1).result)
+def test_without_workload_nothing_is_compared_with_it():
+    report = validate(random_run(1).result)
     assert report.ok
-    assert set(report.checks) == set(DAG_RULES) - EARLY
+    assert set(report.checks) == set(rules_of("dag")) - {"conservation"}
 
 
 @pytest.mark.parametrize("jobs", [[], [Job(1, [0.0])], [Job(1, [0.0, 0.0], [(0, 1, 0.0)]), Job(2, [0.0])]])
@@ -71,7 +68,7 @@ def test_agents_that_do_nothing_leave_valid_records():
     result = simulate(DagCluster(jobs, Executors([1.0])), Careless(patience=0.0))
     report = validate(result, jobs)
     assert report.ok, str(report)
-    assert result.jobs["status"].unique().to_list() == ["waiting"]
+    assert result.jobs["status"].unique().to_list() == ["queued"]
 
 
 @pytest.mark.parametrize("outages", [False, True])
@@ -306,7 +303,7 @@ def test_an_error_in_the_simulator_is_noticed(monkeypatch, error, rule, options)
     assert rule in found
 
 
-# -- the report, and lookups --------------------------------------------------------------------------
+# -- the report --------------------------------------------------------------------------
 
 
 def test_no_more_violations_are_described_than_wanted():
@@ -338,32 +335,6 @@ def test_a_missing_table_is_named():
     tables = {name: run.result.table(name).lazy() for name in run.result.table_names if name != "transfers"}
     report = validate(Result(tables, run.result.info))
     assert "no table 'transfers'" in str(report)
-
-
-entries = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 6)), max_size=12)
-
-
-@given(known=entries, wanted=entries)
-def test_the_latest_entry_is_found(known, wanted):
-    columns = [np.array([pair[place] for pair in pairs], dtype=int) for pairs in (known, wanted) for place in (0, 1)]
-    keys, times, wanted_keys, wanted_times = columns
-    expected = [
-        max((n for n, (k, t) in enumerate(known) if k == key and t <= time), key=lambda n: (known[n][1], n), default=-1)
-        for key, time in wanted
-    ]
-    assert latest(keys, times.astype(float), wanted_keys, wanted_times.astype(float)).tolist() == expected
-
-
-@given(ranges=entries)
-def test_ranges_are_listed(ranges):
-    begins, counts = (np.array([pair[place] for pair in ranges], dtype=int) for place in (0, 1))
-    expected = [(n, begin + step) for n, (begin, count) in enumerate(ranges) for step in range(count)]
-    assert list(zip(*(part.tolist() for part in expand(begins, counts)), strict=True)) == expected
-
-
-def test_runs_of_an_unknown_granularity_have_no_rules():
-    with pytest.raises(InvalidConfiguration, match="no rules for runs of granularity 'core'"):
-        validate(random_run(5).described(granularity="core"))
 
 
 @pytest.mark.parametrize("column", ["transfer_speed", "latency"])

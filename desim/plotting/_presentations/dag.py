@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from desim.metrics.dag import DAG_METRICS
 from desim.plotting._presentations.base import MOST_OVERLAID, Figure, Presentation, Remarks
 from desim.plotting.curves import utilization
 from desim.plotting.executor_gantt import executor_gantt
 from desim.plotting.executor_utilization import executor_utilization
 from desim.plotting.jobs_in_system import jobs_in_system
+from desim.problems.dag.metrics import METRICS
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _workload(result: Result) -> dict[str, float]:
 
 DAG = Presentation(
     problem="dag",
-    meanings=DAG_METRICS,
+    meanings={metric.name: metric.meaning for metric in METRICS},
     headline=("makespan", "speedup", "slr", "turnaround_time_mean", "useful_utilization"),
     main=(
         "makespan",
@@ -72,10 +72,10 @@ DAG = Presentation(
         "data_moved",
     ),
     kinds={
-        "num_jobs": ("jobs", None),
-        "num_completed": ("jobs", "higher"),
-        "num_running": ("jobs", None),
-        "num_waiting": ("jobs", None),
+        "jobs_submitted": ("jobs", None),
+        "jobs_completed": ("jobs", "higher"),
+        "jobs_running": ("jobs", None),
+        "jobs_queued": ("jobs", None),
         "num_nodes": ("nodes", None),
         "num_copies": ("copies", None),
         "num_duplicates": ("copies", None),
@@ -118,8 +118,8 @@ DAG = Presentation(
     workload=_workload,
     same_workload={"jobs": ("job_id", "submission_time", "num_nodes", "num_edges", "work", "data_size")},
     size=_size,
-    statuses=("completed", "running", "waiting"),
-    left_behind={"running": "num_running", "waiting": "num_waiting"},
+    statuses=("completed", "running", "queued"),
+    left_behind={"running": "jobs_running", "queued": "jobs_queued"},
     of_finished_jobs=("turnaround_time", "waiting_time", "job_slr", "makespan", "speedup", "slr", "gap_to_lower_bound"),
     remarks=Remarks(
         all_finished="Every job had finished when its run ended, and is part of the metrics.",

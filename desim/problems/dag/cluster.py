@@ -5,7 +5,7 @@ Model: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environ
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -13,24 +13,23 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
+from desim.checks import one_of
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problem import Process
+from desim.problem import Problem, Process
 from desim.problems.dag.execution import Execution
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, DagObservation, explain
 from desim.problems.dag.plan import Plan
 from desim.problems.dag.state import Copy, JobState
-from desim.problems.dag.tables import schemas
-from desim.problems.failures import FailureCounts, UnitCluster
+from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals
-from desim.schema import Schema
 
 __all__ = ["DagCluster"]
 
 
-class DagCluster(UnitCluster):
+class DagCluster(Problem):
     """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
 
     A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
@@ -83,6 +82,7 @@ class DagCluster(UnitCluster):
     """
 
     name: ClassVar[str] = "dag"
+    sources: ClassVar[tuple[str, ...]] = ("jobs",)
     granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -107,8 +107,7 @@ class DagCluster(UnitCluster):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        if transfers not in ("when_finished", "when_assigned"):
-            raise InvalidConfiguration(f"transfers is {transfers!r}, want 'when_finished' or 'when_assigned'")
+        one_of("transfers", transfers, ("when_finished", "when_assigned"))
         if links is not None and transfers != "when_assigned":
             raise InvalidConfiguration(
                 f"transfers is {transfers!r}, want 'when_assigned' with links: a copy that is not assigned has no route"
@@ -136,20 +135,6 @@ class DagCluster(UnitCluster):
             "links": None if self.links is None else self.links.describe(),
         }
 
-    def schemas(self) -> dict[str, Schema]:
-        """Return the tables of jobs, nodes, edges, copies, transfers, executors, channels and outages."""
-        return schemas()
-
-    def check_replayable(self) -> None:
-        """Raise InvalidConfiguration if the jobs are an iterator, which can be read only once."""
-        if isinstance(self.jobs, Iterator):
-            raise InvalidConfiguration("the jobs are an iterator, which can be read only once: pass a list to fork")
-
-    @property
-    def num_units(self) -> int:
-        """How many executors can fail."""
-        return self.executors.num_executors
-
     # -- the run --------------------------------------------------------------------------------------
 
     def begin(self) -> None:
@@ -158,7 +143,7 @@ class DagCluster(UnitCluster):
         self._record["executors"](self.executors)
         self._record["channels"](self.executors)
         self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
-        self._counts = FailureCounts("executor", self.executors.num_executors)
+        self._failures = FailureCounts("executor", self.executors.num_executors)
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
         self._jobs = self.observation.jobs
@@ -174,9 +159,7 @@ class DagCluster(UnitCluster):
             outages_lose_data=self.outages_lose_data,
             completed=self._completed,
         )
-        stream = self.env.process(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
-        self.foreground.append(stream)
-        stream.callbacks.append(self.foreground_ended)
+        self.keep_running(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
 
     @property
     def _is_exact(self) -> bool:
@@ -217,14 +200,9 @@ class DagCluster(UnitCluster):
             self._cycling = True
             self._decision.request()
 
-    def foreground_ended(self, process: simpy.Event) -> None:
-        """Stop if there will be no more jobs."""
-        self._stop_if_done()
-
-    def _stop_if_done(self) -> None:
-        """End the run with its last job, whatever goes on in the background."""
-        if not self._jobs and not any(process.is_alive for process in self.foreground):
-            self.simulation.stop()
+    def is_empty(self) -> bool:
+        """Tell whether no job is in the system."""
+        return not self._jobs
 
     def submit(self, job: Job) -> None:
         """Take a job now, as the arrival process does; a process of your own may call it, too.
@@ -249,8 +227,8 @@ class DagCluster(UnitCluster):
             raise WorkloadError(f"{job!r} arrives while another job {job.job_id} is in the system")
         self._jobs[job.job_id] = state = self._new_state(job)
         self._num_arrived += 1
-        self._record["nodes"](job)
-        self._record["edges"](job)
+        self._record["nodes"]((job, state.arrival_number), job.num_nodes)
+        self._record["edges"]((job, state.arrival_number), job.num_edges)
         for node, parents in enumerate(job.parent_lists):
             if not parents:
                 self._reveal(state, node)
@@ -344,18 +322,18 @@ class DagCluster(UnitCluster):
         job = state.job
         del self._jobs[job.job_id]
         self._execution.withdraw_rest(state)
-        self._record["jobs"]((job, state.started_at, time, "completed"))
+        self._record["jobs"]((job, state.arrival_number, state.started_at, time, "completed"))
         if self.listening:
             self.emit("job_completion", job)
-        self._stop_if_done()
+        self.stop_if_done()
 
     def close(self, time: float) -> None:
         """Record what is in the system when the run ends."""
         self._execution.close()
         for state in self._jobs.values():
             started = state.started_at == state.started_at
-            start = state.started_at if started else None
-            self._record["jobs"]((state.job, start, None, "running" if started else "waiting"))
+            times = state.started_at if started else None, None
+            self._record["jobs"]((state.job, state.arrival_number, *times, "running" if started else "queued"))
 
     def forget_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
@@ -363,7 +341,7 @@ class DagCluster(UnitCluster):
         Nothing else arrives, executors that are down stay down, processes end. Nodes take as long as agents see that
         they do, and single tasks as long as is expected of them, those that run at least until now.
         """
-        self._forget_sources()
+        self.forget_sources()
         self._execution.go_on_as_expected()
 
     # -- outages --------------------------------------------------------------------------------------
@@ -372,15 +350,45 @@ class DagCluster(UnitCluster):
         """Tell whether an executor is down."""
         return self._execution.is_down(executor)
 
+    @property
+    def num_units(self) -> int:
+        """How many executors can fail."""
+        return self.executors.num_executors
+
     def fail(self, units: int) -> None:
-        """Take executors down now, a bit set, with what runs on them; see :meth:`UnitCluster.fail`."""
-        fresh = self._counts.fail(units)
+        """Take executors down now, with what runs on them.
+
+        Call it from a process, in the phase CAPACITY of its instant. Failures nest: an executor that has failed twice
+        must be repaired twice.
+
+        Parameters
+        ----------
+        units : int
+            The executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist.
+        """
+        fresh = self._failures.fail(units)
         if fresh:
             self._take_down(fresh)
 
     def repair(self, units: int) -> None:
-        """Bring executors back now, a bit set; see :meth:`UnitCluster.repair`."""
-        self._bring_up(self._counts.repair(units, self.env.now))
+        """Bring executors back now; the counterpart of :meth:`fail`.
+
+        Parameters
+        ----------
+        units : int
+            The executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist or is not down.
+        """
+        self._bring_up(self._failures.repair(units, self.env.now))
 
     def _take_down(self, executors: list[int]) -> None:
         """Let executors go down, with what runs and waits on them and perhaps with the results that they hold."""

@@ -97,8 +97,7 @@ class Execution:
         if not start >= state.started_at:
             state.started_at = start
         copy.due = state.run(copy)
-        for row in state.input_rows(copy):
-            self._record_transfer(row)
+        state.record_inputs(copy, self._record_transfer)
         if self._problem.listening:
             self._problem.emit("start", copy)
         return copy.due
@@ -208,13 +207,15 @@ class Execution:
             if table.running is not None:
                 self._record(table.running, table.running.start, None, "running")
             for copy in table.waiting:
-                self._record(copy, None, None, "waiting")
+                self._record(copy, None, None, "queued")
 
     def _record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
         """Record what has become of a copy."""
         receiving = copy.receiving if copy.receiving == copy.receiving else None
-        place = copy.state.job.job_id, copy.node, copy.task, copy.executor
-        self._record_copy((*place, copy.duplicate, copy.assigned, receiving, start, finish, outcome))
+        state = copy.state
+        place = state.job.job_id, copy.node, copy.task, copy.executor
+        times = copy.assigned, receiving, start, finish
+        self._record_copy((*place, copy.duplicate, *times, outcome, state.arrival_number))
 
     def _holds_data(self, executor: int) -> bool:
         """Tell whether what was computed on an executor is still there."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from desim.problem import Kind
+from desim.problems.dag.tables import INFO, TABLES, info_faults
 
 __all__ = ["KIND"]
 
 KIND = Kind(
     name="dag",
     description="Jobs that are graphs of tasks on executors of different speeds, with data transfers.",
-    metrics_from="desim.metrics:DAG",
+    tables=TABLES,
+    info=INFO,
+    info_faults=info_faults,
+    metrics_from="desim.problems.dag.metrics:METRICS",
+    rules_from="desim.problems.dag.rules:RULES",
     environment="desim.problems.dag.env:DagEnv",
     system_from="desim.problems.dag.options:SYSTEM",
     agents=("desim.agents.dag.registry",),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -445,13 +445,11 @@ class JobState:
             latest = max(latest, arrival)
         return latest
 
-    def input_rows(self, copy: Copy) -> list[tuple[Any, ...]]:
-        """Return the rows of the table of transfers of a copy that starts."""
-        job_id, node, task, executor = self.job.job_id, copy.node, copy.task, copy.executor
-        return [
-            (job_id, parent, node, task, source, executor, begin, arrival, size)
-            for parent, source, begin, arrival, size in copy.inputs.values()
-        ]
+    def record_inputs(self, copy: Copy, record: Callable[..., None]) -> None:
+        """Record the inputs of a copy that starts."""
+        job_id, number, node, task, executor = self.job.job_id, self.arrival_number, copy.node, copy.task, copy.executor
+        for parent, source, begin, arrival, size in copy.inputs.values():
+            record((job_id, parent, node, task, source, executor, begin, arrival, size, number))
 
     # -- for the cluster: what outages leave --------------------------------------------------------
 

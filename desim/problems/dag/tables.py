@@ -1,210 +1,325 @@
-"""The tables that a run of DAG jobs records."""
+"""The tables that a run of DAG jobs records, whether nodes run whole or task by task."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.schema import Schema
+from desim.tables import Column, Table, arrival_number
 
-if TYPE_CHECKING:
-    import polars as pl
+__all__ = [
+    "CHANNELS",
+    "COPIES",
+    "EDGES",
+    "EXECUTORS",
+    "INFO",
+    "JOBS",
+    "NODES",
+    "OUTAGES",
+    "TABLES",
+    "TRANSFERS",
+    "info_faults",
+]
 
-__all__ = ["OUTCOMES", "STATUSES", "schemas"]
+Columns = dict[str, Any]
 
-STATUSES = ("completed", "running", "waiting")
-"""What can have become of a job: all its nodes have finished; some node has started; none has, when the run ended."""
+STARTED = ("completed", "running")
+RAN = ("completed", "interrupted", "running")
+ENDED = ("completed", "interrupted")
 
-OUTCOMES = ("completed", "interrupted", "withdrawn", "running", "waiting")
-"""What can have become of a copy: it ran to its end; an outage of its executor cut it; it was taken back before it
-started, because of an outage or because its job had ended; it was running or waiting when the run ended."""
-
-
-def _jobs(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Make the table of rows (job, start, finish, status)."""
-    import polars as pl
-
-    jobs, starts, finishes, statuses = zip(*rows, strict=True) if rows else [()] * 4
-    real = pl.Float64
-    waiting = pl.col("starting_time") - pl.col("submission_time")
-    turnaround = pl.col("finish_time") - pl.col("submission_time")
-    return pl.DataFrame(
-        {
-            "job_id": pl.Series([job.job_id for job in jobs], dtype=pl.Int64),
-            "label": pl.Series([job.label for job in jobs], dtype=pl.String),
-            "submission_time": pl.Series([job.submission_time for job in jobs], dtype=real),
-            "starting_time": pl.Series(starts, dtype=real, strict=False),
-            "finish_time": pl.Series(finishes, dtype=real, strict=False),
-            "num_nodes": pl.Series([job.num_nodes for job in jobs], dtype=pl.Int64),
-            "num_edges": pl.Series([job.num_edges for job in jobs], dtype=pl.Int64),
-            "work": pl.Series([job.work.sum().item() for job in jobs], dtype=real),
-            "data_size": pl.Series([job.parent_size.sum().item() for job in jobs], dtype=real),
-            "status": pl.Series(statuses, dtype=pl.Enum(STATUSES)),
-        }
-    ).select(
-        "job_id",
-        "label",
-        "submission_time",
-        "starting_time",
-        "finish_time",
-        waiting.alias("waiting_time"),
-        turnaround.alias("turnaround_time"),
-        "num_nodes",
-        "num_edges",
-        "work",
-        "data_size",
-        (pl.col("status") == "completed").alias("success"),
-        "status",
-    )
+INFO = (
+    Column("granularity", "text", "what runs on an executor as a whole", values=("node", "task")),
+    Column("num_executors", "integer", "executors of the cluster", least=1),
+    Column("speeds", "floats", "their speeds, work per second"),
+    Column("plan_ahead", "boolean", "whether nodes may be assigned before their parents have finished"),
+    Column("transfers", "text", "when data set out to another executor", values=("when_finished", "when_assigned")),
+    Column("outages_lose_data", "boolean", "whether an executor that goes down loses the results that it holds"),
+)
 
 
-def _nodes(rows: list[Job]) -> pl.DataFrame:
-    """Make the table of nodes, of jobs."""
-    import polars as pl
+def info_faults(info: Mapping[str, Any]) -> list[str]:
+    """Say what is wrong with the description of a run that no column tells.
 
-    counts = [job.num_nodes for job in rows]
-    run_times = [list(row) if row is not None else None for job in rows for row in _run_time_rows(job)]
-    return pl.DataFrame(
-        {
-            "job_id": pl.Series(np.repeat(np.array([job.job_id for job in rows], dtype=np.int64), counts)),
-            "node": pl.Series(_joined([np.arange(count) for count in counts], np.int64)),
-            "name": pl.Series([name for job in rows for name in job.names], dtype=pl.String),
-            "work": pl.Series(_joined([job.work for job in rows], np.float64)),
-            "num_tasks": pl.Series(_joined([job.num_tasks for job in rows], np.int64)),
-            "run_times": pl.Series(run_times, dtype=pl.List(pl.Float64)),
-        }
-    )
-
-
-def _run_time_rows(job: Job) -> list[Any]:
-    return [None] * job.num_nodes if job.run_times is None else job.run_times.tolist()
-
-
-def _edges(rows: list[Job]) -> pl.DataFrame:
-    """Make the table of edges, of jobs."""
-    import polars as pl
-
-    counts = [job.num_edges for job in rows]
-    children = [np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start)) for job in rows]
-    return pl.DataFrame(
-        {
-            "job_id": pl.Series(np.repeat(np.array([job.job_id for job in rows], dtype=np.int64), counts)),
-            "parent": pl.Series(_joined([job.parent_index for job in rows], np.int64)),
-            "child": pl.Series(_joined(children, np.int64)),
-            "size": pl.Series(_joined([job.parent_size for job in rows], np.float64)),
-        }
-    )
-
-
-def _joined(arrays: list[Any], dtype: Any) -> Any:
-    return np.concatenate([np.empty(0, dtype=dtype), *arrays]).astype(dtype)
-
-
-def _copies(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Make the table of copies from rows in the order of its columns."""
-    import polars as pl
-
-    columns = {
-        "job_id": pl.Int64,
-        "node": pl.Int64,
-        "task": pl.Int64,
-        "executor": pl.Int64,
-        "duplicate": pl.Boolean,
-        "assignment_time": pl.Float64,
-        "receiving_time": pl.Float64,
-        "starting_time": pl.Float64,
-        "finish_time": pl.Float64,
-        "outcome": pl.Enum(OUTCOMES),
-    }
-    return _frame(rows, columns)
-
-
-def _transfers(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Make the table of inputs of copies from rows in the order of its columns."""
-    import polars as pl
-
-    columns = {
-        "job_id": pl.Int64,
-        "parent": pl.Int64,
-        "child": pl.Int64,
-        "task": pl.Int64,
-        "source": pl.Int64,
-        "destination": pl.Int64,
-        "starting_time": pl.Float64,
-        "arrival_time": pl.Float64,
-        "size": pl.Float64,
-    }
-    return _frame(rows, columns)
-
-
-def _outages(rows: list[tuple[Any, ...]]) -> pl.DataFrame:
-    """Make the table of outages from rows (time, executor, event)."""
-    import polars as pl
-
-    return _frame(rows, {"time": pl.Float64, "executor": pl.Int64, "event": pl.Enum(("down", "up"))})
-
-
-def _frame(rows: list[tuple[Any, ...]], columns: dict[str, Any]) -> pl.DataFrame:
-    import polars as pl
-
-    values = zip(*rows, strict=True) if rows else [()] * len(columns)
-    pairs = zip(columns.items(), values, strict=True)
-    return pl.DataFrame({name: pl.Series(column, dtype=dtype, strict=False) for (name, dtype), column in pairs})
-
-
-def _executors(rows: list[Executors]) -> pl.DataFrame:
-    """Make the table of executors; there is one row, or none yet."""
-    import polars as pl
-
-    names = [name for executors in rows for name in executors.names]
-    speeds = [speed for executors in rows for speed in executors.speeds.tolist()]
-    return pl.DataFrame(
-        {
-            "executor": pl.Series(range(len(names)), dtype=pl.Int64),
-            "name": pl.Series(names, dtype=pl.String),
-            "speed": pl.Series(speeds, dtype=pl.Float64),
-        }
-    )
-
-
-def _channels(rows: list[Executors]) -> pl.DataFrame:
-    """Make the table of channels between pairs; there is one row, or none yet."""
-    import polars as pl
-
-    count = sum(executors.num_executors for executors in rows)
-    source, destination = np.nonzero(~np.eye(count, dtype=bool))
-    speeds = [executors.transfer_speeds[source, destination] for executors in rows]
-    latencies = [executors.latencies[source, destination] for executors in rows]
-    return pl.DataFrame(
-        {
-            "source": pl.Series(source.astype(np.int64)),
-            "destination": pl.Series(destination.astype(np.int64)),
-            "transfer_speed": pl.Series(_joined(speeds, np.float64)),
-            "latency": pl.Series(_joined(latencies, np.float64)),
-        }
-    )
-
-
-def schemas() -> dict[str, Schema]:
-    """Return the tables of a cluster.
+    Parameters
+    ----------
+    info : mapping
+        The description.
 
     Returns
     -------
-    dict of str to Schema
-        ``jobs``; their ``nodes`` and ``edges``; the ``copies`` that were assigned and the ``transfers`` that brought
-        their inputs, also those within an executor, where ``task`` is the number of the task of a node, 0 where nodes
-        run whole; ``executors``, ``channels`` and ``outages``.
+    list of str
+        Nothing if all is well.
     """
+    faults = []
+    for key in ("speeds", "executors"):
+        if not isinstance(info.get(key), list) or len(info[key]) != info["num_executors"]:
+            faults.append(f"{key} is {info.get(key)!r}, want {info['num_executors']} entries, one for each executor")
+    for key in ("transfer_speed", "latency"):
+        if key not in info or not isinstance(info[key], int | float | list | None):
+            faults.append(f"{key} is {info.get(key)!r}, want a number, a table, or None")
+    shared = info.get("links") is not None
+    if shared and info["transfers"] != "when_assigned":
+        faults.append(f"transfers is {info['transfers']!r}, want 'when_assigned' where links are shared")
+    if info["granularity"] == "task":
+        delay = info.get("moving_delay")
+        if not isinstance(delay, int | float) or not 0 <= delay < np.inf:
+            faults.append(f"moving_delay is {delay!r}, want a finite time of at least 0")
+        if info["plan_ahead"] or shared:
+            faults.append("nodes are planned ahead or links are shared, which tasks cannot be or do")
+    return faults
+
+
+def _repeated(values: Iterable[int], counts: Iterable[int]) -> NDArray[np.int64]:
+    return np.repeat(np.fromiter(values, np.int64), np.fromiter(counts, np.int64))
+
+
+def _joined(arrays: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *arrays]).astype(dtype)
+
+
+def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
+    """Take rows (job, arrival number, start, finish, status) apart."""
+    jobs, numbers, starts, finishes, statuses = zip(*rows, strict=True) if rows else [()] * 5
     return {
-        "jobs": Schema(_jobs, ("submission_time", "job_id")),
-        "nodes": Schema(_nodes, (), 4096),
-        "edges": Schema(_edges, (), 4096),
-        "copies": Schema(_copies, ()),
-        "transfers": Schema(_transfers, ()),
-        "executors": Schema(_executors, ()),
-        "channels": Schema(_channels, ()),
-        "outages": Schema(_outages, ()),
+        "job_id": [job.job_id for job in jobs],
+        "label": [job.label for job in jobs],
+        "submission_time": [job.submission_time for job in jobs],
+        "starting_time": starts,
+        "finish_time": finishes,
+        "num_nodes": [job.num_nodes for job in jobs],
+        "num_edges": [job.num_edges for job in jobs],
+        "work": [job.work.sum().item() for job in jobs],
+        "data_size": [job.parent_size.sum().item() for job in jobs],
+        "status": statuses,
+        "arrival_number": numbers,
     }
+
+
+def _pack_nodes(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
+    """Take rows (job, arrival number) apart."""
+    jobs, counts = [job for job, _ in rows], [job.num_nodes for job, _ in rows]
+    times = [[None] * job.num_nodes if job.run_times is None else job.run_times.tolist() for job in jobs]
+    measured = [info["granularity"] == "task" and job.task_times is not None for job in jobs]
+    return {
+        "job_id": _repeated((job.job_id for job in jobs), counts),
+        "node": _joined(map(np.arange, counts), np.int64),
+        "name": [name for job in jobs for name in job.names],
+        "work": _joined((job.work for job in jobs), np.float64),
+        "num_tasks": _joined((job.num_tasks for job in jobs), np.int64),
+        "run_times": [row for table in times for row in table],
+        "measured": np.repeat(np.array(measured, np.bool_), counts),
+        "arrival_number": _repeated((number for _, number in rows), counts),
+    }
+
+
+def _pack_edges(rows: list[tuple[Job, int]], info: Mapping[str, Any]) -> Columns:
+    """Take rows (job, arrival number) apart."""
+    jobs, counts = [job for job, _ in rows], [job.num_edges for job, _ in rows]
+    children = (np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start)) for job in jobs)
+    return {
+        "job_id": _repeated((job.job_id for job in jobs), counts),
+        "parent": _joined((job.parent_index for job in jobs), np.int64),
+        "child": _joined(children, np.int64),
+        "size": _joined((job.parent_size for job in jobs), np.float64),
+        "arrival_number": _repeated((number for _, number in rows), counts),
+    }
+
+
+def _pack_transfers(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
+    """Take rows of all columns apart or, of tasks, rows (job id, arrival number, child, task, destination, shares)."""
+    names = [column.name for column in TRANSFERS.columns]
+    if info["granularity"] == "node":
+        return dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+    shares = [row[-1] for row in rows]
+    counts = [len(each.sources) for each in shares]
+    ids, numbers, children, tasks, destinations = (
+        _repeated((row[place] for row in rows), counts) for place in range(5)
+    )
+    return {
+        "job_id": ids,
+        "parent": _joined((each.parents for each in shares), np.int64),
+        "child": children,
+        "task": tasks,
+        "source": _joined((each.sources for each in shares), np.int64),
+        "destination": destinations,
+        "starting_time": _joined((each.begins for each in shares), np.float64),
+        "arrival_time": _joined((each.arrivals for each in shares), np.float64),
+        "size": _joined((each.sizes for each in shares), np.float64),
+        "arrival_number": numbers,
+    }
+
+
+def _pack_executors(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
+    """Take the executors apart: there is one row, or none yet."""
+    names = [name for executors in rows for name in executors.names]
+    speeds = _joined((executors.speeds for executors in rows), np.float64)
+    return {"executor": range(len(names)), "name": names, "speed": speeds}
+
+
+def _pack_channels(rows: list[Executors], info: Mapping[str, Any]) -> Columns:
+    """Take the channels between pairs apart: there is one row, or none yet."""
+    pairs = np.nonzero(~np.eye(sum(executors.num_executors for executors in rows), dtype=np.bool_))
+    return {
+        "source": pairs[0],
+        "destination": pairs[1],
+        "transfer_speed": _joined((executors.transfer_speeds[pairs] for executors in rows), np.float64),
+        "latency": _joined((executors.latencies[pairs] for executors in rows), np.float64),
+    }
+
+
+_JOB_ID = Column("job_id", "integer", "the job's identifier")
+_OF_JOB = arrival_number("of the job")
+
+JOBS = Table(
+    "jobs",
+    "a job that was submitted",
+    (
+        Column("job_id", "integer", "the job's identifier in the workload"),
+        Column("label", "text", "what kind of job it is"),
+        Column("submission_time", "float", "when it was submitted", unit="s", least=0),
+        Column("starting_time", "float", "when the first of its copies started", unit="s", given=STARTED),
+        Column("finish_time", "float", "when the last of its nodes finished", unit="s", given=("completed",)),
+        Column(
+            "waiting_time",
+            "float",
+            "from submission to the first start",
+            unit="s",
+            given=STARTED,
+            formula="starting_time - submission_time",
+        ),
+        Column(
+            "turnaround_time",
+            "float",
+            "from submission to the end",
+            unit="s",
+            given=("completed",),
+            formula="finish_time - submission_time",
+        ),
+        Column("num_nodes", "integer", "its nodes", unit="nodes", least=1),
+        Column("num_edges", "integer", "its edges", unit="edges", least=0),
+        Column("work", "float", "the work of all its nodes"),
+        Column("data_size", "float", "the data of all its edges"),
+        Column("success", "boolean", "whether all its nodes have finished", formula="status = 'completed'"),
+        Column(
+            "status",
+            "text",
+            "all its nodes have finished, or some node had started, or none, when the run ended",
+            values=("completed", "running", "queued"),
+        ),
+        arrival_number(),
+    ),
+    sort_by=("submission_time", "job_id"),
+    pack=_pack_jobs,
+)
+
+NODES = Table(
+    "nodes",
+    "a node of a job",
+    (
+        _JOB_ID,
+        Column("node", "integer", "its number in the job, in topological order"),
+        Column("name", "text", "its name"),
+        Column("work", "float", "its computation size", least=0),
+        Column("num_tasks", "integer", "the parallel tasks it consists of", unit="tasks", least=1),
+        Column("run_times", "floats", "how long it runs on each executor", unit="s", null="unless the job says so"),
+        Column("measured", "boolean", "whether the durations of its tasks were drawn from measured ones"),
+        _OF_JOB,
+    ),
+    pack=_pack_nodes,
+)
+
+EDGES = Table(
+    "edges",
+    "data that a node needs of another",
+    (
+        _JOB_ID,
+        Column("parent", "integer", "the node that they come from"),
+        Column("child", "integer", "the node that needs them"),
+        Column("size", "float", "units of data", least=0),
+        _OF_JOB,
+    ),
+    pack=_pack_edges,
+)
+
+COPIES = Table(
+    "copies",
+    "a node, or a task of one, that was assigned to an executor",
+    (
+        _JOB_ID,
+        Column("node", "integer", "the node"),
+        Column("task", "integer", "the task of the node, 0 where nodes run whole"),
+        Column("executor", "integer", "the executor"),
+        Column("duplicate", "boolean", "whether the node had another copy when it was assigned"),
+        Column("assignment_time", "float", "when it was assigned", unit="s"),
+        Column("receiving_time", "float", "since when its executor waited for its data", unit="s", null="before"),
+        Column("starting_time", "float", "when it started", unit="s", given=RAN),
+        Column("finish_time", "float", "when it finished or was cut", unit="s", given=ENDED),
+        Column(
+            "outcome",
+            "text",
+            "it ran to its end, was cut by an outage of its executor, was taken back before it started (because of an "
+            "outage or because its job had ended), or was running or queued when the run ended",
+            values=("completed", "interrupted", "withdrawn", "running", "queued"),
+        ),
+        _OF_JOB,
+    ),
+    status="outcome",
+)
+
+TRANSFERS = Table(
+    "transfers",
+    "data of a parent that a copy received, also those that were on its executor; of a task, from each executor",
+    (
+        _JOB_ID,
+        Column("parent", "integer", "the node that they come from"),
+        Column("child", "integer", "the node that received them"),
+        Column("task", "integer", "the task of that node, 0 where nodes run whole"),
+        Column("source", "integer", "the executor that sent them"),
+        Column("destination", "integer", "the executor of the copy"),
+        Column("starting_time", "float", "when they were sent", unit="s"),
+        Column("arrival_time", "float", "when they had arrived", unit="s"),
+        Column("size", "float", "units of data"),
+        _OF_JOB,
+    ),
+    pack=_pack_transfers,
+)
+
+EXECUTORS = Table(
+    "executors",
+    "an executor",
+    (
+        Column("executor", "integer", "its number"),
+        Column("name", "text", "its name"),
+        Column("speed", "float", "work per second"),
+    ),
+    pack=_pack_executors,
+)
+
+CHANNELS = Table(
+    "channels",
+    "the channel between two executors, in one direction",
+    (
+        Column("source", "integer", "the executor that sends"),
+        Column("destination", "integer", "the executor that receives"),
+        Column("transfer_speed", "float", "units of data per second, infinite for no delay", finite=False),
+        Column("latency", "float", "before the first unit of data arrives", unit="s"),
+    ),
+    pack=_pack_channels,
+)
+
+OUTAGES = Table(
+    "outages",
+    "an executor that went down or came back",
+    (
+        Column("time", "float", "when", unit="s"),
+        Column("executor", "integer", "the executor"),
+        Column("event", "text", "what happened", values=("down", "up")),
+    ),
+)
+
+TABLES = (JOBS, NODES, EDGES, COPIES, TRANSFERS, EXECUTORS, CHANNELS, OUTAGES)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
+from desim.checks import finite
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problem import Process
 from desim.problems.dag.cluster import DagCluster
@@ -18,8 +19,6 @@ from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, AssignTasks, DagObservation, explain
 from desim.problems.dag.state import Copy, JobState
-from desim.problems.dag.task_tables import task_schemas
-from desim.schema import Schema
 
 if TYPE_CHECKING:
     import simpy
@@ -405,9 +404,11 @@ class TaskState(JobState):
     def receive(self, copy: Copy, until: float) -> None:
         """Do nothing: the shares of a task tell when they arrive."""
 
-    def input_rows(self, copy: Copy) -> list[tuple[Any, ...]]:
-        """Return the row that stands for the inputs of a task that starts."""
-        return [(self.job.job_id, copy.node, copy.task, copy.executor, _task(copy).shares)]
+    def record_inputs(self, copy: Copy, record: Callable[..., None]) -> None:
+        """Record the inputs of a task that starts."""
+        shares = _task(copy).shares
+        place = copy.node, copy.task, copy.executor
+        record((self.job.job_id, self.arrival_number, *place, shares), len(shares.sources))
 
     def unsupported(self, waiting: Sequence[Copy], executors: Sequence[int], *, lost: bool) -> Iterator[Copy]:
         """Yield the waiting tasks that had not yet received all data of executors that went down."""
@@ -510,17 +511,11 @@ class TaskCluster(DagCluster):
             raise InvalidConfiguration(
                 "plan_ahead is True: which task needs which data is known when a stage has finished"
             )
-        if not 0 <= moving_delay < np.inf:
-            raise InvalidConfiguration(f"moving_delay is {moving_delay!r}, want a finite time of at least 0")
-        self.moving_delay = float(moving_delay)
+        self.moving_delay = finite("moving_delay", moving_delay, least=0)
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without the jobs, as plain values."""
         return {**super().describe(), "moving_delay": self.moving_delay}
-
-    def schemas(self) -> dict[str, Schema]:
-        """Return the tables, see :func:`desim.problems.dag.tables.schemas`."""
-        return task_schemas()
 
     # -- the run ------------------------------------------------------------------------------------
 

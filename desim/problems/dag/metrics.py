@@ -1,0 +1,293 @@
+"""Metrics of a DAG cluster, computed from its tables and from nothing else.
+
+`METRICS` describes every metric. They are those of Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous
+Environment" (LACHESIS), and what tells where time and data went.
+
+Makespan, and what is divided by it, is only given for runs in which every job has completed. Speedup is its equation
+(13). SLR is its equation (14), with the longest critical path where there are several jobs; each job's own turnaround
+time over its own critical path is also given, as a mean. The lower bound is that of `desim.problems.dag.bounds`; up to
+rounding no makespan lies below it.
+
+A copy is *useful* if it completed and some copy that started took its data, on whatever executor, or if its node has no
+children and it was the first of the node to complete. Where an executor has run a node more than once, the data are
+those of the last copy that had finished when they were sent. The time of all other copies is *wasted*: of those that an
+outage interrupted, and of those that ran to their end or still run although their job completed without them. So an
+original can be wasted because its duplicates have served all its children, or because its result was lost. As long as a
+job has not completed, what it has run to the end counts as useful.
+
+Where nodes run task by task, every task is a copy, and every one that completed counts as useful. The critical path has
+one task of each node, an equal part of it, as if all ran at once. Bounds, speedup and SLR are NaN if durations were
+drawn from measured ones, because the tables do not hold what those tasks would have taken elsewhere.
+
+Utilization counts from the first submission to the end of the run. The serial time bounds no makespan from above: an
+agent that spreads nodes can wait long for their data.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problem import Metric, Metrics
+from desim.problems.dag.bounds import critical_paths, lower_bound, read_graph, serial_time, with_places
+from desim.problems.dag.tables import COPIES, JOBS, OUTAGES, TRANSFERS
+from desim.statistics import mean, summary
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.problems.dag.bounds import DagGraph
+    from desim.result import Result
+
+__all__ = ["METRICS"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+def _measure(result: Result) -> dict[str, float]:
+    jobs = JOBS.select(result.scan("jobs"), "submission_time", "starting_time", "finish_time", "status")
+    graph, copies, inputs = read_graph(result), _read_copies(result), _read_inputs(result)
+    end = result.end_time
+    begin = float(np.min(jobs["submission_time"].to_numpy(), initial=end))
+    wasted = _wasted(jobs, graph, copies, None if result.info["granularity"] == "task" else inputs)
+    values = {
+        **_schedule(jobs, graph),
+        **_jobs(jobs),
+        **_work(copies, wasted, _time_up(result, begin, end), end),
+        **_transfers(inputs),
+    }
+    return {name: float(values[name]) for name in METRICS.names}
+
+
+def _read_copies(result: Result) -> pl.DataFrame:
+    """Return the copies, with the number of their node and of what ran of it, the node itself or a task."""
+    import polars as pl
+
+    columns = ("node", "task", "executor", "duplicate", "assignment_time", "starting_time", "finish_time", "outcome")
+    copies = with_places(result, COPIES.select(result.scan("copies"), "arrival_number", *columns))
+    copies = copies.with_columns(pl.col("outcome").cast(pl.String), number=pl.col("first_node") + pl.col("node"))
+    return copies.with_columns(part=pl.col("number") * (pl.col("task").max() + 1) + pl.col("task"))
+
+
+def _read_inputs(result: Result) -> pl.DataFrame:
+    """Return the inputs of copies, with the number of the node that they come from."""
+    import polars as pl
+
+    columns = ("parent", "source", "destination", "starting_time", "arrival_time", "size")
+    inputs = with_places(result, TRANSFERS.select(result.scan("transfers"), "arrival_number", *columns))
+    return inputs.with_columns(number=pl.col("first_node") + pl.col("parent"))
+
+
+def _schedule(jobs: pl.DataFrame, graph: DagGraph) -> dict[str, float]:
+    """Return the makespan and what it is compared with."""
+    paths, serial, bound = np.full(len(jobs), math.nan), math.nan, math.nan
+    if not graph.measured:
+        paths, serial, bound = critical_paths(graph), serial_time(graph), lower_bound(graph)
+    completed, finish = _is(jobs, "status", "completed"), jobs["finish_time"].cast(float).to_numpy()
+    makespan = math.nan
+    if len(completed) and completed.all():
+        makespan = float(finish.max() - graph.submission.min())
+    longest = float(paths.max()) if len(paths) else math.nan
+    known = completed & (paths > 0)
+    return {
+        "num_nodes": len(graph.work),
+        "makespan": makespan,
+        "serial_time": serial,
+        "speedup": _ratio(serial, makespan),
+        "critical_path": longest,
+        "slr": _ratio(makespan, longest),
+        "job_slr_mean": mean((finish - graph.submission)[known] / paths[known]),
+        "lower_bound": bound,
+        "gap_to_lower_bound": _ratio(makespan, bound) - 1,
+    }
+
+
+def _is(frame: pl.DataFrame, column: str, value: str) -> Mask:
+    mask: Mask = (frame[column] == value).to_numpy()
+    return mask
+
+
+def _ratio(value: float, by: float) -> float:
+    return value / by if by > 0 else math.nan
+
+
+def _count(mask: Mask) -> int:
+    return int(np.count_nonzero(mask))
+
+
+def _jobs(jobs: pl.DataFrame) -> dict[str, float]:
+    submission, start, finish = (
+        jobs[name].cast(float).to_numpy() for name in ("submission_time", "starting_time", "finish_time")
+    )
+    return {
+        "jobs_submitted": len(jobs),
+        **{f"jobs_{status}": _count(_is(jobs, "status", status)) for status in JOBS["status"].values},
+        **summary("turnaround_time", (finish - submission)[_is(jobs, "status", "completed")]),
+        "waiting_time_mean": mean((start - submission)[~np.isnan(start)]),
+    }
+
+
+def _wasted(jobs: pl.DataFrame, graph: DagGraph, copies: pl.DataFrame, inputs: pl.DataFrame | None) -> Mask:
+    """Tell which copies that started were interrupted or not useful; without inputs all that completed are."""
+    import polars as pl
+
+    interrupted = _is(copies, "outcome", "interrupted")
+    if inputs is None:
+        return interrupted
+    done = copies.with_row_index("row").filter(pl.col("outcome") == "completed")
+    taken = inputs.sort("starting_time").join_asof(
+        done.sort("finish_time", maintain_order=True),
+        left_on="starting_time",
+        right_on="finish_time",
+        by_left=["number", "source"],
+        by_right=["number", "executor"],
+        check_sortedness=False,
+    )
+    has_children = np.zeros(len(graph.work), dtype=np.bool_)
+    has_children[graph.parent] = True
+    last = done.filter(~pl.Series(has_children[done["number"].to_numpy()]))
+    first = last.sort("number", "finish_time", maintain_order=True).unique("number", keep="first")
+    useful = np.zeros(len(copies), dtype=np.bool_)
+    useful[taken["row"].drop_nulls().to_numpy()] = useful[first["row"].to_numpy()] = True
+    over: Mask = _is(jobs, "status", "completed")[copies["job"].to_numpy()]
+    return interrupted | (over & ~useful & (_is(copies, "outcome", "completed") | _is(copies, "outcome", "running")))
+
+
+def _time_up(result: Result, begin: float, end: float) -> float:
+    """Return the time that the executors were up in all, in seconds."""
+    events = OUTAGES.select(result.scan("outages"), "time", "event")
+    times = np.clip(events["time"].to_numpy(), begin, end)
+    # Each event changes the number of executors that are down from its time to the end.
+    down = float(np.sum(np.where(_is(events, "event", "down"), end - times, times - end)))
+    return result.info["num_executors"] * (end - begin) - down  # type: ignore[no-any-return]  # of any type
+
+
+def _work(copies: pl.DataFrame, wasted: Mask, up: float, end: float) -> dict[str, float]:
+    """Return what the executors did."""
+    start, finish = (copies[name].cast(float).to_numpy() for name in ("starting_time", "finish_time"))
+    lengths = np.where(_is(copies, "outcome", "running"), end, finish) - start
+    busy, lost = float(np.nansum(lengths)), float(np.nansum(lengths[wasted]))
+    started, duplicate = ~np.isnan(start), copies["duplicate"].to_numpy()
+    useful = started & duplicate & _is(copies, "outcome", "completed") & ~wasted
+    return {
+        "utilization": _ratio(busy, up),
+        "useful_utilization": _ratio(busy - lost, up),
+        "wasted_time": lost,
+        "num_copies": _count(started),
+        "num_duplicates": _count(started & duplicate),
+        "num_useful_duplicates": _count(useful),
+        "num_interrupted": _count(_is(copies, "outcome", "interrupted")),
+        "num_withdrawn": _count(_is(copies, "outcome", "withdrawn")),
+        "num_reexecuted": _reexecuted(copies),
+    }
+
+
+def _reexecuted(copies: pl.DataFrame) -> int:
+    """Count the copies that ran again what had finished before, those recorded after the first that completed."""
+    import polars as pl
+
+    rows = copies.with_row_index("row")
+    done = rows.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
+    originals = done.unique("part", keep="first", maintain_order=True).select("part", first="row", end="finish_time")
+    again = rows.filter(pl.col("starting_time").is_not_null() & ~pl.col("duplicate")).join(originals, on="part")
+    return len(again.filter((pl.col("row") > pl.col("first")) & (pl.col("assignment_time") >= pl.col("end"))))
+
+
+def _transfers(inputs: pl.DataFrame) -> dict[str, float]:
+    begin, arrival, size = (inputs[name].to_numpy() for name in ("starting_time", "arrival_time", "size"))
+    moved: Mask = (inputs["source"] != inputs["destination"]).to_numpy()
+    total, amount = float(size.sum()), float(size[moved].sum())
+    return {
+        "num_transfers": _count(moved),
+        "data_moved": amount,
+        "local_share": _ratio(total - amount, total),
+        "transfer_time_mean": mean((arrival - begin)[moved]),
+    }
+
+
+METRICS = Metrics(
+    (
+        Metric("jobs_submitted", "jobs submitted", "jobs"),
+        Metric("jobs_completed", "jobs all of whose nodes have finished", "jobs", "higher"),
+        Metric("jobs_running", "jobs of which some copy has started when the run ended", "jobs"),
+        Metric("jobs_queued", "jobs of which none has", "jobs"),
+        Metric("num_nodes", "nodes of all jobs", "nodes"),
+        Metric(
+            "makespan",
+            "last end of a job minus first submission, s; NaN unless all jobs have completed",
+            "s",
+            "lower",
+        ),
+        Metric(
+            "serial_time",
+            "time that all nodes take one after the other on the one executor that is best for that, s",
+            "s",
+        ),
+        Metric("speedup", "serial time over makespan", better="higher"),
+        Metric(
+            "critical_path",
+            "length of the longest path through any job, each node on its best executor, no transfers, s",
+            "s",
+        ),
+        Metric("slr", "schedule length ratio: makespan over critical path", better="lower"),
+        Metric(
+            "job_slr_mean",
+            "mean over completed jobs of turnaround time over the job's own critical path, if that is above 0",
+            better="lower",
+        ),
+        Metric("lower_bound", "time from the first submission on that no schedule can finish in less than, s", "s"),
+        Metric("gap_to_lower_bound", "makespan over lower bound, minus 1", better="lower"),
+        Metric("turnaround_time_mean", "mean of: time from submission to end of completed jobs, s", "s", "lower"),
+        Metric("turnaround_time_median", "median of the same, s", "s", "lower"),
+        Metric("turnaround_time_p95", "95th percentile of the same, s", "s", "lower"),
+        Metric(
+            "waiting_time_mean",
+            "mean of: time from submission to the start of the first copy, of jobs that have one, s",
+            "s",
+            "lower",
+        ),
+        Metric("utilization", "time that executors ran copies over time that they were up"),
+        Metric("useful_utilization", "the same without wasted time", better="higher"),
+        Metric("wasted_time", "time that executors ran copies that were interrupted or not useful, s", "s", "lower"),
+        Metric("num_copies", "copies that started", "copies"),
+        Metric("num_duplicates", "copies that started and were duplicates when they were assigned", "copies"),
+        Metric("num_useful_duplicates", "useful ones among them", "copies"),
+        Metric("num_interrupted", "copies that an outage cut", "copies"),
+        Metric(
+            "num_withdrawn",
+            "copies taken back before they started, because of an outage or because their job had ended",
+            "copies",
+        ),
+        Metric(
+            "num_reexecuted",
+            "copies that started again, no duplicates, of nodes that had finished: the results were lost",
+            "copies",
+        ),
+        Metric("num_transfers", "inputs of copies that moved from one executor to another", "inputs"),
+        Metric("data_moved", "their sizes in all, units of data", "units", "lower"),
+        Metric(
+            "local_share",
+            "size of the inputs that were on the executor already over size of all inputs",
+            better="higher",
+        ),
+        Metric("transfer_time_mean", "mean of: time from sending to arrival of the inputs that moved, s", "s"),
+    ),
+    _measure,
+    headline=("makespan", "speedup", "slr", "turnaround_time_mean", "useful_utilization"),
+    main=(
+        "makespan",
+        "speedup",
+        "slr",
+        "gap_to_lower_bound",
+        "turnaround_time_mean",
+        "turnaround_time_p95",
+        "useful_utilization",
+        "num_duplicates",
+        "data_moved",
+    ),
+)
+"""The metrics of a DAG cluster, in the order in which they are returned."""

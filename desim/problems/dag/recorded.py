@@ -1,0 +1,384 @@
+"""A run of DAG jobs as its rules need it: copies and transfers beside what they refer to.
+
+Every view returns the rows of a table, in their order, with columns more. A time that does not exist is null, one that
+never comes infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from desim.validation.engine import Recorded
+
+__all__ = [
+    "KEY",
+    "NODE",
+    "begin",
+    "by_node",
+    "by_task",
+    "copies",
+    "downs",
+    "has_outages",
+    "has_shared_links",
+    "held_shares",
+    "in_turns",
+    "jobs_by_nodes",
+    "last",
+    "moves_alone",
+    "next_down",
+    "nodes",
+    "num_held",
+    "of_parents",
+    "other_sources",
+    "starts",
+    "transfers",
+    "ups",
+]
+
+KEY = ["arrival_number", "job_id"]
+"""What a row says of its job, and both have to be right."""
+
+NODE = ["arrival_number", "node"]
+"""What tells a node."""
+
+col = pl.col
+INF = pl.lit(np.inf)
+
+
+def by_task(run: Recorded) -> bool:
+    """Tell whether nodes run task by task."""
+    return bool(run.info["granularity"] == "task")
+
+
+def by_node(run: Recorded) -> bool:
+    """Tell whether nodes run whole."""
+    return not by_task(run)
+
+
+def has_outages(run: Recorded) -> bool:
+    """Tell whether executors went down."""
+    return not run["outages"].is_empty()
+
+
+def has_shared_links(run: Recorded) -> bool:
+    """Tell whether transfers share links, so that they may take longer than on their own."""
+    return run.info.get("links") is not None
+
+
+def moves_alone(run: Recorded) -> bool:
+    """Tell whether each copy takes each input from where it comes first."""
+    return by_node(run) and not has_shared_links(run)
+
+
+def _beside(frame: pl.DataFrame, other: pl.DataFrame, on: str | Sequence[str]) -> pl.DataFrame:
+    return frame.join(other, on=on, how="left", maintain_order="left")
+
+
+def last(
+    frame: pl.DataFrame,
+    events: pl.DataFrame,
+    keys: Sequence[str],
+    *,
+    strategy: Literal["backward", "forward"] = "backward",
+    exact: bool = True,
+) -> pl.DataFrame:
+    """Find for each row of a frame the last event of the same keys up to the row's time.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        With the keys and a column ``time``; null finds nothing.
+    events : polars.DataFrame
+        With the keys and a column ``at``.
+    keys : sequence of str
+        Columns.
+    strategy : {"backward", "forward"}
+        Whether it is rather the first event from that time on.
+    exact : bool
+        Whether an event at that very time counts.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of the events, in the order of the frame, null where there is none; of equal times the last.
+    """
+    wanted = frame.select(*keys, "time").with_row_index("place").sort("time", maintain_order=True)
+    found = wanted.join_asof(
+        events.sort("at", maintain_order=True),
+        left_on="time",
+        right_on="at",
+        by=list(keys),
+        strategy=strategy,
+        coalesce=False,
+        allow_exact_matches=exact,
+        check_sortedness=False,
+    )
+    return found.sort("place").drop("place", "time", *keys)
+
+
+def downs(run: Recorded) -> pl.DataFrame:
+    """Return when executors went down."""
+    return run["outages"].filter(col("event") == "down").select("executor", at="time")
+
+
+def ups(run: Recorded) -> pl.DataFrame:
+    """Return when executors came back."""
+    return run["outages"].filter(col("event") == "up").select("executor", at="time")
+
+
+def next_down(run: Recorded, executor: pl.Series, time: pl.Series, *, exact: bool) -> pl.Series:
+    """Return when executors go down next after some times, or at them; infinite if never."""
+    if not has_outages(run):
+        return pl.Series(np.full(len(time), np.inf))
+    frame = pl.DataFrame({"executor": executor, "time": time})
+    return last(frame, run.once(downs), ["executor"], strategy="forward", exact=exact)["at"].fill_null(np.inf)
+
+
+def last_repair(run: Recorded, executor: pl.Series, time: pl.Series) -> pl.Series:
+    """Return when executors last came back up to some times; 0 if never."""
+    if not has_outages(run):
+        return pl.Series(np.zeros(len(time)))
+    frame = pl.DataFrame({"executor": executor, "time": time})
+    return last(frame, run.once(ups), ["executor"])["at"].fill_null(0.0)
+
+
+def nodes(run: Recorded) -> pl.DataFrame:
+    """Return the nodes: ``parts``, their tasks where these run on their own, and ``num_parents``."""
+    parents = run["edges"].group_by("arrival_number", node="child").agg(num_parents=pl.len())
+    parts = col("num_tasks") if by_task(run) else pl.lit(1)
+    return _beside(run["nodes"], parents, NODE).with_columns(col("num_parents").fill_null(0), parts=parts)
+
+
+def copies(run: Recorded) -> pl.DataFrame:
+    """Return the copies beside their jobs and nodes.
+
+    ``row``; of the job ``submission_time``, null if there is no such job, and ``ended``, null until it is completed; of
+    the node ``num_parents`` and ``parts``, null if there is no such node; ``whole``, how long it takes, null if that
+    was drawn; ``end``, when it left its executor, infinite if it still runs; ``gone``, when its result was lost or it
+    was cut, infinite if never, null where that is not known; ``what``, its name.
+    """
+    of_nodes = run.once(nodes).select(*NODE, "work", "run_times", "measured", "num_parents", "parts")
+    of_jobs = run["jobs"].select(
+        *KEY, "submission_time", ended=pl.when(col("status").cast(pl.String) == "completed").then("finish_time")
+    )
+    own = col("run_times").list.get("executor", null_on_oob=True)
+    kind = pl.when("duplicate").then(pl.lit("duplicate of ")).otherwise(pl.lit(""))
+    frame = _beside(run["copies"].with_row_index("row"), of_jobs, KEY)
+    frame = _beside(_beside(frame, of_nodes, NODE), run["executors"].select("executor", "speed"), "executor")
+    frame = frame.with_columns(
+        outcome=col("outcome").cast(pl.String),
+        whole=pl.when(~(pl.lit(by_task(run)) & col("measured"))).then(
+            pl.coalesce(own, col("work") / col("speed")) / col("parts")
+        ),
+        end=pl.when(col("outcome").cast(pl.String) == "running").then(INF).otherwise("finish_time"),
+        what=pl.format("{}job {} node {}{} on executor {}", kind, "job_id", "node", _task(run), "executor"),
+    )
+    return frame.with_columns(gone=_gone(run, frame))
+
+
+def _task(run: Recorded) -> pl.Expr:
+    return pl.format(" task {}", "task") if by_task(run) else pl.lit("")
+
+
+def _gone(run: Recorded, frame: pl.DataFrame) -> pl.Series:
+    """Return when the result of each copy was lost or the copy was cut.
+
+    A result that is complete at the instant of an outage is lost with it; a copy that both starts and ends at that
+    instant may have come after it if the executor came back at once.
+    """
+    executor, finish = frame["executor"], frame["finish_time"]
+    lost = pl.Series(np.full(len(frame), np.inf))
+    if run.info["outages_lose_data"]:
+        at_once = (frame["starting_time"] == finish) & (last_repair(run, executor, finish) == finish)
+        after = next_down(run, executor, finish, exact=False)
+        lost = after.zip_with(at_once.fill_null(False), next_down(run, executor, finish, exact=True))
+    return frame.select(
+        pl.when(col("outcome") == "interrupted")
+        .then("finish_time")
+        .when(col("outcome") == "completed")
+        .then(lost)
+        .when(col("outcome") != "withdrawn")
+        .then(INF)
+    ).to_series()
+
+
+def num_held(run: Recorded, frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
+    """Count the results of tasks that are held at some times.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
+    frame : polars.DataFrame
+        With a column ``time`` and the keys.
+    keys : sequence of str
+        What a task counts for: columns of the copies.
+
+    Returns
+    -------
+    polars.Series
+        For each row the tasks that have finished by then and whose results have not been lost by then.
+    """
+    done = run.once(copies).filter(col("outcome") == "completed")
+    finished, lost = (
+        last(frame, done.select(*keys, at=time).sort("at").with_columns(count=pl.int_range(pl.len()).over(keys)), keys)
+        for time in ("finish_time", "gone")
+    )
+    return (finished["count"] + 1).fill_null(0) - (lost["count"] + 1).fill_null(0)
+
+
+def of_parents(run: Recorded) -> pl.DataFrame:
+    """Return a row for each copy and each parent of its node, ``pair``, with the ``want`` parts of that."""
+    edges = run["edges"].select("arrival_number", "parent", node="child")
+    parents = run.once(nodes).select("arrival_number", parent="node", want="parts")
+    pairs = run.once(copies).join(edges, on=NODE, maintain_order="left")
+    return _beside(pairs, parents, ["arrival_number", "parent"]).with_row_index("pair")
+
+
+def _received(run: Recorded) -> pl.DataFrame:
+    """Return the copies that started; ``number`` tells how often their executor had started the same before."""
+    started = run.once(copies).filter(col("starting_time").is_not_null())
+    started = started.sort("starting_time", "end", maintain_order=True)
+    return started.with_columns(number=pl.int_range(pl.len()).over(*NODE, "task", "executor"))
+
+
+def transfers(run: Recorded) -> pl.DataFrame:
+    """Return the transfers beside the copies that they connect.
+
+    ``row``; ``edge_size``, null if there is no such edge, and ``parts`` of the child; of the copy that it was for
+    ``copy``, its row, null if there is none, ``start`` and ``assigned``; ``provider``, the copy that it came from (the
+    last to finish there before it began, or before the task was assigned), with ``finish`` and ``gone``;
+    ``back_since``, when the destination had come back from its last outage before the assignment, as what it had
+    received is lost; ``seconds``, how long it takes if nothing else is moving; ``what``, its name. Where a node was run
+    several times by one executor, the rows of each input come in the order of the starts.
+    """
+    keys = [*NODE, "task", "executor"]
+    edge = [*KEY, "parent", "child"]
+    frame = _beside(run["transfers"].with_row_index("row"), run["edges"].select(*edge, edge_size="size"), edge)
+    frame = frame.with_columns(
+        node="child",
+        executor="destination",
+        time="starting_time",
+        what=pl.format(
+            "job {}: data of node {} for node {}{}, from executor {} to {}",
+            *("job_id", "parent", "child", _task(run), "source", "destination"),
+        ),
+        number=pl.int_range(pl.len()).over(*edge, "task", "destination", *(["source"] * by_task(run))),
+    )
+    frame = _beside(frame, run.once(nodes).select(*NODE, "parts"), NODE)
+    started = run.once(_received)
+    if by_task(run):  # the next time, data may come from other executors, but then they set out later
+        before = last(frame, started.select(*keys, "number", at="starting_time"), keys, exact=False)["number"]
+        frame = frame.with_columns(pl.max_horizontal("number", (before + 1).fill_null(0)))
+    receivers = started.select(*keys, "number", copy="row", start="starting_time", assigned="assignment_time")
+    frame = _beside(frame, receivers, [*keys, "number"])
+    done = run.once(copies).filter(col("outcome") == "completed")
+    provided = done.select(*NODE, "executor", "gone", provider="row", finish="finish_time", at="finish_time")
+    until = col("assigned").fill_null(np.inf) if by_task(run) else col("starting_time")
+    wanted = frame.select("arrival_number", node="parent", executor="source", time=until)
+    back_since = pl.Series(np.zeros(len(frame)))
+    if run.info["outages_lose_data"]:
+        back_since = last_repair(run, frame["destination"], frame["assigned"])
+    providers = last(wanted, provided, [*NODE, "executor"]).drop("at").with_columns(back_since=back_since)
+    frame = frame.drop("node", "executor", "time", "number").hstack(providers)
+    return frame.with_columns(seconds=_seconds(run, frame, "source"))
+
+
+def _seconds(run: Recorded, frame: pl.DataFrame, source: str) -> pl.Series:
+    """Return how long transfers take if nothing else is moving, from an executor that a column names."""
+    pairs = frame.select("size", "destination", source=source)
+    channels = _beside(pairs, run["channels"], ["source", "destination"])
+    return channels.select(
+        col("latency").fill_null(0.0) + col("size") / col("transfer_speed").fill_null(np.inf)
+    ).to_series()
+
+
+def begin(run: Recorded, result: str, source: str) -> pl.Expr:
+    """Return when data can set out, given columns with when they are complete and where they come from."""
+    since = "back_since" if run.info["transfers"] == "when_finished" else "assigned"
+    return pl.when(col(source) == col("destination")).then(result).otherwise(pl.max_horizontal(result, since))
+
+
+def other_sources(run: Recorded) -> pl.DataFrame:
+    """Return each transfer beside each other copy of the parent that has finished: ``other_source``, ``earlier``.
+
+    The latter is when the data would have arrived from there.
+    """
+    done = run.once(copies).filter(col("outcome") == "completed")
+    done = done.select(
+        "arrival_number", parent="node", other="row", other_source="executor", result="finish_time", lost="gone"
+    )
+    pairs = run.once(transfers).filter(col("copy").is_not_null()).join(done, on=["arrival_number", "parent"])
+    pairs = pairs.filter(col("other").ne_missing(col("provider"))).sort("row", maintain_order=True)
+    seconds = _seconds(run, pairs, "other_source")
+    return pairs.with_columns(earlier=begin(run, "result", "other_source") + seconds)
+
+
+def held_shares(run: Recorded) -> pl.DataFrame:
+    """Return what tasks receive: ``held``, the tasks of the parent whose results their source held, ``expected``."""
+    parents = run.once(nodes).select("arrival_number", parent="node", parent_parts="parts")
+    frame = _beside(run.once(transfers), parents, ["arrival_number", "parent"])
+    wanted = frame.select("arrival_number", node="parent", executor="source", time="assigned")
+    frame = frame.with_columns(held=num_held(run, wanted, [*NODE, "executor"]))
+    return frame.with_columns(expected=col("held") / col("parent_parts") * col("edge_size") / col("parts"))
+
+
+def jobs_by_nodes(run: Recorded) -> pl.DataFrame:
+    """Return the jobs beside their nodes: ``first``, when the first of these started, and ``last``, when the last of
+    them, ``node``, first finished, infinite if never.
+    """
+    done = run.once(copies).filter(col("outcome") == "completed")
+    done = done.group_by(*NODE, "task").agg(col("finish_time").min())
+    done = done.group_by(NODE).agg(first=col("finish_time").max(), count=pl.len())
+    finished = pl.when(col("count") == col("parts")).then("first").otherwise(INF)
+    of_nodes = (
+        run.once(nodes).sort(NODE).join(done, on=NODE, how="left", maintain_order="left").select(*NODE, first=finished)
+    )
+    latest = of_nodes.group_by("arrival_number").agg(
+        last=col("first").max(), node=col("node").get(col("first").arg_max())
+    )
+    starts = run["copies"].group_by("arrival_number").agg(first=col("starting_time").min())
+    return _beside(_beside(run["jobs"], latest, "arrival_number"), starts, "arrival_number")
+
+
+def in_turns(run: Recorded) -> pl.DataFrame:
+    """Return the copies that started beside the one that the same executor ran before."""
+    names = ("what", "starting_time", "end", "arrival_number")
+    started = run.once(copies).filter(col("starting_time").is_not_null())
+    started = started.sort("executor", "starting_time", "end", maintain_order=True)
+    return started.with_columns(col(*names).shift().over("executor").name.suffix("_before"))
+
+
+def starts(run: Recorded) -> pl.DataFrame:
+    """Return the copies that started beside since when they could.
+
+    ``free``, when their executor was up and had run what comes before; ``delay``, how long it then moved to their job,
+    and ``moved``, when it had; ``data``, when their data were there; ``could``, when all of that was so; ``behind``,
+    whether a copy that was in front of them may have been withdrawn at the moment of their start.
+    """
+    frame = run.once(in_turns)
+    repair = last_repair(run, frame["executor"], frame["starting_time"])
+    frame = frame.with_columns(repair=repair, free=pl.max_horizontal("end_before", repair.alias("repair")))
+    delay = pl.lit(0.0)
+    if by_task(run):
+        # Who has been down since has no job to move from; a copy that takes no time may come right after a repair.
+        moves = (col("arrival_number") != col("arrival_number_before")) & (
+            (col("repair") < col("end_before")) | (col("repair") == col("starting_time_before"))
+        )
+        delay = pl.when(moves).then(pl.lit(float(run.info["moving_delay"]))).otherwise(0.0)
+    data = run.once(transfers).group_by(row="copy").agg(data=col("arrival_time").max())
+    gone = run.once(copies).filter(col("outcome") == "withdrawn")
+    first = gone.group_by("executor").agg(first_withdrawn=col("assignment_time").min())
+    frame = _beside(_beside(frame, data, "row"), first, "executor")
+    frame = frame.with_columns(col("data").fill_null(0.0), delay=delay)
+    frame = frame.with_columns(moved=pl.max_horizontal("free", "assignment_time") + col("delay"))
+    moments = pl.concat([run.once(downs)["at"], gone["ended"].drop_nulls()])
+    moved = moments + float(frame["delay"].max() or 0.0)  # type: ignore[arg-type]  # a number
+    start = col("starting_time")
+    at_once = pl.when(col("delay") > 0).then(start.is_in(moved.implode())).otherwise(start.is_in(moments.implode()))
+    behind = (at_once & (col("first_withdrawn") <= start)).fill_null(value=False)
+    return frame.with_columns(could=pl.max_horizontal("moved", "data"), behind=behind).sort("row")
