@@ -14,21 +14,24 @@ and whoever drives the simulation answers it::
 
 from __future__ import annotations
 
-import copy
 import math
+import signal
+import threading
 from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from heapq import heapify
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import simpy
 from simpy.core import EmptySchedule
+from simpy.events import NORMAL, EventPriority
 
-from desim._clock import HorizonReached, Phase, at, reach_horizon, reschedule
-from desim._decision import Agent, Decision
-from desim._forks import fork
-from desim._interruption import SimulationInterrupted, deferred_interrupts
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
 from desim.records import Records
 
 if TYPE_CHECKING:
@@ -37,7 +40,242 @@ if TYPE_CHECKING:
     from desim.problem import Problem
     from desim.result import Result
 
-__all__ = ["Agent", "Decision", "Phase", "Simulation", "SimulationInterrupted", "at", "reschedule", "simulate"]
+__all__ = [
+    "Agent",
+    "Decision",
+    "Phase",
+    "Simulation",
+    "SimulationInterrupted",
+    "at",
+    "deferred_interrupts",
+    "reschedule",
+    "schedule_at",
+    "simulate",
+]
+
+
+class Phase:
+    """Order of what happens at one instant, as SimPy event priorities.
+
+    The horizon is the end of the run: what happens at ``until`` is no longer part of it.
+    Completions, then changes of capacity, then arrivals follow, then the ticks of slot clocks, which sum up
+    what has arrived; decisions come last, when the instant is over. A plain ``env.timeout()`` has SimPy's
+    normal priority, which is that of a completion, so a user's own process acts before the arrivals and
+    decisions of its instant.
+    """
+
+    HORIZON = EventPriority(-1)
+    COMPLETION = NORMAL
+    CAPACITY = EventPriority(NORMAL + 1)
+    ARRIVAL = EventPriority(NORMAL + 2)
+    SLOT = EventPriority(NORMAL + 3)
+
+
+def at(
+    env: simpy.Environment, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None
+) -> simpy.Event:
+    """Return an event that happens at an absolute time and in a given phase of that instant.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        The environment whose clock counts.
+    time : float
+        When the event happens, in seconds, not before ``env.now``.
+    phase : int
+        Its place within the instant: a constant of :class:`Phase`.
+    value : object
+        What a process that waits for the event receives.
+
+    Returns
+    -------
+    simpy.Event
+        The scheduled event.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the time lies in the past or is not finite.
+    """
+    event = simpy.Event(env)
+    schedule_at(event, time, phase, value)
+    return event
+
+
+def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.COMPLETION, value: object = None) -> None:
+    """Let an existing event happen at an absolute time; the work behind :func:`at`.
+
+    An event that has happened may serve again, if it is given a new list of ``callbacks`` first.
+
+    Parameters
+    ----------
+    event : simpy.Event
+        An event that is not scheduled.
+    time : float
+        When it happens, in seconds.
+    phase : int
+        A constant of :class:`Phase`.
+    value : object
+        What a process that waits for it receives.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the time lies in the past or is not finite.
+    """
+    env = event.env
+    now = env.now
+    delay = time - now
+    if not 0 <= delay < math.inf:
+        raise InvalidConfiguration(f"an event for time {time!r} cannot be scheduled at time {now!r}")
+    while now + delay < time:  # rounding must never let an event happen before its time
+        delay = math.nextafter(delay, math.inf)
+    event._ok = True
+    event._value = value
+    env.schedule(event, phase, delay)
+
+
+def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
+    """Change when what is scheduled happens, or whether it does: for :meth:`Problem.forget_future`.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Whose schedule it is.
+    time_of : callable
+        Called with each scheduled event and its time in seconds; returns its new time, not before now, or None for what
+        will not happen. Events of one time and phase keep the order in which they were scheduled.
+    """
+    queue = env._queue
+    entries = [(time_of(event, time), phase, number, event) for time, phase, number, event in queue]
+    queue[:] = [(time, *rest) for time, *rest in entries if time is not None]  # type: ignore[misc]
+    heapify(queue)
+
+
+class _HorizonReached(Exception):  # control flow inside Simulation.advance(), never seen outside
+    """The clock has reached the end of the run."""
+
+
+def _reach_horizon(event: simpy.Event) -> None:
+    """Raise _HorizonReached: the callback of the event that ends a run."""
+    raise _HorizonReached
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[list[int]]:
+    """Collect the first SIGINT in the list that is yielded; let the second one through.
+
+    Outside the main thread, or where somebody else already handles SIGINT, nothing is changed.
+    """
+    caught: list[int] = []
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield caught
+        return
+
+    def catch(number: int, frame: FrameType | None) -> None:
+        if caught:
+            signal.default_int_handler(number, frame)
+        caught.append(number)
+
+    signal.signal(signal.SIGINT, catch)
+    try:
+        yield caught
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """Ctrl-C during :func:`simulate`; nothing recorded so far is lost.
+
+    Parameters
+    ----------
+    message : str
+        When it happened.
+    result : Result
+        The records up to the interruption, complete and consistent; also an attribute.
+    """
+
+    def __init__(self, message: str, result: Result) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class Agent(Protocol):
+    """What answers decisions.
+
+    ``act`` is all that an agent needs. :func:`simulate` also calls two methods of agents that have them, before the
+    first decision and in this order:
+
+    * ``attach(fork)``, for agents that look ahead. While a decision is due, ``fork()`` returns a simulation in the
+      state that is observed, with that decision due, for the agent to drive as it likes: it goes on as far as the agent
+      can know, without what is yet to arrive or to fail, see :meth:`Problem.forget_future`. It takes a workload that
+      can be read again and a problem that has this method. The agent never gets hold of the simulation itself.
+    * ``reset(info, rng)``, for agents that keep state or draw random numbers: the problem's ``describe()`` and the
+      agent's own random stream, see ``desim.agents.base``.
+    """
+
+    def act(self, observation: Any) -> Any:
+        """Return the action for one observation."""
+
+
+class Decision(simpy.Event):
+    """A choice that is due: the SimPy event that a problem's process waits on.
+
+    A process that has been answered may wait for the same decision again, after it has given it
+    a new list of ``callbacks``, as for any SimPy event.
+
+    Parameters
+    ----------
+    simulation : Simulation
+        Where the choice is due.
+    observation : object
+        What the agent may see, also an attribute. It is a live view, valid until the decision
+        is answered.
+    """
+
+    _ok = True
+
+    def __init__(self, simulation: Simulation, observation: Any) -> None:
+        self.env = simulation.env
+        self.callbacks = []
+        self.observation = observation
+        self._pending = simulation._pending
+        self._actions, self._answered_at = simulation.actions, simulation._answered_at
+
+    def request(self) -> Decision:
+        """Make the decision due as soon as everything else at this instant has happened."""
+        self._pending.append(self)
+        return self
+
+    def answer(self, action: Any) -> None:
+        """Hand an action to the waiting process, which acts on it at once.
+
+        Parameters
+        ----------
+        action : object
+            What the problem's documentation allows.
+
+        Raises
+        ------
+        DesimError
+            If this decision is not the one that is due.
+        """
+        pending = self._pending
+        if not pending or pending[0] is not self:
+            raise DesimError(f"a decision can be answered once, and only while it is due (time {self.env.now})")
+        pending.popleft()
+        if self._actions is not None:
+            self._actions.append(copy(action))  # an agent may use its array or list again
+            self._answered_at.append(self.env.now)  # type: ignore[union-attr]  # both are logged, or neither is
+        # Nothing else happens at this instant, so there is no need to go by way of the event queue.
+        self._value = action
+        callbacks = self.callbacks
+        self.callbacks = None  # type: ignore[assignment]  # as SimPy marks what has happened
+        for callback in callbacks:
+            callback(self)
 
 
 class Simulation:
@@ -95,10 +333,10 @@ class Simulation:
         self._forgotten: tuple[int, ...] = ()  # after how many actions the future was forgotten
         self._configuration = problem
         self._pending: deque[Decision] = deque()
-        self.problem = copy.copy(problem)
+        self.problem = copy(problem)
         self.records = Records(self.problem.tables(), out, self.problem.describe() | {"seed": seed})
         if until < math.inf:
-            at(self.env, until, Phase.HORIZON).callbacks.append(reach_horizon)
+            at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
         self.problem.bind(self)
 
     def stream(self, name: str) -> np.random.Generator:
@@ -141,7 +379,7 @@ class Simulation:
                 step()
         except EmptySchedule:
             return None
-        except HorizonReached:
+        except _HorizonReached:
             self.truncated = self.truncated or self.env.now >= self.until
             self.stop()  # once more, should advance() be called again
             return None
@@ -156,7 +394,7 @@ class Simulation:
             Whether there would be more to do. A learner then counts on what it has not seen.
         """
         self.truncated = self.truncated or truncated
-        at(self.env, self.env.now, Phase.HORIZON).callbacks.append(reach_horizon)
+        at(self.env, self.env.now, Phase.HORIZON).callbacks.append(_reach_horizon)
 
     @property
     def end_time(self) -> float:
@@ -192,7 +430,7 @@ class Simulation:
         DesimError
             If the replay differs: a decision is not due when it was, or an answer not possible.
         """
-        return fork(self, problem=problem, foresight=foresight)
+        return _fork(self, problem=problem, foresight=foresight)
 
     def finish(self, *, status: str | None = None, agent: str = "") -> Result:
         """Close the records and return the result; what is still in the system is recorded as such.
@@ -299,3 +537,84 @@ def simulate(
         result = simulation.finish(status="interrupted", agent=name)
         raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
     return simulation.finish(agent=name)
+
+
+def _fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> Simulation:
+    """Return a copy of a simulation; see :meth:`Simulation.fork`."""
+    _require_replayable(original, is_changed=problem is not None, foresight=foresight)
+    configuration = copy(original._configuration if problem is None else problem)
+    configuration.check_replayable()
+    configuration.listeners = {event: [] for event in configuration.events}
+    configuration.listening = False
+    other = type(original)(configuration, seed=original.seed, until=original.until)
+    is_due = _replay(original, other)
+    if not (is_due or (problem is None and foresight)):
+        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s: it has no other future")
+    if not foresight:
+        _forget_future(other)
+    return other
+
+
+def _require_replayable(original: Simulation, *, is_changed: bool, foresight: bool) -> None:
+    """Raise InvalidConfiguration unless a simulation can be copied in the way that is asked for."""
+    if original.actions is None:
+        raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
+    if is_changed and not foresight:
+        raise InvalidConfiguration("a fork has a changed future or none that is known: pass problem or foresight=False")
+    if (is_changed or not foresight) and not original._pending:
+        raise InvalidConfiguration(
+            f"no decision is due at time {original.env.now}: a fork without foresight or onto another problem begins "
+            "where one is, so call advance() first"
+        )
+
+
+def _replay(original: Simulation, other: Simulation) -> bool:
+    """Bring a new simulation to the state of another one, by giving it the same answers at the same times.
+
+    Return whether a decision is due then.
+    """
+    assert original.actions is not None
+    assert original._answered_at is not None
+    times = original._answered_at
+    for number, (action, time) in enumerate(zip(original.actions, times, strict=True)):
+        decision = _decision(other, number, time)
+        if number in original._forgotten:
+            _forget_future(other)
+        if decision is None:
+            raise _different(number, time, "the run is at its end")
+        decision.answer(action)
+    if not original._pending:
+        return False
+    decision = _decision(other, len(times), original.env.now)
+    if len(times) in original._forgotten:
+        _forget_future(other)
+    return decision is not None
+
+
+def _forget_future(simulation: Simulation) -> None:
+    """Let a copy go on as far as its agent can know at the decision that is due."""
+    assert simulation.actions is not None
+    simulation.problem.forget_future()
+    simulation.until = math.inf
+    simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
+
+
+def _different(number: int, time: float, instead: str) -> DesimError:
+    """Return the error of a replay that differs from the run."""
+    return DesimError(
+        f"the replay differs from the run: decision {number + 1} was due at {time} s, and now {instead}; the "
+        "workload or a process is not reproducible, or the problem has another past"
+    )
+
+
+def _decision(other: Simulation, number: int, time: float) -> Decision | None:
+    """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
+    try:
+        decision = other.advance()
+    except InfeasibleAction as error:
+        raise _different(number, time, f"what was answered before cannot be carried out ({error})") from error
+    if decision is None and not other._pending:
+        raise _different(number, time, "no decision is")
+    if other.env.now != time:
+        raise _different(number, time, f"at {other.env.now} s")
+    return decision

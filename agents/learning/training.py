@@ -18,7 +18,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from desim._interruption import deferred_interrupts
 from desim.agents.learning._averaging import WeightAverage, weights_of
 from desim.agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
 from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
@@ -27,6 +26,7 @@ from desim.agents.learning.learner import Learner, between
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.rollout import Collector, Rollout
 from desim.agents.learning.workers import WorkerCollector
+from desim.core import deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import simpy
 
-from desim._clock import schedule_at
-from desim.core import Decision, Phase
+from desim.core import Decision, Phase, schedule_at
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem, Process
 from desim.processes.arrivals import arrivals

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import simpy
 
-from desim._clock import Phase, schedule_at
+from desim.core import Phase, schedule_at
 from desim.exceptions import WorkloadError
 
 __all__ = ["arrivals"]

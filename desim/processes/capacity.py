@@ -15,8 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim._clock import Phase, at
-from desim.core import Simulation
+from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes._background import in_background
 

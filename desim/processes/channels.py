@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import simpy
 
-from desim._clock import at
+from desim.core import at
 from desim.exceptions import InvalidConfiguration
 from desim.processes.fairness import fair_rates
 from desim.processes.flows import Flow

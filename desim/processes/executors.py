@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 
 import simpy
 
-from desim._clock import at
+from desim.core import at
 
 __all__ = ["ExecutorProcess", "ExecutorStatus"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim._clock import Phase, at
+from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration
 from desim.processes._background import in_background
 from desim.processes.capacity import CapacityProcess, FluctuatingCluster

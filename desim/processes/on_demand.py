@@ -16,7 +16,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike
 
-from desim._clock import Phase, at, schedule_at
+from desim.core import Phase, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes._background import in_background
 from desim.processes.capacity import CapacityProcess, FluctuatingCluster

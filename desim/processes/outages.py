@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import simpy
 
-from desim._clock import Phase, at
-from desim.core import Simulation
+from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes._background import in_background
 

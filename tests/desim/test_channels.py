@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from desim import InvalidConfiguration
-from desim._clock import at
+from desim.core import at
 from desim.processes import Flow, SharedChannels, fair_rates
 
 INF = math.inf

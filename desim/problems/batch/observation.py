@@ -12,7 +12,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim._clock import Phase
+from desim.core import Phase
 from desim.exceptions import WorkloadError
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
