@@ -75,6 +75,7 @@ def dag(
     transfer_speed: float = 1.0,
     executors: Executors | None = None,
     templates: Sequence[DagJob] | None = None,
+    task_times: bool = False,
 ) -> tuple[list[DagJob], Executors]:
     """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
 
@@ -98,6 +99,8 @@ def dag(
         Take these instead of drawing some; ``num_executors`` and ``transfer_speed`` play no part then.
     templates : sequence of Job, optional
         Draw from these instead of TPC-H's queries.
+    task_times : bool
+        Give the stages of these durations of their single tasks, too.
 
     Returns
     -------
@@ -121,7 +124,7 @@ def dag(
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     number("mean_interval", mean_interval)
-    queries = _queries() if templates is None else templates
+    queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
         raise InvalidConfiguration("templates is empty, want at least one job to draw from")
     jobs = list(queries)
@@ -135,9 +138,9 @@ def dag(
 
 
 @cache
-def _queries() -> tuple[DagJob, ...]:
+def _queries(*, task_times: bool) -> tuple[DagJob, ...]:
     """Return all queries at all sizes; making them takes longer than an episode."""
-    return tuple(tpch.templates())
+    return tuple(tpch.templates(task_times=task_times))
 
 
 def deferrable(

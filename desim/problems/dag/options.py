@@ -15,7 +15,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster
 from desim.problems.dag.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures, generator
 
@@ -46,8 +46,20 @@ class DagOptions:
     """Seed of everything random: executors, jobs, sizes of data, submissions, outages."""
     plan_ahead: Literal["auto", "yes", "no"] = "auto"
     """Whether nodes may be assigned before their parents have finished; auto: for agents that refuse to do without."""
-    transfers: Literal["when_finished", "when_assigned"] = "when_finished"
+    transfers: Annotated[
+        Literal["when_finished", "when_assigned"] | None,
+        arg(help_behavior_hint="(default: when_finished, with links when_assigned)"),
+    ] = None
     """When data set out to another executor."""
+    links: Literal["none", "bus", "star"] = "none"
+    """What transfers share, max-min fairly: one bus, or an uplink and a downlink of each executor; else each pair of
+    executors has a channel of its own."""
+    bandwidth: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: the transfer speed)")] = None
+    """Units of data per second of each of these links."""
+    tasks: bool = False
+    """Nodes are stages of parallel tasks, each on an executor of its own, as in Spark; no agent may duplicate them."""
+    moving_delay: Annotated[float, arg(metavar="S", help_behavior_hint="(default: 2, with --tasks)")] = 2.0
+    """Seconds that an executor needs before it runs a task of another job than its last one."""
     mean_time_to_failure: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none fail)")] = None
     """Executors fail at random, each after this time on average, in seconds."""
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
@@ -77,6 +89,10 @@ class DagSystem(SeededSystem):
         else:
             known = replace(options, jobs=_or(options.jobs, 20), ccr=_or(options.ccr, 0.5))
             known = replace(known, transfer_speed=_or(options.transfer_speed, 1.0))
+        known = replace(known, bandwidth=_or(options.bandwidth, known.transfer_speed))
+        known = replace(
+            known, transfers=_or(options.transfers, "when_finished" if options.links == "none" else "when_assigned")
+        )
         jobs, executors = plugins.episode_workload(self.name)(
             generator(known.seed),
             num_jobs=known.jobs,
@@ -85,6 +101,7 @@ class DagSystem(SeededSystem):
             ccr=known.ccr,
             transfer_speed=known.transfer_speed,
             templates=templates,
+            task_times=known.tasks,
         )
         _cluster(jobs, executors, known, plan_ahead=False)  # so that unusable options are found here
         place = f"{known.executors:,} executors"
@@ -98,7 +115,12 @@ class DagSystem(SeededSystem):
             workload=jobs,
             steps=Steps("job_completion", "jobs", len(jobs)),
             until=math.inf if options.until is None else options.until,
-            facts={"jobs": len(jobs), "nodes": sum(job.num_nodes for job in jobs), "executors": known.executors},
+            facts={
+                "jobs": len(jobs),
+                "nodes": sum(job.num_nodes for job in jobs),
+                **({"tasks": sum(int(job.num_tasks.sum()) for job in jobs)} if known.tasks else {}),
+                "executors": known.executors,
+            },
         )
 
     def identity(self, options: DagOptions) -> dict[str, Any]:
@@ -121,13 +143,25 @@ def _read(trace: str) -> list[Job]:
 
 
 def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, plan_ahead: bool) -> DagCluster:
-    return DagCluster(
-        jobs,
-        executors,
-        plan_ahead=plan_ahead,
-        transfers=options.transfers,
-        processes=failures(options.mean_time_to_failure, options.mean_time_to_repair),
-    )
+    shared: dict[str, Any] = {
+        "plan_ahead": plan_ahead,
+        "transfers": options.transfers,
+        "processes": failures(options.mean_time_to_failure, options.mean_time_to_repair),
+    }
+    if options.tasks:
+        if options.links != "none":
+            raise InvalidConfiguration(f"links is {options.links!r}, want 'none' with tasks: these do not share links")
+        return TaskCluster(jobs, executors, moving_delay=options.moving_delay, **shared)
+    return DagCluster(jobs, executors, links=_links(executors.num_executors, options), **shared)
+
+
+def _links(count: int, options: DagOptions) -> SharedLinks | None:
+    assert options.bandwidth is not None  # what is not given is the transfer speed
+    if options.links == "none":
+        return None
+    if options.links == "bus":
+        return SharedLinks.bus(count, options.bandwidth)
+    return SharedLinks.star([options.bandwidth] * count)
 
 
 def _made(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
