@@ -180,9 +180,12 @@ def own_function(reference: str, found: Any, *arguments: Any, **settings: Any) -
 
 def _search_here() -> str:
     """Let modules be found in the current directory, and return it."""
-    here = str(Path.cwd())
+    here, checkout = str(Path.cwd()), Path(__file__).parents[1]
     if here not in sys.path:
-        sys.path.append(here)  # behind all others, so that no file here takes the place of an installed module
+        # Behind all others, so that no file here takes the place of an installed module; but the folders of a checkout
+        # of desim, such as agents/, are importable as desim.agents only.
+        is_checkout = (checkout / "setup.cfg").exists() and str(checkout) in sys.path
+        sys.path.insert(sys.path.index(str(checkout)) if is_checkout else len(sys.path), here)
     importlib.invalidate_caches()
     return here
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -198,6 +199,16 @@ def test_classes_agents_and_functions(desim: Desim) -> None:
     single = desim("run", "batch", "--jobs", "40", "--cores", "16", "--agent", names[0], "--json")
     assert json.loads(single.out)["metrics"] == document["runs"][0]["metrics"]
     assert json.loads(single.out)["run"]["agent"] == "shortest-that-fits"
+
+
+def test_a_folder_that_is_called_like_one_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").write_text("")
+    (tmp_path / "agents" / "mine.py").write_text(AGENTS.replace("mine_helpers", "agents.helpers"))
+    (tmp_path / "agents" / "helpers.py").write_text(HELPERS)
+    call = [sys.executable, "-P", "-c", "from desim.cli import main; main()", "run", "batch", "--jobs", "5", "--json"]
+    done = subprocess.run([*call, "--agent", "agents.mine:Shortest"], cwd=tmp_path, capture_output=True, check=False)
+    assert json.loads(done.stdout)["run"]["agent"] == "shortest-that-fits", done.stderr
 
 
 @pytest.mark.usefixtures("place")
