@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -163,13 +162,6 @@ def test_half_written_files_of_the_dead_are_removed_and_those_of_the_living_are_
     remove_leftovers(tmp_path / "nowhere")
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
 def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
     assert is_alive(os.getpid())
     assert is_alive(os.getpid(), process_mark(os.getpid()))
@@ -178,6 +170,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
     if (mark := process_mark(child.pid)) is not None:
         assert not is_alive(child.pid, f"{mark}0")
     child.kill()
-    wait_until(lambda: not is_alive(child.pid))  # before anybody has waited for it
+    while is_alive(child.pid):  # it is dead before anybody has waited for it
+        time.sleep(0.002)
     child.communicate()
     assert not is_alive(child.pid)
