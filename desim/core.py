@@ -175,12 +175,12 @@ def deferred_interrupts() -> Iterator[list[int]]:
         yield caught
         return
 
-    def catch(number: int, frame: FrameType | None) -> None:
+    def _catch(number: int, frame: FrameType | None) -> None:
         if caught:
             signal.default_int_handler(number, frame)
         caught.append(number)
 
-    signal.signal(signal.SIGINT, catch)
+    signal.signal(signal.SIGINT, _catch)
     try:
         yield caught
     finally:

@@ -520,12 +520,11 @@ def kind_of(problem: str | Result) -> Kind:
         return kinds().get(problem) or Kind(name=problem)
     if problem.kind is not None:
         return problem.kind
-    name = str(problem.info.get("problem"))
-    if name not in kinds() and "kind" in problem.info:
+    if "kind" in problem.info:
         from desim.own_code import load
 
         own = load(str(problem.info["kind"]))
         if not isinstance(own, Kind):
             raise InvalidConfiguration(f"{problem.info['kind']} is {own!r}, want a desim.Kind")
         return own
-    return kind_of(name)
+    return kind_of(str(problem.info.get("problem")))

@@ -335,7 +335,7 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
         ``unique_ids``.
     """
 
-    def wrong(run: Recorded) -> pl.DataFrame:
+    def _wrong(run: Recorded) -> pl.DataFrame:
         jobs = run["jobs"] if admitted is None else run["jobs"].filter(admitted)
         submission = pl.col("submission_time")
         pairs = (
@@ -352,7 +352,7 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
     return Rule(
         "unique_ids",
         "of all jobs with one id at most one is in the system at any time",
-        (Check("jobs", wrong, message),),
+        (Check("jobs", _wrong, message),),
     )
 
 
@@ -375,7 +375,7 @@ def conservation_rule(columns: Sequence[str], fields: Callable[[Any], Sequence[A
     text = ", ".join(f"{column} {{{column}}}" for column in columns if column != "job_id")
     given_text = ", ".join(f"{column} {{{column}_given}}" for column in columns if column != "job_id")
 
-    def compared(run: Recorded) -> pl.DataFrame:
+    def _compared(run: Recorded) -> pl.DataFrame:
         """Put the jobs of the workload beside those of the table: those of one id in the order of their submission."""
         rows = map(fields, run.workload or ())
         known = list(rows if run.drained else takewhile(lambda row: not row[time] > run.end_time, rows))
@@ -390,25 +390,25 @@ def conservation_rule(columns: Sequence[str], fields: Callable[[Any], Sequence[A
             maintain_order="left_right",
         )
 
-    def missing(run: Recorded) -> pl.DataFrame:
+    def _missing(run: Recorded) -> pl.DataFrame:
         due = pl.lit(True) if run.drained else pl.col("submission_time_given") < run.end_time
-        return run.once(compared).filter(pl.col("job_id").is_null() & due)
+        return run.once(_compared).filter(pl.col("job_id").is_null() & due)
 
-    def invented(run: Recorded) -> pl.DataFrame:
-        return run.once(compared).filter(pl.col("job_id_given").is_null())
+    def _invented(run: Recorded) -> pl.DataFrame:
+        return run.once(_compared).filter(pl.col("job_id_given").is_null())
 
-    def changed(run: Recorded) -> pl.DataFrame:
+    def _changed(run: Recorded) -> pl.DataFrame:
         both = pl.col("job_id").is_not_null() & pl.col("job_id_given").is_not_null()
         other = pl.any_horizontal(pl.col(column).ne_missing(pl.col(f"{column}_given")) for column in columns)
-        return run.once(compared).filter(both & other)
+        return run.once(_compared).filter(both & other)
 
     return Rule(
         "conservation",
         "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
         (
-            Check("jobs", missing, f"job {{job_id_given}} was submitted but is not recorded: {given_text}"),
-            Check("jobs", invented, f"job {{job_id}} is recorded but was not submitted: {text}"),
-            Check("jobs", changed, f"job {{job_id_given}} was submitted as {given_text} and is recorded as {text}"),
+            Check("jobs", _missing, f"job {{job_id_given}} was submitted but is not recorded: {given_text}"),
+            Check("jobs", _invented, f"job {{job_id}} is recorded but was not submitted: {text}"),
+            Check("jobs", _changed, f"job {{job_id_given}} was submitted as {given_text} and is recorded as {text}"),
         ),
         needs_workload=True,
     )
