@@ -10,7 +10,8 @@ from benchmarks.common import best_and_median, print_table
 from desim import simulate
 from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster
-from desim.workloads import lublin, registry
+from desim.workloads import lublin
+from desim.workloads.batch import registry
 
 NUM_CORES = 256
 NUM_JOBS = 100_000

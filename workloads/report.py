@@ -1,110 +1,98 @@
-"""What a reader dropped, changed or noticed while it turned a file into jobs."""
+"""The repair report: what a reader dropped, changed or noticed, how often, and where first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Generic, Protocol, TypeVar
 
-from desim.workloads._ledger import Ledger
-
-__all__ = ["Reason", "RepairReport"]
-
-Action = Literal["dropped", "changed", "noted"]
+__all__ = ["ListedReason", "Reason", "RepairReport"]
 
 #: How many places (lines of the file) are remembered for each reason.
 EXAMPLES = 5
 
 
-class Reason(Enum):
-    """Why a row was dropped or changed, or what was remarkable about it.
+class Reason(Protocol):
+    """Why something was dropped or changed, or what was remarkable about it."""
 
-    Attributes
-    ----------
-    action : {"dropped", "changed", "noted"}
-        What happened to the row. A dropped row is counted for one reason only, the first that
-        applies in the order of this list; a kept row may be counted for several.
-    meaning : str
-        The reason in words.
+    @property
+    def name(self) -> str:
+        """A word for it."""
+
+    @property
+    def action(self) -> str:
+        """What was done: ``"dropped"``, ``"changed"`` or ``"noted"``."""
+
+    @property
+    def meaning(self) -> str:
+        """The reason in words."""
+
+
+class ListedReason(Enum):
+    """A reason of an enumeration: each member is what was done, and why, in words.
+
+    What was dropped is counted for one reason only, the first that applies in the order of the enumeration; what was
+    kept may be counted for several.
     """
 
-    def __init__(self, action: Action, meaning: str) -> None:
-        self.action: Action = action
+    def __init__(self, action: str, meaning: str) -> None:
+        self.action = action
         self.meaning = meaning
 
-    PARTIAL_EXECUTION = ("dropped", "status 2, 3 or 4: a part of a job that has a row of its own")
-    CANCELLED = ("dropped", "status 5 without run time or cores: cancelled before it ran")
-    NEGATIVE_SUBMIT = ("dropped", "submit time negative or unknown")
-    UNKNOWN_CORES = ("dropped", "neither requested nor allocated processors known")
-    UNKNOWN_RUN_TIME = ("dropped", "run time negative or unknown")
-    ZERO_RUN_TIME_DROPPED = ("dropped", "run time 0, with zero_run_time='drop'")
-    TOO_WIDE = ("dropped", "more cores than max_cores")
-    FILTERED = ("dropped", "excluded by the filters that the caller asked for")
-    ASSUMED_CORES = ("changed", "requested processors unknown: allocated processors taken")
-    ASSUMED_REQUESTED_TIME = ("changed", "requested time unknown: run time taken")
-    RENUMBERED = ("changed", "job number used before: largest number so far + 1 taken")
-    UNREADABLE_ID = ("changed", "job ids without distinct trailing integers: numbered from 0")
-    OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
-    ZERO_RUN_TIME = ("noted", "run time 0, kept")
-    OVERRUN = ("noted", "ran longer than requested, kept")
-    WIDER_THAN_MAX = ("noted", "more cores than max_cores, kept")
+
+Why = TypeVar("Why", bound=Reason)
+Place = TypeVar("Place", int, str)
 
 
 @dataclass
-class RepairReport(Ledger[Reason, int]):
-    """Counts of the rows that a reader dropped, changed or remarked on.
+class RepairReport(Generic[Why, Place]):
+    """Counts of what a reader dropped, changed or remarked on.
 
-    ``rows == jobs + dropped`` holds for every finished report. A streaming reader fills its
-    report block by block, so that it is ahead of the jobs that have been handed out.
+    A streaming reader fills its report block by block, so that it is ahead of what has been handed out.
 
     Parameters
     ----------
-    unit : {"line", "position"}
-        What a place is: a line number of a text file, from 1, or a position in the list of jobs of
-        a JSON file, from 0.
+    unit : str
+        What a place is, such as a line number of a text file, from 1, or a position in a list, from 0.
     rows : int
         Rows looked at; comments and blank lines are no rows.
-    jobs : int
-        Rows that became jobs.
-    counts : dict of Reason to int
-        Rows for each reason that occurred.
-    places : dict of Reason to list of int
+    counts : dict of reason to int
+        How often each reason occurred.
+    places : dict of reason to list
         The first few places for each reason.
     """
 
-    unit: Literal["line", "position"] = "line"
+    unit: str = "line"
     rows: int = 0
-    jobs: int = 0
-    counts: dict[Reason, int] = field(default_factory=dict)
-    places: dict[Reason, list[int]] = field(default_factory=dict)
+    counts: dict[Why, int] = field(default_factory=dict)
+    places: dict[Why, list[Place]] = field(default_factory=dict)
 
-    def add(self, reason: Reason, places: Iterable[int]) -> None:
-        """Count one row for each place.
+    def add(self, reason: Why, places: Iterable[Place]) -> None:
+        """Count one for each place.
 
         Parameters
         ----------
         reason : Reason
             Why.
-        places : iterable of int
-            The places of the rows, in the order of the file.
+        places : iterable
+            Where, in the order of the file.
         """
-        self.enter(reason, map(int, places), EXAMPLES)
+        found = list(places)
+        if not found:
+            return
+        self.counts[reason] = self.counts.get(reason, 0) + len(found)
+        known = self.places.setdefault(reason, [])
+        known.extend(found[: EXAMPLES - len(known)])
 
-    def locate(self, place: int) -> str:
-        """Return a place in words.
+    def count(self, reason: Why) -> int:
+        """Return how many were counted for a reason."""
+        return self.counts.get(reason, 0)
 
-        Parameters
-        ----------
-        place : int
-            For example 7.
-
-        Returns
-        -------
-        str
-            ``line 7`` or ``jobs[7]``.
-        """
-        return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
+    @property
+    def dropped(self) -> int:
+        """How many were left out."""
+        return sum(count for reason, count in self.counts.items() if reason.action == "dropped")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as plain values, ready for JSON.
@@ -112,17 +100,52 @@ class RepairReport(Ledger[Reason, int]):
         Returns
         -------
         dict
-            ``rows``, ``jobs``, ``dropped``, ``unit`` and ``reasons``: for each reason that occurred,
-            by its name in lower case, ``action``, ``count``, ``places`` and ``meaning``.
+            The totals, ``dropped``, ``unit`` and ``reasons``: for each reason that occurred, by its name in lower case,
+            ``action``, ``count``, ``places`` and ``meaning``.
         """
-        return {
-            "rows": self.rows,
-            "jobs": self.jobs,
-            "dropped": self.dropped,
-            "unit": self.unit,
-            "reasons": self.reasons(),
+        totals = [item.name for item in fields(self) if item.name not in ("unit", "counts", "places")]
+        reasons = {
+            reason.name.lower(): {
+                "action": reason.action,
+                "count": self.counts[reason],
+                "places": list(self.places[reason]),
+                "meaning": reason.meaning,
+            }
+            for reason in self._found()
         }
+        known = {name: getattr(self, name) for name in totals}
+        return known | {"dropped": self.dropped, "unit": self.unit, "reasons": reasons}
+
+    def summary(self) -> str:
+        """Return the reasons why something was dropped in one line.
+
+        Returns
+        -------
+        str
+            Such as ``3 cancelled, 1 filtered``; empty if nothing was dropped.
+        """
+        dropped = [reason for reason in self._found() if reason.action == "dropped"]
+        return ", ".join(f"{self.counts[reason]} {reason.name.lower()}" for reason in dropped)
+
+    def headline(self) -> str:
+        """Return the totals in one line."""
+        return f"{self.rows:,} rows"
 
     def __str__(self) -> str:
         """Return a table: one line for each reason that occurred."""
-        return self.table(f"{self.rows:,} rows: {self.jobs:,} jobs, {self.dropped:,} dropped", f"{self.unit}s")
+        found = self._found()
+        if not found:
+            return self.headline()
+        wide = max(len(reason.meaning) for reason in found)
+        lines = [self.headline(), f"{'action':<8}{'count':>11}  {'reason':<{wide}}  {self.unit}s"]
+        for reason in found:
+            places = ", ".join(map(str, self.places[reason]))
+            more = ", ..." if self.counts[reason] > len(self.places[reason]) else ""
+            lines.append(f"{reason.action:<8}{self.counts[reason]:>11,}  {reason.meaning:<{wide}}  {places}{more}")
+        return "\n".join(lines)
+
+    def _found(self) -> list[Why]:
+        """Return the reasons that occurred, in the order of their enumeration."""
+        first = next(iter(self.counts), None)
+        order: Any = type(first) if isinstance(first, Enum) else self.counts
+        return [reason for reason in order if reason in self.counts]

@@ -37,11 +37,11 @@ def public_names() -> dict[str, str]:
         "desim.validation": ("ValidationReport", "Violation"),
         "desim.agents.base": ("Agent",),
         "desim.agents.batch": ("Priority", "Slot"),
-        "desim.workloads.registry": ("Workload",),
-        "desim.workloads.report": ("Reason", "RepairReport"),
-        "desim.workloads.selection": ("TraceOptions",),
-        "desim.workloads.swf": ("SWFStream",),
-        "desim.workloads.trace": ("Trace", "TraceHeader"),
+        "desim.workloads.batch.registry": ("Workload",),
+        "desim.workloads.report": ("RepairReport",),
+        "desim.workloads.batch.selection": ("TraceOptions",),
+        "desim.workloads.batch.swf": ("SWFStream",),
+        "desim.workloads.batch.trace": ("Trace", "TraceHeader", "TraceReason", "TraceReport"),
     }
     return {name: f"{module}.{name}" for module, names in places.items() for name in names}
 

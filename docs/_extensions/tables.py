@@ -57,9 +57,9 @@ def _meaning(column: Column) -> str:
 
 
 def _reasons(problem: str) -> Rows:
-    from desim.workloads.report import Reason
+    from desim.workloads.batch.trace import TraceReason
 
-    rows = ((f"``{reason.name}``", reason.action, reason.meaning) for reason in Reason)
+    rows = ((f"``{reason.name}``", reason.action, reason.meaning) for reason in TraceReason)
     return [("reason", "row", "meaning"), *rows]
 
 

@@ -15,7 +15,7 @@ from desim.sweep import Run
 from desim.workloads import executors, random_dags, submissions, tpch, wfformat
 from desim.workloads.alibaba.dag_model import DagModel
 from desim.workloads.alibaba.dag_model import generate as generate_alibaba
-from desim.workloads.tpch import REFERENCE_SPEED
+from desim.workloads.dag.tpch import REFERENCE_SPEED
 
 __all__ = [
     "ALIBABA",

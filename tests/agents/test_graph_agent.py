@@ -29,7 +29,7 @@ from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
 from desim.problems.dag.features import FIXED_FEATURES  # noqa: E402
 from desim.problems.dag.graph_encoder import GraphSizes  # noqa: E402
 from desim.validation import validate  # noqa: E402
-from desim.workloads import episodes  # noqa: E402
+from desim.workloads.dag.registry import draw  # noqa: E402
 
 CONFIGS = [GraphConfig(kind, mode) for kind in ("lachesis", "decima") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
 PLANNED = GraphConfig(mode="planned")
@@ -67,7 +67,7 @@ def leads(policy: Any, config: GraphConfig) -> list[float]:
 def cluster(seed: int, num_jobs: int = 8, num_executors: int = 4, **options: Any) -> DagCluster:
     """Return queries like those of TPC-H on a few executors."""
     rng = np.random.default_rng(seed)
-    jobs, executors = episodes.dag(rng, num_jobs=num_jobs, num_executors=num_executors, mean_interval=60.0, ccr=1.0)
+    jobs, executors = draw(rng, num_jobs=num_jobs, num_executors=num_executors, mean_interval=60.0, ccr=1.0)
     return DagCluster(jobs, executors, **options)
 
 
@@ -134,7 +134,7 @@ def renumbered(job: Job, job_id: int, rng: np.random.Generator) -> Job:
 @settings(max_examples=6, deadline=None)
 def test_numbering_changes_no_decision(config: GraphConfig, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    jobs, executors = episodes.dag(rng, num_jobs=5, num_executors=4, mean_interval=0.0, ccr=1.0)
+    jobs, executors = draw(rng, num_jobs=5, num_executors=4, mean_interval=0.0, ccr=1.0)
     # No two nodes alike, or which of them comes first is a matter of numbering.
     jobs = [scaled(job, float(rng.uniform(0.5, 2.0)), number) for number, job in enumerate(jobs)]
     agent = GraphAgent(policy_of(config), config)

@@ -17,7 +17,7 @@ from queueing import BatchMeans, Estimate, erlang_c, erlang_c_wait, pollaczek_kh
 from desim import simulate
 from desim.agents.batch import FCFS
 from desim.problems.batch import BatchCluster
-from desim.workloads.arrivals import Sampler, constant, exponential, poisson_jobs
+from desim.workloads.batch.arrivals import Sampler, constant, exponential, poisson_jobs
 
 
 def run(

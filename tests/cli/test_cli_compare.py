@@ -171,7 +171,7 @@ def test_other_code_is_another_run(
 def test_the_code_of_a_run_counts() -> None:
     names = modules_behind("desim.core", "desim.problems.dag.options", *plugins.modules("dag"))
     needed = {"desim.core", "desim.problems.dag.options", "desim.problems.dag.cluster", "desim.agents.dag.registry"}
-    assert needed | {"desim.workloads.tpch"} <= set(names)
+    assert needed | {"desim.workloads.dag.tpch"} <= set(names)
     assert not [name for name in names if name.startswith(("desim.cli.app", "desim.plotting", "desim.agents.batch"))]
 
 

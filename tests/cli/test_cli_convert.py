@@ -11,7 +11,7 @@ import pytest
 from command_line import Desim
 
 from desim import Result
-from desim.workloads import registry
+from desim.workloads.batch import registry
 
 
 def test_workloads_survive_all_formats(desim: Desim, log: Path, tmp_path: Path) -> None:

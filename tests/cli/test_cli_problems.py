@@ -20,7 +20,10 @@ from desim.cli.compare import Compare
 from desim.problems.dag import DagCluster, Job
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.multiserver import MultiServerCluster
-from desim.workloads import episodes, wfformat
+from desim.workloads import wfformat
+from desim.workloads.dag.registry import draw as draw_dags
+from desim.workloads.deferrable.registry import draw as draw_deferrable
+from desim.workloads.multiserver.registry import draw as draw_system
 
 
 class Case(NamedTuple):
@@ -36,17 +39,17 @@ class Case(NamedTuple):
 
 
 def dag(rng: np.random.Generator, agent: str) -> DagCluster:
-    jobs, executors = episodes.dag(rng, num_jobs=2, num_executors=3, mean_interval=20.0, ccr=1.0)
+    jobs, executors = draw_dags(rng, num_jobs=2, num_executors=3, mean_interval=20.0, ccr=1.0)
     return DagCluster(jobs, executors, plan_ahead=agent == "heft")
 
 
 def deferrable(rng: np.random.Generator, agent: str) -> DeferrableCluster:
-    scenario = episodes.deferrable(rng, settings="fluctuating", num_slots=12, slack=3, cores=[1, 2, 4, 8])
+    scenario = draw_deferrable(rng, settings="fluctuating", num_slots=12, slack=3, cores=[1, 2, 4, 8])
     return DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=12, delay_weight=1.5, overcommit=False)
 
 
 def multiserver(rng: np.random.Generator, agent: str) -> MultiServerCluster:
-    rewards, arrivals = episodes.multiserver(rng, num_slots=6, num_ports=3, num_nodes=5, probability=0.5)
+    rewards, arrivals = draw_system(rng, num_slots=6, num_ports=3, num_nodes=5, probability=0.5)
     return MultiServerCluster(rewards, arrivals)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job
-from desim.workloads import job_table, lublin, registry, transform
+from desim.workloads.batch import job_table, lublin, registry, transform
 
 whole = st.integers(0, 10**9)
 durations = st.one_of(whole.map(float), st.floats(0, 1e9))

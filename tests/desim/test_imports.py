@@ -29,11 +29,12 @@ LIGHT = (
     "desim.agents.multiserver",
     "desim.workloads.azure",
     "desim.workloads.deferrable",
-    "desim.workloads.episodes",
-    "desim.workloads.swf",
+    "desim.workloads.batch.registry",
+    "desim.workloads.dag.registry",
+    "desim.workloads.batch.swf",
     "desim.workloads.multiserver",
-    "desim.workloads.tpch",
-    "desim.workloads.wfformat",
+    "desim.workloads.dag.tpch",
+    "desim.workloads.dag.wfformat",
 )
 ENVIRONMENTS = (
     "desim.envs",
@@ -78,7 +79,7 @@ before = state()
 bring({LIGHT}, ("gymnasium", *{HEAVY}))
 bring({ENVIRONMENTS}, {HEAVY})
 assert "gymnasium" in sys.modules
-import desim.workloads.lublin, desim.plotting, desim.metrics, desim.validation
+import desim.workloads.batch.lublin, desim.plotting, desim.metrics, desim.validation
 assert state() == before
 import torch
 assert torch.loaded

@@ -31,7 +31,7 @@ from desim.problems.dag.env import (
     NodeEncoder,
 )
 from desim.processes import planned_outages
-from desim.workloads import episodes
+from desim.workloads.dag.registry import draw
 
 
 def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simulation, Decision]]:
@@ -189,7 +189,7 @@ def test_every_step_earns_minus_the_time_that_it_takes() -> None:
 
 @pytest.mark.parametrize("allocation", [EFT, DEFT])
 def test_with_an_allocation_the_first_node_is_fifo(allocation: Any) -> None:
-    jobs, executors = episodes.dag(np.random.default_rng(5), num_jobs=6, num_executors=5)
+    jobs, executors = draw(np.random.default_rng(5), num_jobs=6, num_executors=5)
     chosen = allocation()
     gym_env = DagEnv([DagCluster(jobs, executors)], 5, max_nodes=30, allocation=chosen.allocate)
     assert gym_env.action_space == gymnasium.spaces.Discrete(30)

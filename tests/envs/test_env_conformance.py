@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_episode(name: str) -> None:
 def ready_forkserver() -> None:
     """Let the process that others are forked from import once what all of them need."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(
-        ["desim.envs", "desim.plugins", "desim.workloads.episodes"]
+        ["desim.envs", "desim.plugins", "desim.workloads.batch.registry", "desim.workloads.dag.registry"]
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads import alibaba
-from desim.workloads._files import LONGEST_LINE
+from desim.workloads.files import LONGEST_LINE
 
 TASK = b"M1,3,j_1,1,Terminated,100,160,50.0,0.39"
 NODE = b"openb-node-0,32000,262144,0,"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads import batsim, swf
-from desim.workloads.report import Reason
+from desim.workloads.batch.trace import TraceReason as Reason
 
 PROFILES: dict[str, Any] = {
     "short": {"type": "delay", "delay": 2.5},

@@ -11,7 +11,7 @@ from desim import plugins
 from desim.exceptions import InvalidConfiguration
 from desim.workloads import episodes, submissions
 from desim.workloads.deferrable import FLUCTUATING
-from desim.workloads.transform import offered_load
+from desim.workloads.batch.transform import offered_load
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads import swf
-from desim.workloads.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero, time_window
+from desim.workloads.batch.transform import offered_load, rescale_load, scale_interarrivals, shift_to_zero, time_window
 
 JOBS = [
     Job(4, 100.0, 2, 30.0, 20.0, 7),

@@ -16,7 +16,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads import lublin
 from desim.workloads._lublin_means import core_probabilities, mean_interarrival
 from desim.workloads._lublin_model import TYPES, Block
-from desim.workloads.transform import offered_load
+from desim.workloads.batch.transform import offered_load
 
 MODELS: list[Any] = ["all", "batch", "interactive"]
 

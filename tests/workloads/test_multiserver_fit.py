@@ -16,7 +16,7 @@ from scipy.stats import chisquare, ks_2samp
 
 from desim.exceptions import WorkloadError
 from desim.workloads import _alibaba_fit, alibaba
-from desim.workloads._alibaba_model import LEVELS, MACHINE_SHAPES, POD_CLASSES, draw_requests
+from desim.workloads.multiserver.alibaba_model import LEVELS, MACHINE_SHAPES, POD_CLASSES, draw_requests
 from desim.workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba"

@@ -20,7 +20,7 @@ from desim.agents.multiserver import Fairness
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerCluster
 from desim.workloads import multiserver
-from desim.workloads._named_streams import NamedStreams
+from desim.workloads.streams import NamedStreams
 from desim.workloads.multiserver import bernoulli_arrivals, from_alibaba, generate
 
 

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from scipy.stats import kstest
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.workloads.arrivals import constant, exponential, poisson_jobs
+from desim.workloads.batch.arrivals import constant, exponential, poisson_jobs
 
 
 def test_arrivals_and_services_are_exponential() -> None:

@@ -13,7 +13,7 @@ import pytest
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import check_job
 from desim.workloads import batsim, swf
-from desim.workloads.trace import Trace
+from desim.workloads.batch.trace import Trace
 
 FILES = 6_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from desim.workloads.report import Reason, RepairReport
+from desim.workloads.batch.trace import TraceReason as Reason, TraceReport as RepairReport
 
 
 def filled() -> RepairReport:

@@ -15,7 +15,7 @@ from swf_rows import row
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads import swf
 from desim.workloads._selector import SeenNumbers
-from desim.workloads.report import Reason
+from desim.workloads.batch.trace import TraceReason as Reason
 
 
 @pytest.mark.parametrize(

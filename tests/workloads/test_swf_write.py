@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads import swf
-from desim.workloads.report import Reason
+from desim.workloads.batch.trace import TraceReason as Reason
 
 whole_jobs = st.builds(
     Job,

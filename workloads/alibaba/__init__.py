@@ -8,14 +8,10 @@ from its published histograms in `desim.workloads.alibaba.dag_model`.
 from __future__ import annotations
 
 from desim.workloads.alibaba.dag_model import DagModel
-from desim.workloads.alibaba.dag_report import DagReason, DagReport
-from desim.workloads.alibaba.dags import DagStream, jobs
-from desim.workloads.alibaba.machines import machines
-from desim.workloads.alibaba.reading import TableStream, read, stream
-from desim.workloads.alibaba.report import TableReport
-from desim.workloads.alibaba.requests import requests
-from desim.workloads.alibaba.schema import Column, TableSchema
-from desim.workloads.alibaba.tables import TABLES, find_table
+from desim.workloads.alibaba.dags import DagReason, DagReport, DagStream, jobs
+from desim.workloads.alibaba.reading import Finding, TableReport, TableStream, read, stream
+from desim.workloads.alibaba.resources import machines, requests
+from desim.workloads.alibaba.tables import TABLES, Column, TableSchema
 
 __all__ = [
     "TABLES",
@@ -24,10 +20,10 @@ __all__ = [
     "DagReason",
     "DagReport",
     "DagStream",
+    "Finding",
     "TableReport",
     "TableSchema",
     "TableStream",
-    "find_table",
     "jobs",
     "machines",
     "read",

@@ -7,8 +7,8 @@ is the number of tasks on the longest path that ends with it. All else is indepe
 published.
 
 About edges nothing is published beyond these levels. Every task from the second level on needs one task of the level
-before, each with equal chance; ``extra_edge_probability`` adds others of that level. If parts remain that are not
-connected, one more edge joins each of them to the part of the deepest task. About the data that tasks exchange the
+before, each with equal chance. If parts remain that are not connected, one more edge joins each of them to the part of
+the deepest task. About the data that tasks exchange the
 trace tells nothing: ``ccr`` sets how much they are.
 
 Reference: H. Tian, Y. Zheng and W. Wang, "Characterizing and synthesizing task dependencies of data-parallel jobs in
@@ -17,27 +17,101 @@ Alibaba Cloud", SoCC 2019, whose authors published the histograms.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import get_args
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
+from desim.checks import finite, one_of, whole
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from desim.workloads._edge_sizes import with_ccr
-from desim.workloads._files import Pathish, read_bytes
-from desim.workloads._named_streams import NamedStreams, number, whole_number
-from desim.workloads._workflow_json import decode, object_of
-from desim.workloads.alibaba._dag_shapes import Levels, Pairs, Shapes
-from desim.workloads.alibaba._dag_tasks import Work
-from desim.workloads.alibaba._histograms import Histogram, histogram_of, histograms_of
+from desim.workloads.alibaba.dags import Work
+from desim.workloads.dag.random_dags import part_of, with_ccr
+from desim.workloads.documents import LARGEST, Entries, listed, object_of, read_object, shown
+from desim.workloads.files import Pathish
+from desim.workloads.streams import NamedStreams
 
-__all__ = ["DagModel", "generate"]
+__all__ = ["DagModel", "Histogram", "generate"]
 
-_STREAMS = ("sizes", "shapes", "edges", "durations", "instances", "data")
+Floats = NDArray[np.float64]
+Levels = NDArray[np.int64]
+Pairs = list[tuple[int, int]]
+
+_STREAMS = ("sizes", "shapes", "durations", "instances", "data")
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram:
+    """Values and how often each was observed.
+
+    Parameters
+    ----------
+    values : numpy.ndarray of float
+        Ascending, at least 0.
+    counts : numpy.ndarray of float
+        One a value, at least 0, not all 0.
+    """
+
+    values: Floats
+    counts: Floats
+
+    @cached_property
+    def _cumulative(self) -> Floats:
+        total: Floats = np.cumsum(self.counts) / self.counts.sum()
+        return total
+
+    @property
+    def mean(self) -> float:
+        """Mean of the observations."""
+        return float(self.values @ self.counts / self.counts.sum())
+
+    def draw(self, rng: Generator, size: int) -> Floats:
+        """Return independent observations.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Where randomness comes from: one number an observation.
+        size : int
+            How many.
+
+        Returns
+        -------
+        numpy.ndarray of shape (size,)
+            Values, each as often as it was observed.
+        """
+        last = int(np.flatnonzero(self.counts)[-1])  # rounding may leave the end of the sum below 1
+        drawn: Floats = self.values[np.minimum(np.searchsorted(self._cumulative, rng.random(size), side="right"), last)]
+        return drawn
+
+    def between(self, what: str, least: float, most: float) -> Histogram:
+        """Return the observations in a range.
+
+        Parameters
+        ----------
+        what : str
+            What is observed, for messages.
+        least, most : float
+            The range, with its ends.
+
+        Returns
+        -------
+        Histogram
+            Of the same values' counts.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is none.
+        """
+        inside: NDArray[np.bool_] = (self.values >= least) & (self.values <= most)
+        if not self.counts[inside].any():
+            raise InvalidConfiguration(f"{what}: the model has no observation from {least:g} to {most:g}")
+        return Histogram(self.values[inside], self.counts[inside])
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +164,12 @@ class DagModel:
         WorkloadError
             If the file cannot be read or holds something else; the message names file and entry.
         """
-        source = str(os.fspath(path))
-        document = decode(source, read_bytes(path))
+        source = str(path)
+        document = read_object(path)
 
         def histogram(key: str, least: float = 0.0, whole: bool = False) -> Histogram:
             """Return the histogram of an entry."""
-            return histogram_of(f"{source}: {key}", object_of(source, document, key), least=least, whole=whole)
+            return _histogram_of(f"{source}: {key}", object_of(source, document, key), least=least, whole=whole)
 
         return cls(
             histogram("job_interval"),
@@ -103,8 +177,8 @@ class DagModel:
             histogram("task_duration"),
             histogram("instance_duration"),
             histogram("instance_num", 1.0, True),
-            histograms_of(source, document, "critical_path_length_given_task_num", "by_task_num", 2),
-            histograms_of(source, document, "level_given_critical_path_length", "by_critical_path_length", 1),
+            _histograms_of(source, document, "critical_path_length_given_task_num", "by_task_num", 2),
+            _histograms_of(source, document, "level_given_critical_path_length", "by_critical_path_length", 1),
         )
 
     def critical_path_of(self, num_tasks: int) -> Histogram:
@@ -162,7 +236,6 @@ def generate(
     mean_interval: float | None = None,
     work: Work = "task_duration",
     reference_speed: float = 1.0,
-    extra_edge_probability: float = 0.0,
     allow_disconnected: bool = False,
     ccr: float = 0.0,
     transfer_speed: float = 1.0,
@@ -190,8 +263,6 @@ def generate(
         duration of one.
     reference_speed : float
         Work per second of a machine of the trace, by which the durations are multiplied.
-    extra_edge_probability : float
-        Probability of each further edge to a task from the tasks of the level before.
     allow_disconnected : bool
         Leave parts as they are, and draw jobs of several tasks on a single level, too.
     ccr : float
@@ -211,26 +282,22 @@ def generate(
     InvalidConfiguration
         If an argument is out of range, or the model knows no job of such numbers of tasks.
     """
-    count = whole_number("num_jobs", num_jobs)
-    least = whole_number("min_tasks", min_tasks)
-    most = float(model.num_tasks.values[-1]) if max_tasks is None else whole_number("max_tasks", max_tasks)
-    speed = number("reference_speed", reference_speed, above=True)
-    probability = number("extra_edge_probability", extra_edge_probability)
-    if probability > 1:
-        raise InvalidConfiguration(f"extra_edge_probability is {extra_edge_probability!r}, want at most 1")
-    number("ccr", ccr)
-    number("transfer_speed", transfer_speed, above=True)
-    if work not in get_args(Work):
-        raise InvalidConfiguration(f"work is {work!r}, want one of {get_args(Work)}")
+    count = whole("num_jobs", num_jobs, least=1)
+    least = whole("min_tasks", min_tasks, least=1)
+    most = float(model.num_tasks.values[-1]) if max_tasks is None else whole("max_tasks", max_tasks, least=1)
+    speed = finite("reference_speed", reference_speed, above=0)
+    finite("ccr", ccr, least=0)
+    finite("transfer_speed", transfer_speed, above=0)
+    one_of("work", work, get_args(Work))
     streams = NamedStreams(seed)
     rngs = {name: streams(f"alibaba.dags.{name}") for name in _STREAMS}
     sizes = model.num_tasks.between("tasks of a job", least, most).draw(rngs["sizes"], count).astype(np.int64)
     times = _submissions(model.job_interval, count, mean_interval, streams("alibaba.dags.arrivals"))
-    shapes = Shapes(model, probability, not allow_disconnected)
+    shapes = _Shapes(model, connected=not allow_disconnected)
     durations = model.instance_duration if work == "instances" else model.task_duration
     jobs = []
     for job_id, size in enumerate(sizes.tolist()):
-        levels, edges = shapes.draw(size, rngs["shapes"], rngs["edges"])
+        levels, edges = shapes.draw(size, rngs["shapes"])
         amount = durations.draw(rngs["durations"], size) * speed
         instances = model.num_instances.draw(rngs["instances"], size)
         job = Job(
@@ -252,7 +319,7 @@ def _submissions(intervals: Histogram, count: int, mean: float | None, rng: Gene
     """Return times that begin with 0."""
     gaps = intervals.draw(rng, count - 1)
     if mean is not None:
-        wanted = number("mean_interval", mean)
+        wanted = finite("mean_interval", mean, least=0)
         if wanted and not intervals.mean:
             raise InvalidConfiguration(f"mean_interval is {mean!r}, but all intervals of the model are 0")
         gaps *= wanted / intervals.mean if wanted else 0.0
@@ -266,3 +333,101 @@ def _names(levels: Levels, edges: Pairs) -> list[str]:
     for parent, child in edges:
         parents[child].append(str(parent + 1))
     return ["_".join([f"{'MRJ'[min(len(above), 2)]}{task}", *above]) for task, above in enumerate(parents, 1)]
+
+
+class _Shapes:
+    """What draws one graph after the other; connected tells whether parts are joined."""
+
+    def __init__(self, model: DagModel, *, connected: bool) -> None:
+        self._model = model
+        self._connected = connected
+        self._lengths: dict[int, Histogram] = {}
+        self._levels: dict[int, Histogram] = {}
+
+    def draw(self, num_tasks: int, rng: Generator) -> tuple[Levels, Pairs]:
+        """Return a graph: the level of each task, ascending, and the edges, sorted."""
+        length = int(self._length(num_tasks).draw(rng, 1)[0])
+        others = self._level(length).draw(rng, num_tasks - length)
+        levels = np.sort(np.concatenate((np.arange(1, length + 1), others.astype(np.int64))))
+        begin = np.searchsorted(levels, np.arange(1, length + 2))
+        edges: dict[tuple[int, int], None] = {}
+        for child in range(begin[1], num_tasks):
+            first, last = begin[levels[child] - 2], begin[levels[child] - 1]
+            needed = int(rng.integers(first, last))
+            edges[needed, child] = None
+        if self._connected:
+            edges |= dict.fromkeys(_bridges(levels, part_of(num_tasks, edges), rng))
+        return levels, sorted(edges)
+
+    def _length(self, num_tasks: int) -> Histogram:
+        """Return how long the longest path of a job is, in tasks."""
+        if num_tasks not in self._lengths:
+            least = 2 if self._connected and num_tasks > 1 else 1
+            self._lengths[num_tasks] = self._model.critical_path_of(num_tasks).between(
+                f"longest path in jobs of {num_tasks} tasks", least, num_tasks
+            )
+        return self._lengths[num_tasks]
+
+    def _level(self, length: int) -> Histogram:
+        """Return on which level the tasks of a job are, beside one task on each."""
+        if length not in self._levels:
+            self._levels[length] = self._model.further_levels(length)
+        return self._levels[length]
+
+
+def _bridges(levels: Levels, part: list[int], rng: Generator) -> Pairs:
+    """Return edges that connect all parts with the one of the deepest task, one a part, and change no level.
+
+    That part has tasks on every level, and every part has one on the first.
+    """
+    main = part[-1]
+    members: dict[int, list[int]] = {}
+    for task, label in enumerate(part):
+        members.setdefault(label, []).append(task)
+    by_level: dict[int, list[int]] = {}
+    for task in members.pop(main):
+        by_level.setdefault(int(levels[task]), []).append(task)
+    edges = []
+    for tasks in members.values():
+        above = [task for task in tasks if levels[task] < levels[-1]]
+        parent = above[int(rng.integers(len(above)))]
+        below = by_level[int(levels[parent]) + 1]
+        edges.append((parent, below[int(rng.integers(len(below)))]))
+    return edges
+
+
+def _histogram_of(where: str, entries: Entries, *, least: float = 0.0, whole: bool = False) -> Histogram:
+    """Check a histogram of a document, lists ``value`` and ``count``."""
+    values, counts = (_numbers(where, entries, key) for key in ("value", "count"))
+    if len(values) != len(counts):
+        raise WorkloadError(f"{where}: {len(values)} values and {len(counts)} counts")
+    if not (np.diff(values) > 0).all():
+        raise WorkloadError(f"{where}: value is not ascending")
+    if (values < least).any() or (whole and (values % 1).any()):
+        raise WorkloadError(f"{where}: value holds other than {'whole ' if whole else ''}numbers from {least:g} on")
+    if not counts.any():
+        raise WorkloadError(f"{where}: counts nothing")
+    return Histogram(values, counts)
+
+
+def _histograms_of(source: str, document: Entries, key: str, by: str, first: int) -> dict[int, Histogram]:
+    """Check the histograms that a document gives for each whole number from the first on, in ascending order."""
+    where = f"{source}: {key}.{by}"
+    given = object_of(f"{source}: {key}", object_of(source, document, key), by)
+    found = {}
+    for name in given:
+        if not name.isascii() or not name.isdigit() or len(name) > 4 or int(name) in found:
+            raise WorkloadError(f"{where}: {shown(name)} is not a whole number of its own")
+        found[int(name)] = _histogram_of(f"{where}.{name}", object_of(where, given, name), least=1.0, whole=True)
+    for number in range(first, max(found, default=first) + 1):
+        if number not in found:
+            raise WorkloadError(f"{where}: {number} is missing")
+    return {number: found[number] for number in sorted(found)}
+
+
+def _numbers(where: str, entries: Entries, key: str) -> Floats:
+    values = listed(where, entries, key)
+    for at, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+            raise WorkloadError(f"{where}: {key}[{at}] is {shown(value)}, want a number between 0 and 1e15")
+    return np.array(values, dtype=np.float64)

@@ -14,28 +14,117 @@ had waited. Its label is its name in the trace.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
+from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
-from desim.workloads._columns import LARGEST
-from desim.workloads._files import Pathish
-from desim.workloads._named_streams import number
-from desim.workloads.alibaba._dag_tasks import DagRules, Row, Work, make_job
-from desim.workloads.alibaba.dag_report import DagReport
 from desim.workloads.alibaba.reading import stream
+from desim.workloads.dag.random_dags import part_of
+from desim.workloads.documents import LARGEST
+from desim.workloads.files import Pathish
+from desim.workloads.report import ListedReason, RepairReport
 
-if TYPE_CHECKING:
-    import polars as pl
+__all__ = ["DagReason", "DagReport", "DagStream", "Work", "jobs"]
 
-__all__ = ["DagStream", "jobs"]
+Work = Literal["task_duration", "instances"]
 
-Incomplete = Literal["keep", "drop"]
-
-_TEXTS = ("job_name", "task_name", "status")
 _COLUMNS = ("job_name", "task_name", "instance_num", "status", "start_time", "end_time")
+# A letter prefix, the task's number, the numbers of the tasks it needs, and, rarely, something else
+_NAME = re.compile(r"[A-Za-z]+([0-9]{1,9})((?:_[0-9]{1,9})*)(_.*)?")
+
+
+class DagReason(ListedReason):
+    """Why a task was dropped or changed, or what was remarkable about it."""
+
+    OTHER_STATUS = ("dropped", "status other than those asked for")
+    UNKNOWN_TIME = ("dropped", "start or end empty, 0 or negative")
+    ENDED_BEFORE_START = ("dropped", "ended before it began")
+    REPEATED = ("dropped", "number, or name without one, of an earlier task of the job")
+    CYCLIC_JOB = ("dropped", "in a job whose tasks wait for each other in a circle")
+    DISCONNECTED_JOB = ("dropped", "in a job of several parts, with allow_disconnected=False")
+    SELF_DEPENDENCY = ("changed", "needs itself: left out")
+    MISSING_PARENT = ("changed", "needs a task that is not in the trace or was dropped: left out")
+    REPEATED_PARENT = ("changed", "names a task twice that it needs: counted once")
+    UNKNOWN_INSTANCES = ("changed", "number of instances empty or below 1: 1 taken")
+    INDEPENDENT = ("noted", "name without a number: needs no task, and none needs it")
+    SUFFIX = ("noted", "name with something behind the numbers, ignored")
+
+
+@dataclass
+class DagReport(RepairReport[DagReason, str]):
+    """Counts of the tasks that were dropped, changed or remarked on.
+
+    ``rows == tasks + dropped`` holds for every finished report. Places are the names of job and task.
+
+    Parameters
+    ----------
+    tasks : int
+        Tasks that became nodes.
+    jobs : int
+        Jobs made of them.
+    disconnected : int
+        Jobs among them that have several parts.
+    """
+
+    unit: str = "task"
+    tasks: int = 0
+    jobs: int = 0
+    disconnected: int = 0
+
+    def headline(self) -> str:
+        """Return the totals in one line."""
+        return (
+            f"{self.rows:,} rows: {self.tasks:,} tasks in {self.jobs:,} jobs, {self.disconnected:,} of them "
+            f"disconnected; {self.dropped:,} dropped"
+        )
+
+
+class _Row(NamedTuple):
+    """A row of the table."""
+
+    job: str
+    task: str
+    instances: int | None
+    status: str | None
+    start: float | None
+    end: float | None
+
+
+@dataclass(frozen=True)
+class _Rules:
+    """Which tasks and jobs to keep, and what their work is; see `jobs`."""
+
+    work: Work
+    reference_speed: float
+    statuses: frozenset[str] | None
+    allow_disconnected: bool
+
+    def why_not(self, row: _Row) -> DagReason | None:
+        """Return why a row cannot be a task, None if it can."""
+        if self.statuses is not None and row.status not in self.statuses:
+            return DagReason.OTHER_STATUS
+        if row.start is None or row.end is None or not (0 < row.start <= LARGEST and 0 < row.end <= LARGEST):
+            return DagReason.UNKNOWN_TIME
+        return DagReason.ENDED_BEFORE_START if row.end < row.start else None
+
+    def work_of(self, task: _Task) -> float:
+        """Return the work of a task."""
+        work = task.seconds * self.reference_speed
+        return work * task.instances if self.work == "instances" else work
+
+
+class _Task(NamedTuple):
+    name: str
+    number: int | None
+    parents: tuple[int, ...]
+    seconds: float
+    instances: int
 
 
 class DagStream:
@@ -43,42 +132,25 @@ class DagStream:
 
     Made by `jobs`, which documents the parameters.
 
-    Parameters
-    ----------
-    source : str, path-like or polars.DataFrame
-        The table.
-    rules : DagRules
-        Which tasks and jobs to keep.
-    contiguous : bool
-        Whether to rely on rows of a job being next to each other.
-    max_rows : int or None
-        Rows of a file to look at.
-
     Attributes
     ----------
     report : DagReport
         The books of the latest iteration, complete when it has ended.
     """
 
-    def __init__(
-        self, source: Pathish | pl.DataFrame, rules: DagRules, *, contiguous: bool, max_rows: int | None
-    ) -> None:
+    def __init__(self, path: Pathish, rules: _Rules, *, contiguous: bool) -> None:
         self.rules = rules
         self.report = DagReport()
         self._contiguous = contiguous
-        if isinstance(source, str | os.PathLike):
-            self._name = str(os.fspath(source))
-            self._frames: Iterable[pl.DataFrame] = stream(source, "batch_task", max_rows=max_rows)
-        else:
-            self._name = "the data frame"
-            self._frames = [_checked(source if max_rows is None else source.head(max_rows))]
+        self._name = os.fspath(path)
+        self._frames = stream(path, "batch_task")
 
     def __iter__(self) -> Iterator[Job]:
         """Read the table from its start."""
         self.report = report = DagReport()
         for rows in self._contiguous_rows() if self._contiguous else self._sorted_rows():
             try:
-                job = make_job(rows, self.rules, report, report.jobs)
+                job = _make_job(rows, self.rules, report, report.jobs)
             except WorkloadError as error:
                 raise WorkloadError(f"{self._name}: {error}") from error
             if job is not None:
@@ -87,7 +159,7 @@ class DagStream:
             found = report.summary()
             raise WorkloadError(f"{self._name}: holds no usable job{f' ({found})' if found else ''}")
 
-    def _sorted_rows(self) -> Iterator[list[Row]]:
+    def _sorted_rows(self) -> Iterator[list[_Row]]:
         """Yield the rows of each job, in the order of their submission, jobs of the same time as in the file."""
         import polars as pl
 
@@ -100,14 +172,14 @@ class DagStream:
         frame = frame.with_columns(
             submitted=pl.when(known).then(start).min().over("job_name"), first=pl.col("place").min().over("job_name")
         ).sort("submitted", "first", "place", nulls_last=True)
-        rows = map(Row._make, frame.select(_COLUMNS).iter_rows())
+        rows = map(_Row._make, frame.select(_COLUMNS).iter_rows())
         for _, group in groupby(rows, key=_job_of):
             yield list(group)
 
-    def _contiguous_rows(self) -> Iterator[list[Row]]:
+    def _contiguous_rows(self) -> Iterator[list[_Row]]:
         """Yield the rows of each job, in the order of the file."""
         seen: set[str] = set()
-        rows = (Row._make(row) for frame in self._frames for row in frame.select(_COLUMNS).iter_rows())
+        rows = (_Row._make(row) for frame in self._frames for row in frame.select(_COLUMNS).iter_rows())
         place = 1
         for job, group in groupby(rows, key=_job_of):
             if job in seen:
@@ -122,38 +194,32 @@ class DagStream:
 
 
 def jobs(
-    source: Pathish | pl.DataFrame,
+    path: Pathish,
     *,
     work: Work = "task_duration",
     reference_speed: float = 1.0,
     statuses: Iterable[str] | None = ("Terminated",),
-    incomplete: Incomplete = "keep",
     allow_disconnected: bool = True,
     contiguous: bool = False,
-    max_rows: int | None = None,
 ) -> DagStream:
     """Open a table whose jobs are made while they are used.
 
     Parameters
     ----------
-    source : str, path-like or polars.DataFrame
-        The file ``batch_task.csv``, see `desim.workloads.alibaba.read`, or a table with its columns.
+    path : str or path-like
+        The file ``batch_task.csv``, plain or packed, see `read`.
     work : {"task_duration", "instances"}
         The work of a task: its duration, as if it had run whole on one executor, or that times its instances.
     reference_speed : float
         Work per second of a machine of the trace, by which the durations are multiplied.
     statuses : iterable of str, optional
         Tasks with another status are dropped; None keeps all.
-    incomplete : {"keep", "drop"}
-        What to do with the rest of a job of which a task was dropped or is missing.
     allow_disconnected : bool
         Whether jobs of several parts are kept, or dropped.
     contiguous : bool
         False reads the whole table and gives jobs in the order of their submission. True relies on the rows of a job
         being next to each other, keeps no more than one job and the names of all in memory, and gives jobs in the order
         of the file.
-    max_rows : int, optional
-        Stop after so many rows; of the last job, tasks may be missing.
 
     Returns
     -------
@@ -164,41 +230,129 @@ def jobs(
     Raises
     ------
     WorkloadError
-        At once, if the file cannot be opened or the data frame lacks a column; while iterating, for a row that does not
+        At once, if the file cannot be opened; while iterating, for a row that does not
         fit the table, with `contiguous` for rows of a job that are apart, and at the end if there was no usable job.
     InvalidConfiguration
         If an option is out of range.
     """
-    speed = number("reference_speed", reference_speed, above=True)
-    for name, value, wanted in (("work", work, get_args(Work)), ("incomplete", incomplete, get_args(Incomplete))):
-        if value not in wanted:
-            raise InvalidConfiguration(f"{name} is {value!r}, want one of {wanted}")
+    speed = finite("reference_speed", reference_speed, above=0)
+    one_of("work", work, get_args(Work))
     if isinstance(statuses, str):
         raise InvalidConfiguration(f"statuses is {statuses!r}, want several strings, or None")
     kept = None if statuses is None else frozenset(statuses)
-    rules = DagRules(work, speed, kept, incomplete == "drop", allow_disconnected)
-    return DagStream(source, rules, contiguous=contiguous, max_rows=max_rows)
+    rules = _Rules(work, speed, kept, allow_disconnected)
+    return DagStream(path, rules, contiguous=contiguous)
 
 
-def _job_of(row: Row) -> str:
+def _job_of(row: _Row) -> str:
     return row.job
 
 
-def _checked(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return a data frame if it has what is needed."""
-    for column in _COLUMNS:
-        if column not in frame.columns:
-            raise WorkloadError(f"the data frame has no column {column!r}")
-        kind = frame.schema[column]
-        if column in _TEXTS:
-            wrong, wanted = kind.to_python() is not str, "strings"
-        elif column == "instance_num":
-            wrong, wanted = not kind.is_integer(), "whole numbers"
+# Reasons with the names of tasks; those of kept tasks are counted once it is clear that the job is kept
+_Findings = list[tuple[DagReason, str]]
+
+
+def _make_job(rows: Sequence[_Row], rules: _Rules, report: DagReport, job_id: int) -> Job | None:
+    """Return a job of all its rows in the order of the file, or None if it was dropped."""
+    name = rows[0].job
+    report.rows += len(rows)
+    fitting: list[_Row] = []
+    dropped: _Findings = []
+    for row in rows:
+        reason = rules.why_not(row)
+        if reason is None:
+            fitting.append(row)
         else:
-            wrong, wanted = not kind.is_numeric(), "numbers"
-        if wrong and kind.to_python() is not type(None):
-            raise WorkloadError(f"the data frame's column {column!r} holds {kind}, want {wanted}")
-        if column in _TEXTS[:2] and frame[column].null_count():
-            row = int(frame[column].is_null().arg_true()[0])
-            raise WorkloadError(f"the data frame's column {column!r} is null in row {row}")
-    return frame
+            dropped.append((reason, row.task))
+    changed: _Findings = []
+    tasks = _numbered(fitting, dropped, changed)
+    edges = _edges(tasks, changed)
+    _count(report, name, dropped)
+    fault, disconnected = _fault(tasks, edges, rules)
+    if fault is not None:
+        _count(report, name, [(fault, task.name) for task in tasks])
+        return None
+    if not tasks:
+        return None
+    _count(report, name, changed)
+    report.tasks += len(tasks)
+    report.jobs += 1
+    report.disconnected += disconnected
+    try:
+        return Job(
+            job_id,
+            [rules.work_of(task) for task in tasks],
+            [(parent, child, 0.0) for parent, child in edges],
+            submission_time=min(row.start for row in fitting if row.start is not None),
+            names=[task.name for task in tasks],
+            num_tasks=[task.instances for task in tasks],
+            label=name,
+            allow_disconnected=True,
+        )
+    except WorkloadError as error:
+        raise WorkloadError(f"{name!r}: {error}") from error
+
+
+def _numbered(rows: Sequence[_Row], dropped: _Findings, changed: _Findings) -> list[_Task]:
+    """Return the tasks with what their names say; of those with the same number, the first."""
+    taken: set[int | str] = set()
+    tasks = []
+    for row in rows:
+        match = _NAME.fullmatch(row.task)
+        number = int(match[1]) if match else None
+        identity = row.task if number is None else number
+        if identity in taken:
+            dropped.append((DagReason.REPEATED, row.task))
+            continue
+        taken.add(identity)
+        if match is None:
+            changed.append((DagReason.INDEPENDENT, row.task))
+        elif match[3]:
+            changed.append((DagReason.SUFFIX, row.task))
+        instances = row.instances
+        if instances is None or instances < 1:
+            changed.append((DagReason.UNKNOWN_INSTANCES, row.task))
+            instances = 1
+        parents = tuple(map(int, match[2].split("_")[1:])) if match else ()
+        seconds = (row.end or 0.0) - (row.start or 0.0)
+        tasks.append(_Task(row.task, number, parents, seconds, instances))
+    return tasks
+
+
+def _edges(tasks: Sequence[_Task], changed: _Findings) -> list[tuple[int, int]]:
+    """Return the edges by position, without those that make no sense."""
+    position = {task.number: at for at, task in enumerate(tasks) if task.number is not None}
+    edges = []
+    for at, task in enumerate(tasks):
+        reasons: dict[DagReason, None] = {}
+        seen: set[int] = set()
+        for number in task.parents:
+            if number == task.number:
+                reasons[DagReason.SELF_DEPENDENCY] = None
+            elif number in seen:
+                reasons[DagReason.REPEATED_PARENT] = None
+            elif number not in position:
+                reasons[DagReason.MISSING_PARENT] = None
+            else:
+                edges.append((position[number], at))
+            seen.add(number)
+        changed.extend((reason, task.name) for reason in reasons)
+    return edges
+
+
+def _fault(tasks: Sequence[_Task], edges: Sequence[tuple[int, int]], rules: _Rules) -> tuple[DagReason | None, bool]:
+    """Return why a job is dropped, or None, and whether it is disconnected."""
+    parents: dict[int, list[int]] = {}
+    for parent, child in edges:
+        parents.setdefault(child, []).append(parent)
+    try:
+        TopologicalSorter(parents).prepare()
+    except CycleError:
+        return DagReason.CYCLIC_JOB, False
+    disconnected = any(part_of(len(tasks), edges))
+    return DagReason.DISCONNECTED_JOB if disconnected and not rules.allow_disconnected else None, disconnected
+
+
+def _count(report: DagReport, job: str, findings: _Findings) -> None:
+    for reason, task in findings:
+        report.add(reason, [f"{job} {task}"])

@@ -23,187 +23,210 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 from types import MappingProxyType
+from typing import Any, Literal
 
 from desim.exceptions import InvalidConfiguration
-from desim.workloads._files import Pathish
-from desim.workloads.alibaba.schema import Column, TableSchema
+from desim.workloads.files import Pathish
 
-__all__ = ["TABLES", "find_table"]
+__all__ = ["TABLES", "Column", "TableSchema", "find_table"]
 
-_key = partial(Column, required=True)
-_count = partial(Column, kind="whole number")
-_number = partial(Column, kind="number")
-_seconds = partial(Column, kind="number", unit="s")
-_core_percent = partial(Column, kind="number", unit="1/100 core")
-_gigabytes = partial(Column, kind="number", unit="GB")
+Kind = Literal["string", "whole number", "number"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name : str
+        As in the source.
+    kind : {"string", "whole number", "number"}
+        What a field holds.
+    required : bool
+        Whether a field must not be empty.
+    unit : str
+        Of a number, as the source states it; empty where it states none.
+    minimum, maximum : float or None
+        The range that the source states.
+    invalid : tuple of float
+        Numbers that the source writes in place of an unknown one; they are read as null.
+    """
+
+    name: str
+    kind: Kind = "string"
+    required: bool = False
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    invalid: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class TableSchema:
+    """A table of a trace.
+
+    Parameters
+    ----------
+    name : str
+        Name of the table, with which the names of its files begin.
+    trace : str
+        The trace it belongs to.
+    columns : tuple of Column
+        In the order of the file.
+    header : bool
+        Whether the published file begins with a line of column names.
+    """
+
+    name: str
+    trace: str
+    columns: tuple[Column, ...]
+    header: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of the file."""
+        return tuple(column.name for column in self.columns)
+
+
+Columns = tuple[Column, ...]
+
+
+def _columns(*names: str, **what: Any) -> Columns:
+    return tuple(Column(name, **what) for name in names)
+
+
+_text: Callable[..., Columns] = _columns
+_key = partial(_columns, required=True)
+_count = partial(_columns, kind="whole number")
+_number = partial(_columns, kind="number")
+_seconds = partial(_number, unit="s")
+_core_percent = partial(_number, unit="1/100 core")
+_gigabytes = partial(_number, unit="GB")
 # "Normalized values lie in [0, 100], invalid ones are -1 or 101"
-_normalized = partial(Column, kind="number", unit="normalized", minimum=0.0, maximum=100.0, invalid=(-1.0, 101.0))
+_normalized = partial(_number, unit="normalized", minimum=0.0, maximum=100.0, invalid=(-1.0, 101.0))
 _percent = partial(_normalized, unit="percent")
 
-_V2018 = {
+_V2018: dict[str, tuple[Columns, ...]] = {
     "machine_meta": (
         _key("machine_id"),
         _seconds("time_stamp", required=True),
         _count("failure_domain_1"),
-        Column("failure_domain_2"),
+        _text("failure_domain_2"),
         _count("cpu_num", unit="cores"),
         _normalized("mem_size"),
-        Column("status"),
+        _text("status"),
     ),
     "machine_usage": (
         _key("machine_id"),
         _seconds("time_stamp", required=True),
-        _percent("cpu_util_percent"),
-        _percent("mem_util_percent"),
+        _percent("cpu_util_percent", "mem_util_percent"),
         _normalized("mem_gps"),
         _number("mkpi"),
-        _normalized("net_in"),
-        _normalized("net_out"),
+        _normalized("net_in", "net_out"),
         _percent("disk_io_percent"),
     ),
     "container_meta": (
         _key("container_id"),
-        Column("machine_id"),
+        _text("machine_id"),
         _seconds("time_stamp", required=True),
-        Column("app_du"),
-        Column("status"),
-        _core_percent("cpu_request"),
-        _core_percent("cpu_limit"),
+        _text("app_du", "status"),
+        _core_percent("cpu_request", "cpu_limit"),
         _normalized("mem_size"),
     ),
     "container_usage": (
         _key("container_id"),
-        Column("machine_id"),
+        _text("machine_id"),
         _seconds("time_stamp", required=True),
-        _percent("cpu_util_percent"),
-        _percent("mem_util_percent"),
+        _percent("cpu_util_percent", "mem_util_percent"),
         _number("cpi"),
         _normalized("mem_gps"),
         _number("mpki"),
-        _normalized("net_in"),
-        _normalized("net_out"),
+        _normalized("net_in", "net_out"),
         _percent("disk_io_percent"),
     ),
     "batch_task": (
         _key("task_name"),
         _count("instance_num"),
         _key("job_name"),
-        Column("task_type"),
-        Column("status"),
-        _seconds("start_time"),
-        _seconds("end_time"),
+        _text("task_type", "status"),
+        _seconds("start_time", "end_time"),
         _core_percent("plan_cpu"),
         _normalized("plan_mem"),
     ),
     "batch_instance": (
-        Column("instance_name"),
-        _key("task_name"),
-        _key("job_name"),
-        Column("task_type"),
-        Column("status"),
-        _seconds("start_time"),
-        _seconds("end_time"),
-        Column("machine_id"),
-        _count("seq_no"),
-        _count("total_seq_no"),
-        _core_percent("cpu_avg"),
-        _core_percent("cpu_max"),
-        _normalized("mem_avg"),
-        _normalized("mem_max"),
+        _text("instance_name"),
+        _key("task_name", "job_name"),
+        _text("task_type", "status"),
+        _seconds("start_time", "end_time"),
+        _text("machine_id"),
+        _count("seq_no", "total_seq_no"),
+        _core_percent("cpu_avg", "cpu_max"),
+        _normalized("mem_avg", "mem_max"),
     ),
 }
 
-_V2020 = {
+_V2020: dict[str, tuple[Columns, ...]] = {
     "pai_job_table": (
         _key("job_name"),
-        Column("inst_id"),
-        Column("user"),
-        Column("status"),
-        _seconds("start_time"),
-        _seconds("end_time"),
+        _text("inst_id", "user", "status"),
+        _seconds("start_time", "end_time"),
     ),
     "pai_task_table": (
-        _key("job_name"),
-        _key("task_name"),
+        _key("job_name", "task_name"),
         _count("inst_num"),
-        Column("status"),
-        _seconds("start_time"),
-        _seconds("end_time"),
+        _text("status"),
+        _seconds("start_time", "end_time"),
         _core_percent("plan_cpu"),
         _gigabytes("plan_mem"),
         _number("plan_gpu", unit="1/100 GPU"),
-        Column("gpu_type"),
+        _text("gpu_type"),
     ),
     "pai_instance_table": (
-        _key("job_name"),
-        _key("task_name"),
-        Column("inst_name"),
-        Column("worker_name"),
-        Column("inst_id"),
-        Column("status"),
-        _seconds("start_time"),
-        _seconds("end_time"),
-        Column("machine"),
+        _key("job_name", "task_name"),
+        _text("inst_name", "worker_name", "inst_id", "status"),
+        _seconds("start_time", "end_time"),
+        _text("machine"),
     ),
     "pai_sensor_table": (
-        Column("job_name"),
-        Column("task_name"),
+        _text("job_name", "task_name"),
         _key("worker_name"),
-        Column("inst_id"),
-        Column("machine"),
-        Column("gpu_name"),
+        _text("inst_id", "machine", "gpu_name"),
         _core_percent("cpu_usage"),
         _number("gpu_wrk_util", unit="1/100 GPU"),
-        _gigabytes("avg_mem"),
-        _gigabytes("max_mem"),
-        _gigabytes("avg_gpu_wrk_mem"),
-        _gigabytes("max_gpu_wrk_mem"),
-        _number("read", unit="bytes"),
-        _number("write", unit="bytes"),
-        _number("read_count"),
-        _number("write_count"),
+        _gigabytes("avg_mem", "max_mem", "avg_gpu_wrk_mem", "max_gpu_wrk_mem"),
+        _number("read", "write", unit="bytes"),
+        _number("read_count", "write_count"),
     ),
-    "pai_group_tag_table": (
-        _key("inst_id"),
-        Column("user"),
-        Column("gpu_type_spec"),
-        Column("group"),
-        Column("workload"),
-    ),
+    "pai_group_tag_table": (_key("inst_id"), _text("user", "gpu_type_spec", "group", "workload")),
     "pai_machine_spec": (
-        _key("machine"),
-        _key("gpu_type"),
+        _key("machine", "gpu_type"),
         _count("cap_cpu", required=True, unit="cores"),
         _gigabytes("cap_mem", required=True),
         _count("cap_gpu", required=True, unit="GPUs"),
     ),
     "pai_machine_metric": (
         _key("worker_name"),
-        Column("machine"),
-        _seconds("start_time"),
-        _seconds("end_time"),
-        _number("machine_cpu_iowait"),
-        _number("machine_cpu_kernel"),
-        _number("machine_cpu_usr"),
-        _number("machine_gpu"),
-        _number("machine_load_1"),
+        _text("machine"),
+        _seconds("start_time", "end_time"),
+        _number("machine_cpu_iowait", "machine_cpu_kernel", "machine_cpu_usr", "machine_gpu", "machine_load_1"),
         _number("machine_net_receive", unit="bytes"),
-        _number("machine_num_worker"),
-        _number("machine_cpu"),
+        _number("machine_num_worker", "machine_cpu"),
     ),
 }
 
-_V2023 = {
+_V2023: dict[str, tuple[Columns, ...]] = {
     "openb_node_list": (
         _key("sn"),
         _count("cpu_milli", required=True, unit="1/1000 core"),
         _count("memory_mib", required=True, unit="MiB"),
         _count("gpu", required=True, unit="GPUs"),
-        Column("model"),
+        _text("model"),
     ),
     "openb_pod_list": (
         _key("name"),
@@ -211,12 +234,10 @@ _V2023 = {
         _count("memory_mib", required=True, unit="MiB"),
         _count("num_gpu", required=True, unit="GPUs"),
         _count("gpu_milli", required=True, unit="1/1000 GPU", minimum=0.0, maximum=1000.0),
-        Column("gpu_spec"),
-        _key("qos"),
-        _key("pod_phase"),
+        _text("gpu_spec"),
+        _key("qos", "pod_phase"),
         _seconds("creation_time", required=True),
-        _seconds("deletion_time"),
-        _seconds("scheduled_time"),
+        _seconds("deletion_time", "scheduled_time"),
     ),
 }
 
@@ -225,7 +246,7 @@ _TRACES = (("cluster-trace-v2018", _V2018), ("cluster-trace-gpu-v2020", _V2020),
 #: Every table by its name.
 TABLES: Mapping[str, TableSchema] = MappingProxyType(
     {
-        name: TableSchema(name, trace, columns, header=trace == "cluster-trace-gpu-v2023")
+        name: TableSchema(name, trace, sum(columns, ()), header=trace == "cluster-trace-gpu-v2023")
         for trace, tables in _TRACES
         for name, columns in tables.items()
     }

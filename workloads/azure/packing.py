@@ -20,20 +20,20 @@ https://github.com/Azure/AzurePublicDataset.
 
 from __future__ import annotations
 
+import math
 import os
+import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal, get_args
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
+from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.workloads._files import Pathish
-from desim.workloads._named_streams import interval, number
-from desim.workloads.azure._packing_file import VmRow, open_packing_file
-from desim.workloads.azure._vm_types import Share, Sizing
-from desim.workloads.azure.machine import VirtualMachine
-from desim.workloads.azure.report import VmReason, VmReport
+from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
+from desim.workloads.files import Pathish
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
 
@@ -46,32 +46,16 @@ LAST_DAY = 90.0
 _EARLIEST_DAY = -3650.0
 _SECONDS = 86_400.0
 
-Treatment = Literal["clip", "drop"]
-LateEnd = Literal["keep", "clip"]
+_MAGIC = b"SQLite format 3\x00"
+_COLUMNS = {
+    "vm": ("vmId", "tenantId", "vmTypeId", "priority", "starttime", "endtime"),
+    "vmType": ("vmTypeId", "machineId", "core", "memory"),
+}
+#: Identifiers pass through arrays of floats, which hold whole numbers exactly up to here.
+_LARGEST_ID = 2**53
 
-
-@dataclass(frozen=True)
-class _Rules:
-    """Which virtual machines to keep, and how to place them in time; the parameters are those of `read_vms`."""
-
-    days: tuple[float, float]
-    slot_seconds: float
-    priority: int | None
-    alive_before: Treatment
-    unknown_start: Treatment
-    late_end: LateEnd
-
-    def __post_init__(self) -> None:
-        """Check every option."""
-        if interval("days", self.days)[0] == self.days[1]:
-            raise InvalidConfiguration(f"days is {self.days!r}, want a first day before the last")
-        number("slot_seconds", self.slot_seconds, above=True)
-        for name, choices in (("alive_before", Treatment), ("unknown_start", Treatment), ("late_end", LateEnd)):
-            if getattr(self, name) not in get_args(choices):
-                raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want one of {get_args(choices)}")
-        wanted = self.priority
-        if wanted is not None and (not isinstance(wanted, int | np.integer) or isinstance(wanted, bool)):
-            raise InvalidConfiguration(f"priority is {wanted!r}, want a whole number (0 high, 1 low) or None")
+AliveBefore = Literal["clip", "drop"]
+Size = tuple[float, float]
 
 
 class VmStream:
@@ -79,39 +63,51 @@ class VmStream:
 
     Made by `read_vms`, which documents the parameters.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    rules : _Rules
-        Which to keep.
-    sizing : Sizing
-        How many cores they have.
-
     Attributes
     ----------
     report : VmReport
         The books of the latest iteration, complete when it has ended.
     """
 
-    def __init__(self, path: Pathish, rules: _Rules, sizing: Sizing) -> None:
+    def __init__(
+        self,
+        path: Pathish,
+        *,
+        days: tuple[float, float],
+        slot_seconds: float,
+        priority: int | None,
+        machine: Size,
+        alive_before: AliveBefore,
+    ) -> None:
+        first, last = (finite(f"days[{at}]", day, least=0) for at, day in enumerate(days))
+        if not first < last:
+            raise InvalidConfiguration(f"days is {days!r}, want a first day before the last")
+        if priority is not None and (not isinstance(priority, int | np.integer) or isinstance(priority, bool)):
+            raise InvalidConfiguration(f"priority is {priority!r}, want a whole number (0 high, 1 low) or None")
+        one_of("alive_before", alive_before, get_args(AliveBefore))
         self.path = path
         self.report = VmReport()
-        self._rules = rules
-        self._sizing = sizing
-        with open_packing_file(path):
+        self._days = first, last
+        self._slots_a_day = _SECONDS / finite("slot_seconds", slot_seconds, above=0)
+        self._priority = priority
+        self._machine = (
+            finite("cores_per_machine", machine[0], above=0),
+            finite("memory_per_machine", machine[1], above=0),
+        )
+        self._drops_early = alive_before == "drop"
+        with _open(path):
             pass
 
     def __iter__(self) -> Iterator[VirtualMachine]:
         """Read the file from its start."""
         self.report = report = VmReport()
-        with open_packing_file(self.path) as file:
-            sizes = self._sizing.read(file, report)
+        with _open(self.path) as file:
+            sizes = self._sizes(file, report)
             for row in file.vms():
-                if row.start is not None and row.start >= self._rules.days[1]:
+                if row.start is not None and row.start >= self._days[1]:
                     break
                 report.rows += 1
-                machine = self._machine(row, sizes, report)
+                machine = self._machine_of(row, sizes, report)
                 if machine is not None:
                     report.vms += 1
                     yield machine
@@ -121,50 +117,60 @@ class VmStream:
                 f"{os.fspath(self.path)}: holds no usable virtual machine{f' ({found})' if found else ''}"
             )
 
-    def _machine(self, row: VmRow, sizes: dict[int, tuple[float, float]], report: VmReport) -> VirtualMachine | None:
+    def _sizes(self, file: _File, report: VmReport) -> dict[int, Size]:
+        """Return cores and memory of every VM type: the largest fractions of the machine types that can host it."""
+        hosts: dict[int, dict[int, Size]] = {}
+        for row in file.types():
+            if row.core is None or row.memory is None or not 0 < row.core <= 1 or not 0 <= row.memory <= 1:
+                report.add(VmReason.UNUSABLE_TYPE_ROW, [row.type_id])
+                continue
+            size = (row.core, row.memory)
+            known = hosts.setdefault(row.type_id, {})
+            if row.machine_id in known:
+                report.add(VmReason.REPEATED_TYPE_ROW, [row.type_id])
+            known[row.machine_id] = max(size, known.get(row.machine_id, size))
+        sizes = {}
+        for type_id, by_machine in hosts.items():
+            cores, memory = zip(*by_machine.values(), strict=True)
+            sizes[type_id] = max(cores) * self._machine[0], max(memory) * self._machine[1]
+        return sizes
+
+    def _machine_of(self, row: _VmRow, sizes: dict[int, Size], report: VmReport) -> VirtualMachine | None:
         """Return a virtual machine, or None and count why there is none."""
         reason = self._fault(row, sizes)
         if reason is not None:
             report.add(reason, [row.vm_id])
             return None
-        first, last = self._rules.days
-        start, end = row.start, row.end
-        if start is None or start < _EARLIEST_DAY:
-            report.add(VmReason.ASSUMED_START, [row.vm_id])
-            start = first
-        elif start < first:
+        first, last = self._days
+        start, end = row.start or 0.0, row.end
+        if start < first:
             report.add(VmReason.CLIPPED_START, [row.vm_id])
             start = first
         if end is None:
             report.add(VmReason.ASSUMED_END, [row.vm_id])
             end = LAST_DAY
         if end > last:
-            clip = self._rules.late_end == "clip"
-            report.add(VmReason.CLIPPED_END if clip else VmReason.LATE_END, [row.vm_id])
-            end = last if clip else end
-        slots_a_day = _SECONDS / self._rules.slot_seconds
+            report.add(VmReason.LATE_END, [row.vm_id])
         return VirtualMachine(
             row.vm_id,
-            (start - first) * slots_a_day,
-            (end - first) * slots_a_day,
+            (start - first) * self._slots_a_day,
+            (end - first) * self._slots_a_day,
             *sizes[row.type_id],
             row.priority,
             -1 if row.tenant_id is None else row.tenant_id,
         )
 
-    def _fault(self, row: VmRow, sizes: dict[int, tuple[float, float]]) -> VmReason | None:
+    def _fault(self, row: _VmRow, sizes: dict[int, Size]) -> VmReason | None:
         """Return why a row is to be dropped; the order of the questions is that of the reasons."""
-        rules, first = self._rules, self._rules.days[0]
-        unknown = row.start is None or row.start < _EARLIEST_DAY
-        start = first if row.start is None else row.start
-        end = LAST_DAY if row.end is None else row.end
+        start, end = row.start, LAST_DAY if row.end is None else row.end
+        if start is None or start < _EARLIEST_DAY:
+            return VmReason.UNKNOWN_START
         faults = (
-            (unknown and rules.unknown_start == "drop", VmReason.UNKNOWN_START),
             (row.type_id not in sizes, VmReason.UNKNOWN_TYPE),
-            (row.start is not None and end <= row.start, VmReason.ENDED_BEFORE_START),
-            (end <= first, VmReason.ENDED_BEFORE_WINDOW),
-            (not unknown and start < first and rules.alive_before == "drop", VmReason.ALREADY_ALIVE),
-            (rules.priority is not None and row.priority != rules.priority, VmReason.OTHER_PRIORITY),
+            (end <= start, VmReason.ENDED_BEFORE_START),
+            (end <= self._days[0], VmReason.ENDED_BEFORE_WINDOW),
+            (start < self._days[0] and self._drops_early, VmReason.ALREADY_ALIVE),
+            (self._priority is not None and row.priority != self._priority, VmReason.OTHER_PRIORITY),
         )
         return next((reason for wrong, reason in faults if wrong), None)
 
@@ -175,14 +181,9 @@ def read_vms(
     days: tuple[float, float] = DAYS,
     slot_seconds: float = 300.0,
     priority: int | None = None,
-    machine_id: int | None = None,
-    share: Share = "largest",
     cores_per_machine: float = 48.0,
     memory_per_machine: float = 1.0,
-    whole_cores: bool = False,
-    alive_before: Treatment = "clip",
-    unknown_start: Treatment = "drop",
-    late_end: LateEnd = "keep",
+    alive_before: AliveBefore = "clip",
 ) -> VmStream:
     """Open a packing trace whose virtual machines are read while they are used.
 
@@ -196,24 +197,14 @@ def read_vms(
         Length of a slot in seconds.
     priority : int, optional
         Keep only those of this priority, 0 (high) or 1 (low).
-    machine_id : int, optional
-        The machine type whose fractions count; a VM type that it cannot host has no size. Without, `share` decides.
-    share : {"largest", "mean"}
-        Which of the fractions counts where several machine types can host a VM type: the largest, as if it were placed
-        where it takes the most, or their mean.
     cores_per_machine : float
-        Cores of a machine, by which fractions are multiplied. By default 48: the smallest VM types take 1/48 of machine
+        Cores of a machine, by which the fractions of `vmType` are multiplied, the largest if several machine types can
+        host a VM type. By default 48: the smallest VM types take 1/48 of machine
         type 0.
     memory_per_machine : float
         Memory of a machine, in any unit. By default the memory is in machines.
-    whole_cores : bool
-        Round cores up to a whole number, but for what is lost in the few published digits.
     alive_before : {"clip", "drop"}
         Let those that were there before the first moment begin then, or leave them out.
-    unknown_start : {"clip", "drop"}
-        The same for those whose start is unknown.
-    late_end : {"keep", "clip"}
-        Let those that were there after the last moment end as they did, or then.
 
     Returns
     -------
@@ -228,5 +219,135 @@ def read_vms(
     InvalidConfiguration
         If an option is out of range.
     """
-    rules = _Rules(days, slot_seconds, priority, alive_before, unknown_start, late_end)
-    return VmStream(path, rules, Sizing(machine_id, share, cores_per_machine, memory_per_machine, whole_cores))
+    return VmStream(
+        path,
+        days=days,
+        slot_seconds=slot_seconds,
+        priority=priority,
+        machine=(cores_per_machine, memory_per_machine),
+        alive_before=alive_before,
+    )
+
+
+class _VmRow(NamedTuple):
+    """A row of ``vm``, times in days, None where NULL."""
+
+    vm_id: int
+    tenant_id: int | None
+    type_id: int
+    priority: int
+    start: float | None
+    end: float | None
+
+
+class _TypeRow(NamedTuple):
+    """A row of ``vmType``, fractions of a machine, None where NULL."""
+
+    type_id: int
+    machine_id: int
+    core: float | None
+    memory: float | None
+
+
+@contextmanager
+def _open(path: Pathish) -> Iterator[_File]:
+    """Open a packing trace, whose tables and columns are there; it is not written to."""
+    source = os.fspath(path)
+    try:
+        with Path(path).open("rb") as plain:
+            head = plain.read(len(_MAGIC))
+    except OSError as error:
+        raise WorkloadError(f"{source}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise WorkloadError(f"{source!r}: cannot be read: {error}") from error
+    if head != _MAGIC:
+        packed = head.startswith((b"PK", b"\x1f\x8b"))
+        raise WorkloadError(f"{source}: is not an SQLite file{', but packed: unpack it' if packed else ''}")
+    try:
+        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            # Millions of rows are sorted: in files beyond a few megabytes
+            connection.execute("PRAGMA temp_store = FILE")
+            connection.execute("PRAGMA cache_size = -32768")
+            file = _File(source, connection)
+            file.check()
+            yield file
+    except sqlite3.Error as error:
+        raise WorkloadError(f"{source}: cannot be read as an SQLite file: {error}") from error
+
+
+class _File:
+    """An open packing trace."""
+
+    def __init__(self, source: str, connection: sqlite3.Connection) -> None:
+        self.source = source
+        self._connection = connection
+
+    def check(self) -> None:
+        """Raise WorkloadError unless the tables and columns are there."""
+        for table, columns in _COLUMNS.items():
+            found = {str(row[1]).lower() for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+            if not found:
+                raise WorkloadError(f"{self.source}: has no table {table}")
+            for column in columns:
+                if column.lower() not in found:
+                    raise WorkloadError(f"{self.source}: table {table} has no column {column}")
+
+    def types(self) -> Iterator[_TypeRow]:
+        """Yield the rows of ``vmType``, in the order of the file."""
+        for row in self._rows("vmType", ""):
+            type_id, machine_id, core, memory = row
+            yield _TypeRow(
+                self._whole("vmType", "vmTypeId", row, type_id),
+                self._whole("vmType", "machineId", row, machine_id),
+                self._number("vmType", "core", row, core),
+                self._number("vmType", "memory", row, memory),
+            )
+
+    def vms(self) -> Iterator[_VmRow]:
+        """Yield the rows of ``vm`` in the order of their starts, those of one start by identifier.
+
+        SQLite sorts them, on disk if they are many.
+        """
+        # As numbers, whatever the column was declared as; what is no number sorts as 0 and is refused when it comes
+        for row in self._rows("vm", "ORDER BY CAST(starttime AS REAL), CAST(vmId AS INTEGER)"):
+            vm_id, tenant_id, type_id, priority, start, end = row
+            yield _VmRow(
+                self._whole("vm", "vmId", row, vm_id),
+                None if tenant_id is None or tenant_id == "" else self._whole("vm", "tenantId", row, tenant_id),
+                self._whole("vm", "vmTypeId", row, type_id),
+                self._whole("vm", "priority", row, priority),
+                self._number("vm", "starttime", row, start),
+                self._number("vm", "endtime", row, end),
+            )
+
+    def _rows(self, table: str, order: str) -> Iterator[tuple[Any, ...]]:
+        columns = ", ".join(f'"{column}"' for column in _COLUMNS[table])
+        return iter(self._connection.execute(f'SELECT {columns} FROM "{table}" {order}'))
+
+    def _number(self, table: str, column: str, row: tuple[Any, ...], value: object) -> float | None:
+        """Return a number, None for NULL and for the empty text that an imported NULL becomes."""
+        if type(value) is float and math.isfinite(value):
+            return value
+        if value is None or value == "":
+            return None
+        try:
+            number = math.nan if isinstance(value, bytes) else float(cast(Any, value))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._error(table, column, row, value, "a finite number")
+        return number
+
+    def _whole(self, table: str, column: str, row: tuple[Any, ...], value: object) -> int:
+        if type(value) is int and -_LARGEST_ID <= value <= _LARGEST_ID:
+            return value
+        number = self._number(table, column, row, value)
+        if number is None or number != math.floor(number) or abs(number) > _LARGEST_ID:
+            raise self._error(table, column, row, value, "a whole number")
+        return int(number)
+
+    def _error(self, table: str, column: str, row: tuple[Any, ...], value: object, wanted: str) -> WorkloadError:
+        key = _COLUMNS[table][0]
+        return WorkloadError(
+            f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {value!r:.40}, want {wanted}"
+        )

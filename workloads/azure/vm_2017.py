@@ -16,45 +16,39 @@ from the repository huaweicloud/trace_generation_rnn.
 
 from __future__ import annotations
 
-import os
+import math
+import re
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from numpy.random import Generator, default_rng
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.workloads._files import Pathish, read_bytes
-from desim.workloads._named_streams import number
-from desim.workloads._seeds import seed_sequence
-from desim.workloads.azure._vm_2017_maps import Bin, read_bins, read_flavors
-from desim.workloads.azure._vm_2017_parse import Line, PairedFiles
-from desim.workloads.azure.machine import VirtualMachine
-from desim.workloads.azure.report import VmReason, VmReport
+from desim.checks import finite, one_of
+from desim.exceptions import WorkloadError
+from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
+from desim.workloads.documents import shown
+from desim.workloads.files import Pathish, read_bytes
+from desim.workloads.streams import seed_sequence
 
-__all__ = ["READING_SECONDS", "Within", "read_vms"]
+__all__ = ["READING_SECONDS", "VmStream2017", "Within", "read_vms"]
 
 #: Time between two readings.
 READING_SECONDS = 300
 
 Within = Literal["low", "middle", "high", "uniform"]
 
+_FLAVORS, _DURATIONS = "azure_v1_dev_flavors.txt", "azure_v1_dev_durations.txt"
+_FLAVOR_MAP, _DURATION_MAP = "azure_v1_flavor_map.txt", "azure_v1_interval_map.txt"
+_BATCH_END = "|"
+_DURATION = re.compile(r"([UC])([0-9]{1,6})\Z")
+
 
 class VmStream2017:
     """The virtual machines of the slice in the order of their starts; every iteration gives the same ones anew.
 
     Made by `read_vms`, which documents the parameters.
-
-    Parameters
-    ----------
-    files : tuple of path-like
-        Flavors, durations, map of flavors, map of durations.
-    slot_seconds : float
-        Length of a slot.
-    within : {"low", "middle", "high", "uniform"}
-        Which duration a bin stands for.
-    seed : int or numpy.random.Generator
-        Source of randomness.
 
     Attributes
     ----------
@@ -64,25 +58,18 @@ class VmStream2017:
         Beginning and end of the slice in the seconds of the files.
     """
 
-    def __init__(
-        self,
-        files: tuple[Pathish, Pathish, Pathish, Pathish],
-        slot_seconds: float,
-        within: Within,
-        seed: int | Generator,
-    ) -> None:
+    def __init__(self, directory: Pathish, slot_seconds: float, within: Within, seed: int | Generator) -> None:
         self.report = VmReport(unit="line")
-        self._slot_seconds = number("slot_seconds", slot_seconds, above=True)
-        self._within = within
+        self._slot_seconds = finite("slot_seconds", slot_seconds, above=0)
+        self._within = one_of("within", within, get_args(Within))
         self._entropy = seed_sequence(seed).entropy
-        names = [os.fspath(file) for file in files]
-        contents = [read_bytes(file) for file in files]
-        self._bins = read_bins(names[3], contents[3])
-        pair = PairedFiles(names[0], names[1], read_flavors(names[2], contents[2]), self._bins)
-        self._lines = list(pair.lines(contents[0], contents[1]))
+        folder = Path(directory)
+        self._durations_file = str(folder / _DURATIONS)
+        self._bins = _read_bins(folder / _DURATION_MAP)
+        pair = _PairedFiles(folder, _read_flavors(folder / _FLAVOR_MAP), self._bins)
+        self._lines = list(pair.lines())
         if not self._lines:
-            raise WorkloadError(f"{names[0]}: holds no line")
-        self._durations_file = names[1]
+            raise WorkloadError(f"{folder / _FLAVORS}: holds no line")
         self.first_time = self._lines[0].time
         self.end_time = self._lines[-1].time + READING_SECONDS
         for line in self._lines:
@@ -120,7 +107,7 @@ class VmStream2017:
                     yield machine
                 report.batches += 1
 
-    def _duration(self, durations: Bin, line: Line, uniform: float, report: VmReport) -> float:
+    def _duration(self, durations: _Bin, line: _Line, uniform: float, report: VmReport) -> float:
         """Return how long a virtual machine lasted that ended, in seconds."""
         if durations.high == 0:
             report.add(VmReason.ZERO_DURATION, [line.number])
@@ -130,7 +117,7 @@ class VmStream2017:
             return low + READING_SECONDS * int(uniform * ((high - low) // READING_SECONDS + 1))
         return {"low": low, "middle": (low + high) / 2, "high": high}[self._within]
 
-    def _check_ends(self, line: Line) -> None:
+    def _check_ends(self, line: _Line) -> None:
         """Raise unless those that ended could have, and the others have been seen until the end."""
         left = self.end_time - line.time
         for index, batch in enumerate(line.batches, 1):
@@ -147,10 +134,6 @@ class VmStream2017:
 def read_vms(
     directory: Pathish,
     *,
-    flavors: Pathish = "azure_v1_dev_flavors.txt",
-    durations: Pathish = "azure_v1_dev_durations.txt",
-    flavor_map: Pathish = "azure_v1_flavor_map.txt",
-    interval_map: Pathish = "azure_v1_interval_map.txt",
     slot_seconds: float = 300.0,
     within: Within = "middle",
     seed: int | Generator = 0,
@@ -160,9 +143,7 @@ def read_vms(
     Parameters
     ----------
     directory : str or path-like
-        Where the files are.
-    flavors, durations, flavor_map, interval_map : str or path-like
-        Names of the files in it, plain or gzip.
+        Where the four files are, plain or gzip, by the names under which they were published.
     slot_seconds : float
         Length of a slot in seconds. Slots count from the first reading.
     within : {"low", "middle", "high", "uniform"}
@@ -186,8 +167,206 @@ def read_vms(
     InvalidConfiguration
         If an option is out of range.
     """
-    if within not in get_args(Within):
-        raise InvalidConfiguration(f"within is {within!r}, want one of {get_args(Within)}")
-    folder = Path(directory)
-    files = (folder / flavors, folder / durations, folder / flavor_map, folder / interval_map)
-    return VmStream2017(files, slot_seconds, within, seed)
+    return VmStream2017(directory, slot_seconds, within, seed)
+
+
+class _Flavor(NamedTuple):
+    """The size of a virtual machine.
+
+    Attributes
+    ----------
+    cores : float
+        Cores.
+    memory : float
+        GB.
+    """
+
+    cores: float
+    memory: float
+
+
+class _Bin(NamedTuple):
+    """The durations that one bin stands for, in seconds, both included.
+
+    Attributes
+    ----------
+    low, high : int
+        The shortest and the longest.
+    """
+
+    low: int
+    high: int
+
+
+def _numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not blank, with their numbers, from 1."""
+    for place, line in enumerate(read_bytes(path).split(b"\n"), 1):
+        try:
+            text = line.decode("ascii").strip()
+        except UnicodeDecodeError as error:
+            raise WorkloadError(f"{path}: line {place}: byte 0x{line[error.start]:02x}, want plain text") from error
+        if text:
+            yield place, text
+
+
+def _read_flavors(path: Path) -> dict[str, _Flavor]:
+    """Return the sizes by their letters, from lines such as ``1,0.75 a``."""
+    flavors: dict[str, _Flavor] = {}
+    for place, text in _numbered_lines(path):
+        size, _, letter = text.partition(" ")
+        parts = size.split(",")
+        if len(parts) != 2 or not letter or letter in flavors or set(letter) & set(" ,|"):
+            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want CORES,GIGABYTES and a new letter")
+        flavors[letter] = _Flavor(*(_amount(path, place, part) for part in parts))
+    if not flavors:
+        raise WorkloadError(f"{path}: holds no flavor")
+    return flavors
+
+
+def _amount(path: Path, place: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want a number above 0")
+    return value
+
+
+def _read_bins(path: Path) -> dict[int, _Bin]:
+    """Return the durations of every bin by its number, from lines such as ``4200 13``."""
+    bins: dict[int, _Bin] = {}
+    latest = (-1, -1)
+    for place, text in _numbered_lines(path):
+        fields = text.split()
+        if len(fields) != 2 or not all(field.isdecimal() and len(field) < 16 for field in fields):
+            raise WorkloadError(f"{path}: line {place}: got {shown(text)}, want SECONDS and a bin")
+        seconds, index = map(int, fields)
+        if seconds <= latest[0] or index not in (latest[1], latest[1] + 1):
+            raise WorkloadError(
+                f"{path}: line {place}: {seconds} s in bin {index} follows {latest[0]} s in bin {latest[1]}, want "
+                f"ascending seconds, and bins without gaps"
+            )
+        bins[index] = _Bin(bins[index].low if index in bins else seconds, seconds)
+        latest = (seconds, index)
+    if not bins:
+        raise WorkloadError(f"{path}: holds no duration")
+    return bins
+
+
+class _Item(NamedTuple):
+    """A virtual machine of a batch.
+
+    Attributes
+    ----------
+    flavor : Flavor
+        Its size.
+    ended : bool
+        Whether it ended before the trace did.
+    bin : int
+        Bin of its duration, or of how long it has been seen.
+    """
+
+    flavor: _Flavor
+    ended: bool
+    bin: int
+
+
+_Batch = list[_Item]
+_Numbered = tuple[int, str]
+
+
+class _Line(NamedTuple):
+    """What was started within one interval.
+
+    Attributes
+    ----------
+    number : int
+        Line number in the file of durations, from 1.
+    time : int
+        Beginning of the interval, in seconds.
+    batches : list of list of _Item
+        The batches.
+    """
+
+    number: int
+    time: int
+    batches: list[_Batch]
+
+
+class _PairedFiles:
+    """The file of flavors and the file of durations, read side by side."""
+
+    def __init__(self, folder: Path, flavors: dict[str, _Flavor], bins: dict[int, _Bin]) -> None:
+        self._files = folder / _FLAVORS, folder / _DURATIONS
+        self._flavors = flavors
+        self._bins = bins
+        self._items: dict[tuple[str, str], _Item] = {}
+
+    def lines(self) -> Iterator[_Line]:
+        """Yield the lines at ascending times; both files must tell of the same batches."""
+        latest = -1
+        pairs = zip_longest(*map(_numbered_lines, self._files))
+        for of_flavors, of_durations in pairs:
+            if of_flavors is None or of_durations is None:
+                raise self._left_over(of_flavors, of_durations)
+            where = (
+                f"{self._files[0]}: line {of_flavors[0]}",
+                f"{self._files[1]}: line {of_durations[0]}",
+            )
+            time, letters = _batches(where[0], of_flavors[1])
+            other, codes = _batches(where[1], of_durations[1])
+            if time <= latest:
+                raise WorkloadError(f"{where[0]}: the time is {time}, not after {latest}, that of the line before it")
+            if other != time:
+                raise WorkloadError(f"{where[1]}: the time is {other}, but {time} in {where[0]}")
+            latest = time
+            yield _Line(of_durations[0], time, self._paired(where, letters, codes))
+
+    def _left_over(self, of_flavors: _Numbered | None, of_durations: _Numbered | None) -> WorkloadError:
+        longer, found = (self._files[0], of_flavors) if of_flavors else (self._files[1], of_durations)
+        shorter = self._files[1] if of_flavors else self._files[0]
+        place = found[0] if found else 0
+        return WorkloadError(f"{longer}: line {place}: {shorter} ends before it, want as many lines in both")
+
+    def _paired(self, where: tuple[str, str], letters: list[list[str]], codes: list[list[str]]) -> list[_Batch]:
+        if len(letters) != len(codes):
+            raise WorkloadError(f"{where[1]}: {len(codes)} batches, but {len(letters)} in {where[0]}")
+        batches = []
+        for index, (sizes, ends) in enumerate(zip(letters, codes, strict=True), 1):
+            if len(sizes) != len(ends):
+                raise WorkloadError(f"{where[1]}: {len(ends)} items in batch {index}, but {len(sizes)} in {where[0]}")
+            batches.append([self._item(where, pair) for pair in zip(sizes, ends, strict=True)])
+        return batches
+
+    def _item(self, where: tuple[str, str], pair: tuple[str, str]) -> _Item:
+        """Return what a letter and a code stand for; there are few of them, and each is made once."""
+        known = self._items.get(pair)
+        if known is None:
+            letter, code = pair
+            if letter not in self._flavors:
+                raise WorkloadError(f"{where[0]}: got {shown(letter)}, want a flavor: one of {' '.join(self._flavors)}")
+            match = _DURATION.match(code)
+            if match is None or int(match[2]) not in self._bins:
+                wanted = f"U or C and a bin between 0 and {max(self._bins)}"
+                raise WorkloadError(f"{where[1]}: got {shown(code)}, want {wanted}")
+            known = self._items[pair] = _Item(self._flavors[letter], match[1] == "U", int(match[2]))
+        return known
+
+
+def _batches(where: str, text: str) -> tuple[int, list[list[str]]]:
+    """Split a line such as ``1800000 b,b,|,g,|`` into its time and batches."""
+    time, _, sequence = text.partition(" ")
+    if not time.isdecimal() or len(time) > 15:
+        raise WorkloadError(f"{where}: got {shown(time)}, want a time in whole seconds")
+    batches: list[list[str]] = [[]]
+    for token in sequence.strip().split(",") if sequence.strip() else []:
+        if token != _BATCH_END:
+            batches[-1].append(token)
+        elif batches[-1]:
+            batches.append([])
+        else:
+            raise WorkloadError(f"{where}: batch {len(batches)} is empty")
+    if batches.pop():
+        raise WorkloadError(f"{where}: batch {len(batches) + 1} has no end, want '|' after it (a truncated line?)")
+    return int(time), batches

@@ -357,7 +357,7 @@ class BatchEnv(SchedulingEnv):
     jobs : sequence of Job, or callable, optional
         A trace that episodes are cut from, or what makes the problem of an episode from a random generator. By
         default, jobs of the Lublin-Feitelson model are drawn once for the environment, at an offered load of 1, see
-        :func:`desim.workloads.episodes.batch`.
+        :func:`desim.workloads.batch.registry.draw`.
     num_cores : int
         Cores of the cluster.
     window : tuple of two ints, or sequence of such tuples

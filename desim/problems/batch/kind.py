@@ -17,8 +17,8 @@ KIND = Kind(
     environment="desim.problems.batch.env:BatchEnv",
     system_from="desim.problems.batch.options:SYSTEM",
     agents=("desim.agents.batch.registry",),
-    workloads=("desim.workloads.registry",),
-    episodes="desim.workloads.episodes:batch",
+    workloads=("desim.workloads.batch.registry",),
+    episodes="desim.workloads.batch.registry:draw",
     trainings={
         "batch": "desim.agents.batch.command:TrainingOptions",
         "batch-inspector": "desim.agents.batch.command:InspectorOptions",

@@ -61,7 +61,7 @@ class DeferrableEnv(SchedulingEnv):
     ----------
     workload : sequence of DeferrableCluster, or callable, optional
         Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
-        jobs and capacity are drawn for each episode, see :func:`desim.workloads.episodes.deferrable`.
+        jobs and capacity are drawn for each episode, see :func:`desim.workloads.deferrable.registry.draw`.
     max_jobs : int
         How many jobs whose window is open are seen, and scored.
     num_resources : int

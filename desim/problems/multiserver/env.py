@@ -210,7 +210,7 @@ class MultiServerEnv(SchedulingEnv):
         Clusters that episodes are drawn from, or what makes that of an episode from a random generator. Their graphs
         must have the same numbers of ports, nodes, channels and resources; a callable is called once to see them. By
         default a system is drawn once for the environment, and arrivals for each episode, see
-        :func:`desim.workloads.episodes.multiserver`.
+        :func:`desim.workloads.multiserver.registry.draw`.
     observation : {"shares"} or Encoder
         What is seen.
     reward : {"paper"} or Reward

@@ -14,8 +14,8 @@ KIND = Kind(
     environment="desim.problems.multiserver.env:MultiServerEnv",
     system_from="desim.problems.multiserver.options:SYSTEM",
     agents=("desim.agents.multiserver.registry",),
-    workloads=("desim.workloads.multiserver",),
-    episodes="desim.workloads.episodes:multiserver",
+    workloads=("desim.workloads.multiserver.registry",),
+    episodes="desim.workloads.multiserver.registry:draw",
     workload="arrivals",
     progress=("slot", "slots"),
 )

@@ -1,0 +1,1 @@
+"""Workloads of rigid jobs: logs and models."""

@@ -1,0 +1,156 @@
+"""Batsim workloads in JSON, read and written.
+
+The file holds ``nb_res`` (resources of the machine), ``jobs``, a list of ``{"id", "subtime",
+"walltime", "res", "profile"}``, and ``profiles``, whose entries say what a job does. A run time is
+known only for profiles of type ``delay``. A ``walltime`` that is missing or not positive falls back
+to the run time. An optional ``user_id`` of a job is kept.
+
+Ids that are whole numbers are kept; of ids such as ``"w0!12"`` the trailing number is kept if that
+makes all ids distinct, else all jobs are numbered from 0 in the order of the file.
+
+Reference: P.-F. Dutot et al., "Batsim: a realistic language-independent resources and jobs
+management systems simulator", JSSPP 2016.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, Unpack, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.checks import one_of, whole
+from desim.exceptions import WorkloadError
+from desim.problems.batch.job import Job
+from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, select
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
+from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown
+from desim.workloads.files import Pathish, plain_number, write_lines
+
+__all__ = ["read", "write"]
+
+UnknownProfile = Literal["error", "drop"]
+_TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
+
+
+def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options: Unpack[TraceOptions]) -> Trace:
+    """Read a whole workload.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip (recognized by its content).
+    unknown_profile : {"error", "drop"}
+        What to do with jobs whose profile has no known run time, because it is of another type
+        than ``delay``.
+    **options : TraceOptions
+        Which jobs to keep, see `TraceOptions`. The format knows no status, queue or partition: these are -1.
+
+    Returns
+    -------
+    Trace
+        Jobs in the order of submission, header (with ``nb_res``) and repair report; places are positions in the list
+        of jobs.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, is not a workload or holds no usable job; the message names
+        file, job and entry.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+    drop_unknown = one_of("unknown_profile", unknown_profile, get_args(UnknownProfile)) == "drop"
+    document = read_object(path)
+    jobs = listed(str(path), document, "jobs", dict)
+    profiles = object_of(str(path), document, "profiles")
+    rows = [_numbers(f"{path}: jobs[{at}]", job, profiles, drop_unknown) for at, job in enumerate(jobs)]
+    report = TraceReport(unit="position")
+    job_id, is_kept = _identify([job["id"] for job in jobs])
+    if not is_kept:
+        report.add(TraceReason.UNREADABLE_ID, range(len(jobs)))
+    columns = Columns.of_list(job_id, list(np.array(rows, dtype=np.float64).reshape(-1, 5).T))
+    fields = {key: str(value) for key, value in document.items() if isinstance(value, str | int | float)}
+    return select(str(path), columns, TraceHeader(fields=fields), report, **options)
+
+
+def _numbers(where: str, job: Entries, profiles: Entries, drop_unknown: bool) -> tuple[float, ...]:
+    """Return submission time, cores, requested time, run time and user, -1 for what is unknown."""
+    if isinstance(job.get("id"), bool) or not isinstance(job.get("id"), int | str):
+        raise WorkloadError(f"{where}: id is {shown(job.get('id'))}, want a whole number or a string")
+    return (
+        number(where, job, "subtime", least=-LARGEST),
+        number(where, job, "res", least=-LARGEST, whole=True),
+        number(where, job, "walltime", least=-LARGEST, otherwise=-1.0),
+        _run_time(where, job.get("profile"), profiles, drop_unknown),
+        number(where, job, "user_id", least=-LARGEST, otherwise=-1.0, whole=True),
+    )
+
+
+def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool) -> float:
+    profile = profiles.get(name) if isinstance(name, str) else None
+    if not isinstance(profile, dict):
+        raise WorkloadError(f"{where}: profile is {shown(name)}, want the name of one of the profiles")
+    if profile.get("type") == "delay":
+        return number(f"{where}: profile {shown(name)}", profile, "delay", least=-LARGEST)
+    if drop_unknown:
+        return -1.0
+    raise WorkloadError(
+        f"{where}: profile {shown(name)} has type {shown(profile.get('type'))}, whose run time is unknown; "
+        "want 'delay', or unknown_profile='drop'"
+    )
+
+
+def _identify(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
+    """Return a number for each id, and whether it is (the trailing part of) the id itself."""
+    if all(isinstance(identity, int) and abs(identity) <= LARGEST for identity in ids):
+        return np.array(ids, dtype=np.int64), True
+    found = [_TRAILING.search(str(identity)) for identity in ids]
+    numbers = [int(match[0]) for match in found if match]
+    if len(set(numbers)) == len(ids):
+        return np.array(numbers, dtype=np.int64), True
+    return np.arange(len(ids), dtype=np.int64), False
+
+
+def write(path: Pathish, jobs: Iterable[Job], num_cores: int) -> None:
+    """Write jobs so that `read` gives them back exactly, all or nothing.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+    jobs : iterable of Job
+        The jobs; consumed one by one. Each distinct run time becomes a delay profile.
+    num_cores : int
+        Resources of the machine (``nb_res``).
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, a job is invalid, or its requested time is 0 although it
+        runs (the readers take 0 for unknown).
+    InvalidConfiguration
+        If `num_cores` is not positive.
+    """
+    write_lines(path, _lines(jobs, whole("num_cores", num_cores, least=1)))
+
+
+def _lines(jobs: Iterable[Job], num_cores: int) -> Iterator[str]:
+    profiles: dict[str, None] = {}
+    yield f'{{\n"nb_res": {num_cores},\n"jobs": ['
+    before = ""
+    for job in jobs:
+        check_writable(job)
+        submitted, walltime, delay = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
+        profiles[delay] = None
+        user = f', "user_id": {job.user_id:d}' if job.user_id != -1 else ""
+        yield (
+            f'{before}{{"id": {job.job_id:d}, "subtime": {submitted}, "walltime": {walltime}, '
+            f'"res": {int(job.requested_cores)}, "profile": "delay_{delay}"{user}}}'
+        )
+        before = ","
+    yield '],\n"profiles": {'
+    yield ",\n".join(f'"delay_{delay}": {{"type": "delay", "delay": {delay}}}' for delay in profiles)
+    yield "}\n}"

@@ -1,0 +1,564 @@
+"""The Lublin-Feitelson model of the workload of parallel supercomputers.
+
+A job is serial, or its number of nodes is 2 to a power drawn from a two-stage uniform distribution,
+mostly rounded to a whole power. The logarithm of its run time is hyper-gamma, with more weight on
+long run times for wide jobs. The logarithm of the time between arrivals is gamma, stretched over
+the day so that most jobs arrive in working hours. Time 0 is midnight.
+
+Departures from the published generator, where it leaves a gap: the middle and the upper end of the
+two-stage uniform distribution keep their distance from log2 of the machine's size, for which the
+constants of interactive jobs were given at 128 nodes only; no job is wider than the machine, whose
+size need not be a power of two.
+
+Reference: U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the
+characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.random import Generator, SeedSequence, default_rng
+from numpy.typing import NDArray
+
+from desim.checks import finite, one_of, whole
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job
+from desim.workloads.batch.selection import Floats, make_jobs
+from desim.workloads.streams import seed_sequence
+
+__all__ = [
+    "TYPES",
+    "Constants",
+    "core_probabilities",
+    "daily_cycle",
+    "expected_load",
+    "generate",
+    "mean_interarrival",
+    "mean_work",
+    "stream",
+]
+
+Model = Literal["all", "batch", "interactive", "two_types"]
+
+#: Jobs drawn at a time. Part of what a seed means: another value gives other jobs.
+_BLOCK = 8192
+_BUCKETS = 48
+_BUCKET_SECONDS = 1800.0
+_DAY_SECONDS = _BUCKETS * _BUCKET_SECONDS
+#: Largest logarithms of a run time and of the points between two arrivals; larger draws are repeated.
+_LONGEST = 12.0
+_LONGEST_GAP = 13.0
+# The gamma density of the daily cycle covers the half hours 11 to 58, that is 5:00 to 5:00
+_DAY_START = 11
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of one type of jobs, named as in the paper.
+
+    Attributes
+    ----------
+    serial, pow2 : float
+        Shares of all jobs with one node, and with a number of nodes rounded to a power of two.
+    ulow : float
+        Lower end of the two-stage uniform distribution of log2(nodes).
+    uhi_offset, umed_offset : float
+        Its upper end below log2 of the machine, and its middle below its upper end.
+    uprob : float
+        Share of the lower stage.
+    a1, b1, a2, b2, pa, pb : float
+        Hyper-gamma distribution of ln(run time); the first gamma has probability pa * nodes + pb.
+    aarr, barr, arar : float
+        Gamma distribution of ln(points between arrivals), of shape aarr * arar.
+    anum, bnum : float
+        Gamma density of the daily cycle, over half hours.
+    """
+
+    serial: float
+    pow2: float
+    ulow: float
+    umed_offset: float
+    uhi_offset: float
+    uprob: float
+    a1: float
+    b1: float
+    a2: float
+    b2: float
+    pa: float
+    pb: float
+    aarr: float
+    barr: float
+    anum: float
+    bnum: float
+    arar: float
+
+
+# fmt: off
+#: The published constants, fitted with 128 nodes: umed and uhi are kept relative to log2 of the machine.
+TYPES = {
+    "all": Constants(.244, .576, .8, 2.5, 0.0, .86, 4.2, .94, 312.0, .03, -.0054, .78,
+                     10.2303, .4871, 8.1737, 3.9631, 1.0225),
+    "batch": Constants(.2927, .6686, 1.2, 2.0, 0.0, .875, 6.57, .823, 639.1, .0156, -.003, .6986,
+                       6.0415, .8531, 6.1271, 5.2740, 1.0519),
+    "interactive": Constants(.1541, .625, 1.0, 2.5, 1.5, .705, 3.8351, .6605, 7.073, .6856, -.0118, .9156,
+                             6.5510, .6621, 8.9186, 3.6680, .9797),
+}
+# fmt: on
+
+
+def generate(
+    num_jobs: int,
+    num_cores: int,
+    seed: int | Generator = 0,
+    *,
+    model: Model = "all",
+    load: float | None = None,
+    umed_offset: float | None = None,
+    overestimate: float = 1.0,
+    num_users: int | None = None,
+) -> list[Job]:
+    """Generate a workload as a list: the very jobs of `stream` with the same arguments.
+
+    Parameters
+    ----------
+    num_jobs : int
+        Number of jobs, at least 1.
+    num_cores : int
+        Nodes of the machine.
+    seed : int or numpy.random.Generator
+        As for `stream`, like the following.
+    model : {"all", "batch", "interactive", "two_types"}
+        The constants.
+    load : float, optional
+        The wanted offered load.
+    umed_offset : float, optional
+        Less makes wider jobs.
+    overestimate : float
+        Largest ratio of requested to actual run time.
+    num_users : int, optional
+        Number of users.
+
+    Returns
+    -------
+    list of Job
+        Sorted by submission time, numbered from 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> jobs = generate(1000, 256, seed=1, load=0.8)
+    >>> len(jobs), max(job.requested_cores for job in jobs) <= 256
+    (1000, True)
+    """
+    if num_jobs is None:
+        raise InvalidConfiguration("num_jobs is None, want a number; only stream() goes on without end")
+    return list(
+        stream(
+            num_jobs,
+            num_cores,
+            seed,
+            model=model,
+            load=load,
+            umed_offset=umed_offset,
+            overestimate=overestimate,
+            num_users=num_users,
+        )
+    )
+
+
+def stream(
+    num_jobs: int | None,
+    num_cores: int,
+    seed: int | Generator = 0,
+    *,
+    model: Model = "all",
+    load: float | None = None,
+    umed_offset: float | None = None,
+    overestimate: float = 1.0,
+    num_users: int | None = None,
+) -> Iterator[Job]:
+    """Generate a workload job by job, in constant memory.
+
+    Without `load`, a shorter workload is the beginning of a longer one with the same seed. With
+    `load`, the times of a finite workload are stretched by one factor, found by drawing the jobs
+    once in advance, so that the offered load of the whole (see `desim.workloads.batch.transform.offered_load`)
+    is exactly as wanted; the times of an endless one are stretched by the ratio of `expected_load`
+    to `load`, so that the load is as wanted in the long run. The day of 24 hours is stretched too.
+
+    Parameters
+    ----------
+    num_jobs : int or None
+        Number of jobs, at least 1; None goes on without end.
+    num_cores : int
+        Nodes of the machine, at least 1.
+    seed : int or numpy.random.Generator
+        From a generator, four numbers are drawn at once. Nodes, run times, arrivals, estimates and
+        users have random streams of their own: an option for one changes none of the others.
+    model : {"all", "batch", "interactive", "two_types"}
+        The constants: all jobs, batch jobs, interactive jobs, or batch and interactive jobs from
+        two independent sources, merged by arrival.
+    load : float, optional
+        The wanted offered load, above 0. Without it, submission times are whole seconds.
+    umed_offset : float, optional
+        Distance of the middle of the two-stage uniform distribution from its upper end: less makes
+        wider jobs. The authors allow 1.5 to 3.5; by default 2.5, for batch jobs 2.
+    overestimate : float
+        Largest ratio of requested to actual run time. The ratio is uniform between 1 and this, the
+        requested time rounded up to whole seconds. By default requests are exact.
+    num_users : int, optional
+        Number of users, who submit with a probability proportional to 1 / user_id (Zipf's law),
+        numbered from 1. By default all jobs have user_id -1.
+
+    Returns
+    -------
+    iterator of Job
+        Sorted by submission time, numbered from 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        At once, if an argument is out of range.
+    WorkloadError
+        If `load` is asked for and all jobs arrive in the same second.
+    """
+    request = _Request(num_jobs, num_cores, model, load, umed_offset, overestimate, num_users)
+    entropy = seed_sequence(seed).entropy
+    factor = 1.0
+    if load is not None and num_jobs is None:
+        factor = expected_load(num_cores, model=model, umed_offset=umed_offset) / load
+    elif load is not None:
+        factor = _measured_load(request.blocks(SeedSequence(entropy)), num_cores) / load
+    *_, estimates, users = SeedSequence(entropy).spawn(8)
+    blocks = request.blocks(SeedSequence(entropy))
+    return chain.from_iterable(request.finish(blocks, factor, default_rng(estimates), default_rng(users)))
+
+
+def expected_load(num_cores: int, *, model: Model = "all", umed_offset: float | None = None) -> float:
+    """Return the offered load that a model tends to in the long run, from the exact means.
+
+    Parameters
+    ----------
+    num_cores : int
+        Nodes of the machine.
+    model : {"all", "batch", "interactive", "two_types"}
+        As for `stream`.
+    umed_offset : float, optional
+        As for `stream`.
+
+    Returns
+    -------
+    float
+        Mean core-seconds that arrive in a second for each core.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    request = _Request(None, num_cores, model, None, umed_offset, 1.0, None)
+    arriving = sum(
+        mean_work(TYPES[name], num_cores, umed_offset) / mean_interarrival(TYPES[name]) for name in request.types
+    )
+    return arriving / num_cores
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked for, checked; the random streams come with the calls."""
+
+    num_jobs: int | None
+    num_cores: int
+    model: Model
+    load: float | None
+    umed_offset: float | None
+    overestimate: float
+    num_users: int | None
+
+    def __post_init__(self) -> None:
+        """Check every argument."""
+        one_of("model", self.model, get_args(Model))
+        whole("num_cores", self.num_cores, least=1)
+        for name in ("num_jobs", "num_users"):
+            if getattr(self, name) is not None:
+                whole(name, getattr(self, name), least=1)
+        if self.load is not None:
+            finite("load", self.load, above=0)
+            if self.num_jobs == 1:
+                raise InvalidConfiguration("load is given for a single job, want num_jobs of at least 2")
+        if self.umed_offset is not None:
+            finite("umed_offset", self.umed_offset, least=0)
+        finite("overestimate", self.overestimate, least=1)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of jobs, each a source of its own."""
+        return ("batch", "interactive") if self.model == "two_types" else (self.model,)
+
+    def blocks(self, seeds: SeedSequence) -> Iterator[_Block]:
+        """Draw the jobs, not rescaled."""
+        children = seeds.spawn(8)
+        sources = [
+            _draw(TYPES[name], self.num_cores, children[3 * at : 3 * at + 3], self.umed_offset)
+            for at, name in enumerate(self.types)
+        ]
+        left = math.inf if self.num_jobs is None else self.num_jobs
+        for block in _merge(*sources) if len(sources) == 2 else sources[0]:
+            if len(block.cores) >= left:
+                yield block.take(slice(int(left)))
+                return
+            left -= len(block.cores)
+            yield block
+
+    def finish(
+        self, blocks: Iterator[_Block], factor: float, for_estimates: Generator, for_users: Generator
+    ) -> Iterator[Iterator[Job]]:
+        """Add numbers, requested times and users, and rescale the submission times."""
+        shares = np.cumsum(1 / np.arange(1, (self.num_users or 1) + 1))
+        number = 0
+        for block in blocks:
+            count = len(block.cores)
+            requested = block.run_time
+            if self.overestimate > 1:
+                ratio = 1 + (self.overestimate - 1) * for_estimates.random(count)
+                requested = np.ceil(block.run_time * ratio)
+            user = np.full(count, -1)
+            if self.num_users is not None:
+                user = 1 + np.searchsorted(shares[:-1], for_users.random(count) * shares[-1], side="right")
+            yield make_jobs(
+                np.arange(number, number + count),
+                block.submission_time * factor,
+                block.cores,
+                requested,
+                block.run_time,
+                user_id=user,
+            )
+            number += count
+
+
+def _measured_load(blocks: Iterator[_Block], num_cores: int) -> float:
+    work, first, last = 0.0, math.nan, math.nan
+    for block in blocks:
+        work += float(block.cores @ block.run_time)
+        if len(block.cores):
+            first = float(block.submission_time[0]) if math.isnan(first) else first
+            last = float(block.submission_time[-1])
+    if not last > first:
+        raise WorkloadError("all jobs arrive in the same second, so that their load cannot be rescaled")
+    return work / (num_cores * (last - first))
+
+
+class _Block(NamedTuple):
+    """Consecutive jobs of a workload.
+
+    Attributes
+    ----------
+    submission_time : array of float
+        Seconds since the first midnight, whole, never decreasing.
+    cores : array of int
+        At least 1.
+    run_time : array of float
+        Seconds, whole, at least 1.
+    """
+
+    submission_time: Floats
+    cores: NDArray[np.int64]
+    run_time: Floats
+
+    def take(self, rows: slice | NDArray[np.int64]) -> _Block:
+        """Return the jobs that a slice or an index array selects."""
+        return _Block(self.submission_time[rows], self.cores[rows], self.run_time[rows])
+
+    def joined(self, other: _Block) -> _Block:
+        """Return these jobs and then those of another block."""
+        time, cores, run_time = (np.concatenate(pair) for pair in zip(self, other, strict=True))
+        return _Block(time, cores, run_time)
+
+
+class _Exponents(NamedTuple):
+    """The range of log2(nodes) on a machine: ``low <= middle <= high <= log2(num_cores)``."""
+
+    low: float
+    middle: float
+    high: float
+
+    @classmethod
+    def of(cls, constants: Constants, num_cores: int, umed_offset: float | None) -> _Exponents:
+        """Return the range for a machine, squeezed where it is too small for the constants."""
+        widest = math.log2(num_cores)
+        high = max(widest - constants.uhi_offset, min(widest, 1.0))
+        low = min(constants.ulow, high)
+        offset = constants.umed_offset if umed_offset is None else umed_offset
+        return cls(low, max(low, high - offset), high)
+
+
+def daily_cycle(constants: Constants) -> tuple[Floats, Floats]:
+    """Return the map between points and seconds within a day, as the corners of a broken line.
+
+    Passing half hour i of the day costs its weight in points, the mean weight being 1.
+
+    Parameters
+    ----------
+    constants : Constants
+        Of these, `anum` and `bnum`.
+
+    Returns
+    -------
+    points, seconds : array of shape (49,)
+        Both increase from 0, to 48 points and 86,400 s.
+    """
+    from scipy.special import gammainc
+
+    hours = np.arange(_DAY_START, _DAY_START + _BUCKETS)
+    edges = gammainc(constants.anum, np.stack([hours - 0.5, hours + 0.5]) / constants.bnum)
+    weights = np.empty(_BUCKETS)
+    weights[(hours - 1) % _BUCKETS] = edges[1] - edges[0]
+    points: Floats = np.concatenate([[0.0], np.cumsum(weights)])
+    return points * (_BUCKETS / float(points[-1])), np.linspace(0, _DAY_SECONDS, _BUCKETS + 1)
+
+
+def _draw(
+    constants: Constants, num_cores: int, seeds: Sequence[SeedSequence], umed_offset: float | None
+) -> Iterator[_Block]:
+    """Draw jobs of one type without end, from seeds for the nodes, the run times and the arrivals."""
+    for_cores, for_times, for_arrivals = (default_rng(seed) for seed in seeds)
+    exponents = _Exponents.of(constants, num_cores, umed_offset)
+    points, seconds = daily_cycle(constants)
+    spent = 0.0
+    while True:
+        cores = _cores(constants, num_cores, exponents, for_cores)
+        run_time = _run_time(constants, cores, for_times)
+        total = spent + np.cumsum(_points_between(constants, for_arrivals))
+        spent = float(total[-1])
+        day, point = np.divmod(total, _BUCKETS)
+        arrival = day * _DAY_SECONDS + np.interp(point, points, seconds)
+        yield _Block(np.floor(arrival), cores, run_time)
+
+
+def _cores(constants: Constants, num_cores: int, exponents: _Exponents, rng: Generator) -> NDArray[np.int64]:
+    kind, stage, within = rng.random((3, _BLOCK))
+    low, middle, high = exponents
+    exponent = np.where(stage < constants.uprob, low + (middle - low) * within, middle + (high - middle) * within)
+    # Rounding up must not exceed a machine whose size is no power of two itself
+    rounded = np.minimum(np.rint(exponent), math.floor(math.log2(num_cores)))
+    exponent = np.where(kind < constants.serial + constants.pow2, rounded, exponent)
+    cores = np.where(kind < constants.serial, 1.0, np.rint(np.exp2(exponent)))
+    return np.clip(cores, 1, num_cores).astype(np.int64)
+
+
+def _run_time(constants: Constants, cores: NDArray[np.int64], rng: Generator) -> Floats:
+    first_share = np.clip(constants.pa * cores + constants.pb, 0, 1)
+    logarithm = np.full(len(cores), np.inf)
+    while len(again := np.flatnonzero(logarithm > _LONGEST)):
+        first = rng.random(len(again)) < first_share[again]
+        shape = np.where(first, constants.a1, constants.a2)
+        logarithm[again] = rng.gamma(shape, np.where(first, constants.b1, constants.b2))
+    run_time: Floats = np.floor(np.exp(logarithm))
+    return run_time
+
+
+def _points_between(constants: Constants, rng: Generator) -> Floats:
+    logarithm = np.full(_BLOCK, np.inf)
+    while len(again := np.flatnonzero(logarithm > _LONGEST_GAP)):
+        logarithm[again] = rng.gamma(constants.aarr * constants.arar, constants.barr, len(again))
+    points: Floats = np.exp(logarithm) / _BUCKET_SECONDS
+    return points
+
+
+def _merge(left: Iterator[_Block], right: Iterator[_Block]) -> Iterator[_Block]:
+    """Merge two endless streams by arrival; of two jobs at the same time the left one is first."""
+    waiting = [next(left), next(right)]
+    while True:
+        # Everything up to here is known of both streams
+        limit = min(block.submission_time[-1] for block in waiting)
+        cuts = [int(np.searchsorted(block.submission_time, limit, side="left")) for block in waiting]
+        ready = [block.take(slice(cut)) for block, cut in zip(waiting, cuts, strict=True)]
+        joined = ready[0].joined(ready[1])
+        yield joined.take(np.argsort(joined.submission_time, kind="stable"))
+        for at, source in enumerate((left, right)):
+            rest = waiting[at].take(slice(cuts[at], None))
+            waiting[at] = rest.joined(next(source)) if rest.submission_time[-1] == limit else rest
+
+
+def core_probabilities(constants: Constants, num_cores: int, umed_offset: float | None) -> Floats:
+    """Return the probability of each number of nodes.
+
+    Parameters
+    ----------
+    constants : Constants
+        Type of the jobs.
+    num_cores : int
+        Nodes of the machine.
+    umed_offset : float or None
+        Replaces the constant of that name.
+
+    Returns
+    -------
+    array of shape (num_cores + 1,)
+        Entry n for jobs of n nodes; they sum to 1.
+    """
+    low, middle, high = _Exponents.of(constants, num_cores, umed_offset)
+
+    def below(exponent: Floats) -> Floats:
+        lower, upper = _ramp(exponent, low, middle), _ramp(exponent, middle, high)
+        return constants.uprob * lower + (1 - constants.uprob) * upper
+
+    free = np.diff(below(np.concatenate([[-np.inf], np.log2(np.arange(1, num_cores) + 0.5), [np.inf]])))
+    powers = np.arange(math.floor(math.log2(num_cores)) + 1)
+    rounded = np.diff(below(np.concatenate([[-np.inf], powers[:-1] + 0.5, [np.inf]])))
+    probability = np.zeros(num_cores + 1)
+    probability[1:] = (1 - constants.serial - constants.pow2) * free
+    probability[2**powers] += constants.pow2 * rounded
+    probability[1] += constants.serial
+    return probability
+
+
+def _ramp(value: Floats, start: float, end: float) -> Floats:
+    """Return the distribution function of a uniform variable, of a constant one if start = end."""
+    if start == end:
+        return (value >= start).astype(np.float64)
+    return np.clip((value - start) / (end - start), 0, 1)
+
+
+def _run_times_by_cores(constants: Constants, num_cores: int) -> Floats:
+    """Return the mean run time of jobs with n nodes, in seconds, at index n."""
+    from scipy.special import gammainc
+
+    # E[floor(Y); Y <= y] is the sum over k >= 1 of P(k <= Y <= y)
+    logs = np.log(np.arange(1, math.floor(math.exp(_LONGEST)) + 1))
+    inside, total = [], []
+    for shape, scale in ((constants.a1, constants.b1), (constants.a2, constants.b2)):
+        accepted = float(gammainc(shape, _LONGEST / scale))
+        inside.append(accepted)
+        total.append(float(np.sum(accepted - gammainc(shape, logs / scale))))
+    first = np.clip(constants.pa * np.arange(num_cores + 1) + constants.pb, 0, 1)
+    means: Floats = (first * total[0] + (1 - first) * total[1]) / (first * inside[0] + (1 - first) * inside[1])
+    return means
+
+
+def mean_work(constants: Constants, num_cores: int, umed_offset: float | None) -> float:
+    """Return the mean of cores times run time of a job, in core-seconds."""
+    probability = core_probabilities(constants, num_cores, umed_offset)
+    return float(probability @ (np.arange(num_cores + 1) * _run_times_by_cores(constants, num_cores)))
+
+
+def mean_interarrival(constants: Constants) -> float:
+    """Return the long-run mean time between two arrivals in seconds.
+
+    For x of distribution gamma(a, b), b < 1, the mean of exp(x) where x is at most c is
+    (1 - b)^-a times the probability that a gamma(a, b / (1 - b)) variable is at most c.
+    """
+    from scipy.special import gammainc
+
+    shape, scale = constants.aarr * constants.arar, constants.barr
+    tilted = gammainc(shape, _LONGEST_GAP * (1 - scale) / scale)
+    return float((1 - scale) ** -shape * tilted / gammainc(shape, _LONGEST_GAP / scale))

@@ -1,0 +1,268 @@
+"""Workloads of rigid jobs by name or file, for the command line, sweeps and environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from numpy.random import Generator
+
+from desim.checks import whole
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job
+from desim.workloads.batch import batsim, job_table, lublin, swf
+from desim.workloads.batch.swf import SWFStream
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
+from desim.workloads.batch.transform import rescale_load
+from desim.workloads.files import Pathish
+
+__all__ = ["Workload", "descriptions", "draw", "load", "read", "write"]
+
+_GENERATED = "lublin"
+#: Size of a generated workload where none is asked for.
+_DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
+_READERS: Mapping[str, Callable[..., Trace]] = {".swf": swf.read, ".json": batsim.read, ".parquet": job_table.read}
+
+
+def descriptions() -> dict[str, str]:
+    """Return every source, or pattern of files, with a line on it.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
+    return {
+        "lublin": "The Lublin-Feitelson model of supercomputer workloads, generated from a seed.",
+        "FILE.swf, FILE.swf.gz": "Standard Workload Format, as in the Parallel Workloads Archive.",
+        "FILE.json, FILE.json.gz": "Batsim workload with delay profiles.",
+        "FILE.parquet": "Job table with the columns of a result.",
+    }
+
+
+def draw(rng: Generator, *, num_jobs: int = 10_000, num_cores: int = 256, load: float = 1.0) -> list[Job]:
+    """Draw a trace of the Lublin-Feitelson model, from which the environment cuts its episodes.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    num_jobs, num_cores : int
+        Number of jobs, and cores of the cluster.
+    load : float
+        Offered load.
+
+    Returns
+    -------
+    list of Job
+        In order of submission.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> len(draw(np.random.default_rng(1), num_jobs=100))
+    100
+    """
+    return lublin.generate(num_jobs, num_cores, rng, load=load)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is to be simulated.
+
+    Parameters
+    ----------
+    name : str
+        What it is called: the name of a model or of a file.
+    jobs : iterable of Job
+        Sorted by submission time; every iteration gives the same jobs.
+    num_cores : int or None
+        Cores of the machine, None if the file does not tell.
+    num_jobs : int or None
+        Number of jobs, None if that is known only at the end of a stream.
+    trace : Trace or SWFStream or None
+        What was read; None for a generated workload.
+    """
+
+    name: str
+    jobs: Iterable[Job]
+    num_cores: int | None
+    num_jobs: int | None
+    trace: Trace | SWFStream | None = None
+
+    @property
+    def report(self) -> TraceReport | None:
+        """What was repaired; of a stream, in the latest iteration. None for a generated workload."""
+        return self.trace.report if self.trace is not None else None
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """The jobs of the Lublin-Feitelson model, drawn anew by every iteration."""
+
+    num_jobs: int
+    num_cores: int
+    seed: int
+    load: float | None
+    overestimate: float
+
+    def __iter__(self) -> Iterator[Job]:
+        return lublin.stream(self.num_jobs, self.num_cores, self.seed, load=self.load, overestimate=self.overestimate)
+
+
+def load(
+    source: Pathish = _GENERATED,
+    *,
+    num_jobs: int | None = None,
+    num_cores: int | None = None,
+    seed: int = 0,
+    load: float | None = None,
+    overestimate: float = 1.0,
+    stream: bool = False,
+) -> Workload:
+    """Draw or read a workload.
+
+    Parameters
+    ----------
+    source : str or path-like
+        ``"lublin"`` or a file, see `descriptions`.
+    num_jobs : int, optional
+        Number of jobs to draw, 10,000 by default, or the most to read.
+    num_cores : int, optional
+        Cores of the machine. By default those that the file states; 256 for a generated workload.
+    seed : int
+        Of a generated workload.
+    load : float, optional
+        Stretch the times between submissions so that the offered load is this.
+    overestimate : float
+        Largest ratio of requested to actual run time of a generated workload.
+    stream : bool
+        Draw or read the jobs one by one while they are used, in constant memory.
+
+    Returns
+    -------
+    Workload
+        Jobs, cores and repair report.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an option is out of range or makes no sense for this source.
+    WorkloadError
+        If there is no such file, it cannot be read, or its content is broken.
+
+    Examples
+    --------
+    >>> workload = load("lublin", num_jobs=100, num_cores=128, seed=1, load=0.9)
+    >>> workload.name, workload.num_cores, len(list(workload.jobs))
+    ('lublin', 128, 100)
+    """
+    if source == _GENERATED:
+        count = _DEFAULT_JOBS if num_jobs is None else num_jobs
+        size = _DEFAULT_CORES if num_cores is None else num_cores
+        drawn = _Drawn(count, size, seed, load, overestimate)
+        iter(drawn)  # so that wrong arguments are found here
+        return Workload(str(source), drawn if stream else list(drawn), size, count)
+    if num_cores is not None:
+        whole("num_cores", num_cores, least=1)
+    if overestimate != 1:
+        raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
+    if os.fspath(source).isidentifier() and not Path(source).exists():
+        raise WorkloadError(f"{source}: no such file, nor a generated workload (there is {_GENERATED})")
+    if stream:
+        return _stream(source, num_jobs, num_cores, load)
+    trace = read(source, max_jobs=num_jobs)
+    cores = trace.num_cores if num_cores is None else num_cores
+    jobs = trace.jobs
+    if load is not None:
+        if cores is None:
+            raise InvalidConfiguration(f"{source} does not tell the cores of the machine, which a load refers to")
+        jobs = rescale_load(jobs, cores, load)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace)
+
+
+def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:
+    if _suffix(source) != ".swf":
+        raise InvalidConfiguration(f"{source} cannot be streamed: only Standard Workload Format files can")
+    if load is not None:
+        raise InvalidConfiguration(f"load is {load!r}, but a file that is streamed cannot be rescaled")
+    opened = swf.stream(source, max_jobs=num_jobs)
+    return Workload(Path(source).name, opened, opened.num_cores if num_cores is None else num_cores, None, opened)
+
+
+def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
+    """Read a workload file of any known format.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The suffix tells the format; a file without a known one is read as a Standard Workload Format log.
+    max_jobs : int, optional
+        Stop behind this many jobs, in the order of the file.
+
+    Returns
+    -------
+    Trace
+        Jobs, header and repair report.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read or its content is broken.
+    InvalidConfiguration
+        If `max_jobs` is not positive.
+    """
+    return _READERS.get(_suffix(path), swf.read)(path, max_jobs=max_jobs)
+
+
+def write(
+    path: Pathish, jobs: Iterable[Job], *, num_cores: int | None = None, header: TraceHeader | None = None
+) -> None:
+    """Write a workload file in the format that its suffix tells.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, replaced only when the new one is complete.
+    jobs : iterable of Job
+        The jobs.
+    num_cores : int, optional
+        Cores of the machine.
+    header : TraceHeader, optional
+        Header lines of a Standard Workload Format log, which another such log keeps.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the suffix is unknown, or the format needs the number of cores and there is none.
+    WorkloadError
+        If the file cannot be written or a job cannot be expressed.
+    """
+    match _suffix(path):
+        case ".swf":
+            known = {} if num_cores is None else {"MaxProcs": num_cores}
+            swf.write(path, jobs, header=header if header and header.lines else {"Version": 2.2, **known})
+        case ".parquet":
+            job_table.write(path, jobs, num_cores)
+        case ".json" if num_cores is not None:
+            batsim.write(path, jobs, num_cores)
+        case ".json":
+            raise InvalidConfiguration(f"{path}: a Batsim workload states the cores of the machine, which are unknown")
+        case _:
+            raise InvalidConfiguration(
+                f"{path}: the suffix tells no format of workloads; known are .swf, .swf.gz, .json, .json.gz and "
+                ".parquet"
+            )
+
+
+def _suffix(path: Pathish) -> str:
+    """Return the suffix that tells the format, without that of compression, which Parquet does not have."""
+    name = Path(path).name.lower()
+    return "" if name.endswith(".parquet.gz") else Path(name.removesuffix(".gz")).suffix

@@ -1,0 +1,449 @@
+"""Which rows of a workload file become jobs: the options that all readers share, and what applies them."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, Literal, TypedDict, Unpack, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.checks import one_of
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job, check_job
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
+from desim.workloads.documents import LARGEST
+
+__all__ = ["TraceOptions"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+ZeroRunTime = Literal["keep", "drop"]
+
+
+class TraceOptions(TypedDict, total=False):
+    """Keyword arguments of the readers; each may be left out.
+
+    Attributes
+    ----------
+    zero_run_time : {"keep", "drop"}
+        What to do with jobs of run time 0. Default ``"keep"``.
+    max_cores : int or None
+        The widest job that fits; wider ones are dropped. None, the default, sets no limit.
+    statuses, users, queues, partitions : collection of int or None
+        Keep only the rows whose status, user, queue or partition is among these. Default None: any.
+    window : (float, float) or None
+        Keep only the jobs submitted at or after the first and before the second time, in seconds of
+        the file's clock. Default None: all.
+    shift : bool
+        Move all submission times so that the first job that is kept enters at time 0. Default False.
+    max_jobs : int or None
+        Stop behind this many kept jobs, in the order of the file. Default None: no limit.
+    """
+
+    zero_run_time: ZeroRunTime
+    max_cores: int | None
+    statuses: Collection[int] | None
+    users: Collection[int] | None
+    queues: Collection[int] | None
+    partitions: Collection[int] | None
+    window: tuple[float, float] | None
+    shift: bool
+    max_jobs: int | None
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The options with their defaults, checked; see `TraceOptions`."""
+
+    zero_run_time: ZeroRunTime = "keep"
+    max_cores: int | None = None
+    statuses: Collection[int] | None = None
+    users: Collection[int] | None = None
+    queues: Collection[int] | None = None
+    partitions: Collection[int] | None = None
+    window: tuple[float, float] | None = None
+    shift: bool = False
+    max_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check every option."""
+        one_of("zero_run_time", self.zero_run_time, get_args(ZeroRunTime))
+        for name in ("max_cores", "max_jobs"):
+            number = getattr(self, name)
+            if number is not None and not number >= 1:
+                raise InvalidConfiguration(f"{name} is {number!r}, want at least 1")
+        for name in ("statuses", "users", "queues", "partitions"):
+            wanted = getattr(self, name)
+            if wanted is not None and not (isinstance(wanted, Collection) and all(map(_is_whole, wanted))):
+                raise InvalidConfiguration(f"{name} is {wanted!r}, want a collection of whole numbers such as {{1, 2}}")
+        if self.window is not None:
+            start, end = self.window
+            if math.isnan(start) or not start < end:
+                raise InvalidConfiguration(f"window is {self.window!r}, want a start before its end")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Rows of a workload file, one array an attribute, all of the same length.
+
+    Attributes
+    ----------
+    place : array of int
+        Line number, or position in a list.
+    job_id, submission_time, cores, requested_time, run_time, user, status, queue, partition : array
+        As in the file, -1 where unknown; times in seconds.
+    assumed_cores : array of bool
+        Whether ``cores`` had to be taken from another field than the request.
+    """
+
+    place: NDArray[np.int64]
+    job_id: NDArray[np.int64]
+    submission_time: Floats
+    cores: Floats
+    requested_time: Floats
+    run_time: Floats
+    user: Floats
+    status: Floats
+    queue: Floats
+    partition: Floats
+    assumed_cores: Mask
+
+    @classmethod
+    def of_list(cls, job_id: NDArray[np.int64], numbers: Sequence[Floats]) -> Columns:
+        """Return the jobs of a list, given the columns from submission time to user: nothing else is known of them."""
+        submission_time, cores, requested_time, run_time, user = numbers
+        unknown = np.full(len(job_id), -1.0)
+        return cls(
+            np.arange(len(job_id), dtype=np.int64),
+            job_id,
+            submission_time,
+            cores,
+            requested_time,
+            run_time,
+            user,
+            status=unknown,
+            queue=unknown,
+            partition=unknown,
+            assumed_cores=np.zeros(len(job_id), dtype=np.bool_),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.place)
+
+    def take(self, rows: slice | NDArray[Any]) -> Columns:
+        """Return the rows that a slice, mask or index array selects."""
+        return Columns(*(getattr(self, item.name)[rows] for item in fields(self)))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Columns]) -> Columns:
+        """Return the rows of all parts, one part behind the other."""
+        return cls(*(np.concatenate([getattr(part, item.name) for part in parts]) for item in fields(cls)))
+
+    def jobs(self) -> Iterator[Job]:
+        """Return the rows as jobs."""
+        return make_jobs(
+            self.job_id, self.submission_time, self.cores, self.requested_time, self.run_time, user_id=self.user
+        )
+
+
+def make_jobs(
+    job_id: NDArray[np.int64],
+    submission_time: Floats,
+    cores: NDArray[Any],
+    requested_time: Floats,
+    run_time: Floats,
+    *,
+    user_id: NDArray[Any],
+) -> Iterator[Job]:
+    """Turn arrays of equal length into jobs of plain Python numbers, at a fraction of the cost of calling ``Job``."""
+    rows = zip(
+        job_id.tolist(),
+        submission_time.tolist(),
+        cores.astype(np.int64).tolist(),
+        requested_time.tolist(),
+        run_time.tolist(),
+        user_id.astype(np.int64).tolist(),
+        strict=True,
+    )
+    return map(partial(tuple.__new__, Job), rows)
+
+
+def check_writable(job: Job) -> None:
+    """Raise a clear error unless a job survives being written and read again.
+
+    Parameters
+    ----------
+    job : Job
+        The job to look at.
+
+    Raises
+    ------
+    WorkloadError
+        If the job is invalid, holds a number that the readers refuse, or runs although its
+        requested time is 0, which the file formats take for unknown.
+    """
+    check_job(job)
+    if job.requested_time == 0 < job.run_time:
+        raise WorkloadError(f"job {job.job_id}: requested_time is 0, which means unknown in a workload file")
+    if max(abs(value) for value in job) > LARGEST:
+        raise WorkloadError(f"job {job.job_id}: {tuple(job)} holds a number beyond 1e15")
+
+
+class _SeenNumbers:
+    """All job numbers given out so far.
+
+    Numbers that come in increasing order, as in nearly every log, are kept as runs without gaps;
+    only the others are remembered one by one. The memory follows the gaps, not the jobs.
+    """
+
+    def __init__(self) -> None:
+        self._first: list[int] = []
+        self._last: list[int] = []
+        self._late: set[int] = set()
+
+    def extend(self, numbers: NDArray[np.int64]) -> bool:
+        """Add numbers that increase and lie above all seen; otherwise do nothing and return False."""
+        gaps = np.diff(numbers)
+        if (gaps < 1).any() or (self._last and numbers[0] <= self._last[-1]):
+            return False
+        cuts = np.flatnonzero(gaps > 1)
+        first, last = numbers[np.r_[0, cuts + 1]].tolist(), numbers[np.r_[cuts, len(numbers) - 1]].tolist()
+        if self._last and first[0] == self._last[-1] + 1:
+            self._last[-1] = last.pop(0)
+            first.pop(0)
+        self._first += first
+        self._last += last
+        return True
+
+    def claim(self, number: int) -> int:
+        """Add one number and return it, or the largest number so far + 1 if it was seen before."""
+        if not self._last or number > self._last[-1]:
+            self._first.append(number)
+            self._last.append(number)
+            return number
+        run = bisect_right(self._first, number) - 1
+        if number in self._late or (run >= 0 and number <= self._last[run]):
+            self._last[-1] += 1
+            return self._last[-1]
+        self._late.add(number)
+        return number
+
+
+class Selector:
+    """Turns blocks of rows into blocks of jobs, in the order of the file.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    rules : Rules
+        What to drop and what to change.
+    report : TraceReport
+        Where to count.
+    is_stream : bool
+        Whether a submit time below an earlier one is an error, or only counted.
+    """
+
+    def __init__(self, source: str, rules: Rules, report: TraceReport, *, is_stream: bool = False) -> None:
+        self.source, self.rules, self.report, self.is_stream = source, rules, report, is_stream
+        self._numbers = _SeenNumbers()
+        self._latest = 0.0
+
+    @property
+    def full(self) -> bool:
+        """Whether as many jobs were kept as are wanted."""
+        return self.rules.max_jobs is not None and self.report.jobs >= self.rules.max_jobs
+
+    def feed(self, rows: Columns) -> Columns:
+        """Drop, repair and count the rows of one block.
+
+        Parameters
+        ----------
+        rows : Columns
+            Rows that follow those of the calls before.
+
+        Returns
+        -------
+        Columns
+            The rows that are jobs, fit to be made into Job objects.
+
+        Raises
+        ------
+        WorkloadError
+            For a job out of order in a stream.
+        """
+        drops = [(reason, mask) for reason, mask in self._drops(rows) if mask.any()]
+        keep = ~np.logical_or.reduce([mask for _, mask in drops]) if drops else np.ones(len(rows), dtype=np.bool_)
+        if self.rules.max_jobs is not None:
+            kept = np.flatnonzero(keep)
+            wanted = self.rules.max_jobs - self.report.jobs
+            if len(kept) > wanted:
+                rows = rows.take(slice(int(kept[wanted - 1]) + 1))
+        keep = keep[: len(rows)]
+        undecided = np.ones(len(rows), dtype=np.bool_)
+        for reason, mask in drops:
+            hit = mask[: len(rows)] & undecided
+            self._note(reason, rows, hit)
+            undecided &= ~hit
+        chosen = rows.take(keep)
+        self.report.rows += len(rows)
+        self.report.jobs += len(chosen)
+        return self._repair(chosen) if len(chosen) else chosen
+
+    def finish(self) -> None:
+        """Check that there is any job at all.
+
+        Raises
+        ------
+        WorkloadError
+            If not one row became a job.
+        """
+        if not self.report.jobs:
+            why = f"; dropped: {self.report.summary()}" if self.report.rows else ""
+            raise WorkloadError(f"{self.source}: no usable job in {self.report.rows} rows{why}")
+
+    def _note(self, reason: TraceReason, rows: Columns, hit: Mask) -> None:
+        self.report.add(reason, rows.place[hit].tolist())
+
+    def _drops(self, rows: Columns) -> Iterator[tuple[TraceReason, Mask]]:
+        rules = self.rules
+        parts = [status for status in (2, 3, 4) if rules.statuses is None or status not in rules.statuses]
+        yield TraceReason.PARTIAL_EXECUTION, np.isin(rows.status, parts)
+        yield TraceReason.CANCELLED, (rows.status == 5) & ((rows.run_time <= 0) | (rows.cores < 1))
+        yield TraceReason.NEGATIVE_SUBMIT, rows.submission_time < 0
+        yield TraceReason.UNKNOWN_CORES, rows.cores < 1
+        yield TraceReason.UNKNOWN_RUN_TIME, rows.run_time < 0
+        if rules.zero_run_time == "drop":
+            yield TraceReason.ZERO_RUN_TIME_DROPPED, rows.run_time == 0
+        for values, wanted in (
+            (rows.status, rules.statuses),
+            (rows.user, rules.users),
+            (rows.queue, rules.queues),
+            (rows.partition, rules.partitions),
+        ):
+            if wanted is not None:
+                yield TraceReason.FILTERED, ~np.isin(values, list(wanted))
+        if rules.window is not None:
+            start, end = rules.window
+            yield TraceReason.FILTERED, (rows.submission_time < start) | (rows.submission_time >= end)
+        if rules.max_cores is not None:
+            yield TraceReason.TOO_WIDE, rows.cores > rules.max_cores
+
+    def _repair(self, rows: Columns) -> Columns:
+        unknown = rows.requested_time <= 0
+        requested = np.where(unknown, rows.run_time, rows.requested_time)
+        self._note(TraceReason.ASSUMED_CORES, rows, rows.assumed_cores)
+        self._note(TraceReason.ASSUMED_REQUESTED_TIME, rows, unknown)
+        self._note(TraceReason.ZERO_RUN_TIME, rows, rows.run_time == 0)
+        self._note(TraceReason.OVERRUN, rows, rows.run_time > requested)
+        self._check_order(rows)
+        return replace(rows, job_id=self._number(rows), requested_time=requested)
+
+    def _check_order(self, rows: Columns) -> None:
+        latest = np.maximum.accumulate(np.r_[self._latest, rows.submission_time])
+        early = rows.submission_time < latest[:-1]
+        self._latest = float(latest[-1])
+        if self.is_stream and early.any():
+            at = int(np.argmax(early))
+            raise WorkloadError(
+                f"{self.source}: {self.report.locate(rows.place[at])}: submit time {rows.submission_time[at]:.15g} "
+                f"lies before the {latest[at]:.15g} of an earlier row; a stream cannot sort, read() does"
+            )
+        self._note(TraceReason.OUT_OF_ORDER, rows, early)
+
+    def _number(self, rows: Columns) -> NDArray[np.int64]:
+        if self._numbers.extend(rows.job_id):
+            return rows.job_id
+        numbers = np.array([self._numbers.claim(number) for number in rows.job_id.tolist()], dtype=np.int64)
+        self._note(TraceReason.RENUMBERED, rows, numbers != rows.job_id)
+        return numbers
+
+
+def shifted(blocks: Iterable[Columns], shift: bool) -> Iterator[Columns]:
+    """Move the submission times of sorted blocks so that the first job enters at time 0.
+
+    Parameters
+    ----------
+    blocks : iterable of Columns
+        Sorted by submission time.
+    shift : bool
+        Whether to move them at all.
+
+    Yields
+    ------
+    Columns
+        The blocks that are not empty.
+    """
+    origin: float | None = None
+    for block in blocks:
+        if len(block):
+            if origin is None:
+                origin = float(block.submission_time[0]) if shift else 0.0
+            yield replace(block, submission_time=block.submission_time - origin)
+
+
+def sorted_jobs(blocks: Iterable[Columns], shift: bool) -> list[Job]:
+    """Gather all jobs in the order of their submission.
+
+    Parameters
+    ----------
+    blocks : iterable of Columns
+        What a `Selector` let through; at least one row in all.
+    shift : bool
+        Whether the first job moves to time 0.
+
+    Returns
+    -------
+    list of Job
+        Sorted by submission time; equal times keep the order of the file.
+    """
+    rows = Columns.concatenate(list(blocks))
+    rows = rows.take(np.argsort(rows.submission_time, kind="stable"))
+    return [job for block in shifted([rows], shift) for job in block.jobs()]
+
+
+def select(
+    source: str, rows: Columns, header: TraceHeader, report: TraceReport, **options: Unpack[TraceOptions]
+) -> Trace:
+    """Make a trace of the jobs of a list.
+
+    Parameters
+    ----------
+    source : str
+        Name of the file, for messages.
+    rows : Columns
+        All rows.
+    header : TraceHeader
+        What the file says about itself.
+    report : TraceReport
+        Where to count.
+    **options : TraceOptions
+        Which to keep.
+
+    Returns
+    -------
+    Trace
+        In the order of submission.
+
+    Raises
+    ------
+    WorkloadError
+        If there is no usable job.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+    rules = Rules(**options)
+    selector = Selector(source, rules, report)
+    blocks = [selector.feed(rows)] if len(rows) else []
+    selector.finish()
+    return Trace(sorted_jobs(blocks, rules.shift), header, report)

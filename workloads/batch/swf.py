@@ -1,0 +1,333 @@
+"""Standard Workload Format: the logs of the Parallel Workloads Archive, read and written.
+
+A row is 18 numbers: 1 job number, 2 submit time, 3 wait time, 4 run time, 5 allocated processors,
+6 average CPU time, 7 used memory, 8 requested processors, 9 requested time, 10 requested memory,
+11 status, 12 user, 13 group, 14 executable, 15 queue, 16 partition, 17 preceding job, 18 think
+time; -1 stands for unknown, and a line that begins with ``;`` is a comment.
+
+A job takes its cores from field 8, else from field 5, and its requested time from field 9, else
+from field 4; 0 counts as unknown in both. Rows that cannot be a job are dropped and counted in a
+`RepairReport`; a file that breaks the format itself (another number of fields, text in a number,
+nan, a fraction of a core, damaged gzip data) is refused with a `WorkloadError`. Job numbers are
+kept; one that was used before is replaced by the largest number so far + 1.
+
+Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
+schedulers", JSSPP 1999.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import WorkloadError
+from desim.problems.batch.job import Job
+from desim.workloads.batch.selection import (
+    Columns,
+    Floats,
+    Rules,
+    Selector,
+    TraceOptions,
+    check_writable,
+    shifted,
+    sorted_jobs,
+)
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
+from desim.workloads.documents import LARGEST, shown
+from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
+
+__all__ = ["SWFStream", "read", "stream", "write"]
+
+#: The 18 fields of a row, by the names of the format's definition.
+# fmt: off
+_FIELDS = (
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)
+# fmt: on
+#: Positions of the fields that count or name something, so that a fraction makes no sense.
+_WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
+_MOST_HEADER_LINES = 100_000
+
+# With these bytes only, float() accepts exactly what _NUMBER does: no nan, no 1_000
+_NUMERIC = b"0123456789+-.eE \t\r\n"
+_PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+_CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class SWFStream:
+    """The jobs of a file one after the other, in constant memory; every iteration reads anew.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip (recognized by its content).
+    **options : TraceOptions
+        Which rows to keep, see `TraceOptions`.
+
+    Attributes
+    ----------
+    header : TraceHeader
+        The comment lines in front of the first row, read at once.
+    report : TraceReport
+        The books of the latest iteration. They run ahead of the jobs by up to a block and are
+        complete when the iteration has ended.
+
+    Raises
+    ------
+    WorkloadError
+        At once, if the file cannot be opened; while iterating, for a broken row, for a submit
+        time before an earlier one, and at the end if there was no usable job.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+
+    def __init__(self, path: Pathish, **options: Unpack[TraceOptions]) -> None:
+        self.path = path
+        self.rules = Rules(**options)
+        self.header = _read_header(path)
+        self.report = TraceReport()
+
+    @property
+    def num_cores(self) -> int | None:
+        """Cores of the machine as the header states them, None if it does not."""
+        return self.header.num_cores
+
+    def __iter__(self) -> Iterator[Job]:
+        """Read the file from its start."""
+        for block in shifted(self._blocks(is_stream=True), self.rules.shift):
+            yield from block.jobs()
+
+    def read(self) -> Trace:
+        """Read the whole file, and sort its jobs."""
+        jobs = sorted_jobs(self._blocks(is_stream=False), self.rules.shift)
+        return Trace(jobs, self.header, self.report)
+
+    def _blocks(self, *, is_stream: bool) -> Iterator[Columns]:
+        """Read the file from its start and yield its jobs as arrays, in the order of the file."""
+        self.report = TraceReport()
+        selector = Selector(os.fspath(self.path), self.rules, self.report, is_stream=is_stream)
+        for rows in _read_columns(self.path):
+            yield selector.feed(rows)
+            if selector.full:
+                break
+        selector.finish()
+
+
+def stream(path: Pathish, **options: Unpack[TraceOptions]) -> SWFStream:
+    """Open a file whose jobs are read while they are used.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip.
+    **options : TraceOptions
+        Which rows to keep, see `TraceOptions`.
+
+    Returns
+    -------
+    SWFStream
+        To iterate over, any number of times; errors are told there.
+    """
+    return SWFStream(path, **options)
+
+
+def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
+    """Read a whole file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip.
+    **options : TraceOptions
+        Which rows to keep, see `TraceOptions`.
+
+    Returns
+    -------
+    Trace
+        Jobs, header and repair report. Jobs are sorted by submit time; those of the same time keep the order of the
+        file.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, breaks the format or holds no usable job; the message names
+        file, line and field.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+    return SWFStream(path, **options).read()
+
+
+def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:
+    """Write jobs so that `read` gives them back exactly, all or nothing.
+
+    Fields 5 and 8 hold the cores, 4 the run time, 9 the requested time, 12 the user, 11 the status
+    1; the others are unknown (-1). Times are written as whole numbers where they are whole.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+    jobs : iterable of Job
+        The jobs; consumed one by one.
+    header : TraceHeader or mapping, optional
+        The header of a trace, kept line by line, or entries such as ``{"MaxProcs": 128}``.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, a job is invalid, or its requested time is 0 although it
+        runs (the format reads 0 as unknown).
+    """
+    write_lines(path, _lines(jobs, header))
+
+
+def _lines(jobs: Iterable[Job], header: TraceHeader | Mapping[str, object] | None) -> Iterator[str]:
+    yield from _header_lines(header)
+    for job in jobs:
+        check_writable(job)
+        submitted, requested, ran = map(plain_number, (job.submission_time, job.requested_time, job.run_time))
+        cores = int(job.requested_cores)
+        known = f"{job.job_id:d} {submitted} -1 {ran} {cores} -1 -1 {cores} {requested} -1 1 {job.user_id:d}"
+        yield f"{known} -1 -1 -1 -1 -1 -1"
+
+
+def _header_lines(header: TraceHeader | Mapping[str, object] | None) -> Iterator[str]:
+    if header is None:
+        header = {"Version": 2.2}
+    if isinstance(header, TraceHeader):
+        lines = list(header.lines) or [f"{key}: {value}" for key, value in header.fields.items()]
+    else:
+        lines = [f"{key}: {value}" for key, value in header.items()]
+    for text in lines:
+        for line in text.split("\n"):
+            if any((ord(letter) < 32 and letter != "\t") or ord(letter) == 127 for letter in line):
+                raise WorkloadError(f"header line {line!r} holds a control character")
+            yield line if line.startswith(";") else f"; {line}"
+
+
+def _read_header(path: Pathish) -> TraceHeader:
+    """Read the comment lines in front of the first row."""
+    source = os.fspath(path)
+    header: list[str] = []
+    for first, block in line_blocks(path, chunks(path)):
+        for number, line in enumerate(block.split(b"\n"), first):
+            text = line.strip()
+            if text and not text.startswith(b";"):
+                return TraceHeader.parse(header)
+            if text:
+                _check_comment(source, number, line)
+                header.append(_decode(text))
+                if len(header) > _MOST_HEADER_LINES:
+                    raise WorkloadError(f"{source}: line {number}: more than {_MOST_HEADER_LINES:,} header lines")
+    return TraceHeader.parse(header)
+
+
+def _read_columns(path: Pathish) -> Iterator[Columns]:
+    """Yield all rows, block by block, as they are; allocated processors stand in where none are requested.
+
+    The fast path converts a whole block at once and only notices that something is wrong; the slow
+    path then looks at the same lines one by one to say what.
+    """
+    for first, block in line_blocks(path, chunks(path)):
+        lines = block.split(b"\n")
+        kept, numbers = lines, np.arange(first, first + len(lines), dtype=np.int64)
+        if block.translate(None, _NUMERIC):  # comments, or faults
+            at = [at for at, line in enumerate(lines) if not line.lstrip().startswith(b";")]
+            kept, numbers = [lines[row] for row in at], numbers[at]
+            if b"".join(kept).translate(None, _NUMERIC) or len(block.translate(None, _CONTROLS)) < len(block):
+                _complain(os.fspath(path), first, lines)
+        rows = [line.split() for line in kept]
+        if not all(rows):
+            numbers = numbers[[bool(row) for row in rows]]
+            rows = [row for row in rows if row]
+        if rows:
+            values = _convert(rows)
+            if values is None:
+                _complain(os.fspath(path), first, lines)
+            yield _as_columns(numbers, values)
+
+
+def _convert(rows: list[list[bytes]]) -> list[Floats] | None:
+    try:
+        fields = list(zip(*rows, strict=True))
+        if len(fields) != len(_FIELDS):
+            return None
+        values = []
+        for field in fields:
+            # Most fields repeat a few values: convert each of them once
+            known = {token: float(token) for token in dict.fromkeys(field)}
+            values.append(np.fromiter(map(known.__getitem__, field), dtype=np.float64, count=len(field)))
+    except ValueError:
+        return None
+    if max(np.abs(column).max() for column in values) > LARGEST:
+        return None
+    return None if any((values[at] % 1).any() for at in _WHOLE) else values
+
+
+def _as_columns(numbers: NDArray[np.int64], values: list[Floats]) -> Columns:
+    assumed = values[7] < 1
+    return Columns(
+        place=numbers,
+        job_id=values[0].astype(np.int64),
+        submission_time=values[1],
+        cores=np.where(assumed, values[4], values[7]),
+        requested_time=values[8],
+        run_time=values[3],
+        user=values[11],
+        status=values[10],
+        queue=values[14],
+        partition=values[15],
+        assumed_cores=assumed,
+    )
+
+
+def _check_comment(source: str, number: int, line: bytes) -> None:
+    kept = line.translate(None, _CONTROLS)
+    if len(kept) < len(line):
+        odd = next(byte for byte in line if byte in _CONTROLS)
+        raise WorkloadError(f"{source}: line {number}: control character 0x{odd:02x} in a comment line")
+
+
+def _decode(text: bytes) -> str:
+    # The format demands ASCII, but names of people and places in old logs are often Latin-1
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return text.decode("latin-1")
+
+
+def _complain(source: str, first: int, lines: list[bytes]) -> NoReturn:
+    """Raise for the first line that is wrong."""
+    for number, line in enumerate(lines, first):
+        if line.lstrip().startswith(b";"):
+            _check_comment(source, number, line)
+        elif odd := line.translate(None, _PRINTABLE):
+            where = f"{source}: line {number}: byte 0x{odd[0]:02x} at column {line.index(odd[:1]) + 1}"
+            raise WorkloadError(f"{where}, want plain ASCII text")
+        elif row := line.split():
+            _complain_of_row(source, number, row)
+    raise AssertionError("the fast path refused a block in which the slow path finds no fault")
+
+
+def _complain_of_row(source: str, number: int, row: list[bytes]) -> None:
+    where = f"{source}: line {number}"
+    if len(row) != len(_FIELDS):
+        hint = " (a truncated line?)" if len(row) < len(_FIELDS) else ""
+        raise WorkloadError(f"{where}: {len(row)} fields, want {len(_FIELDS)}{hint}")
+    for at, token in enumerate(row):
+        field = f"{where}: field {at + 1} ({_FIELDS[at]}) is {shown(token.decode())}"
+        if not _NUMBER.fullmatch(token):
+            raise WorkloadError(f"{field}, want a number")
+        if abs(float(token)) > LARGEST:
+            raise WorkloadError(f"{field}, want a number between -1e15 and 1e15")
+        if at in _WHOLE and float(token) % 1:
+            raise WorkloadError(f"{field}, want a whole number")

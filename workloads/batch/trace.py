@@ -1,0 +1,160 @@
+"""A workload of rigid jobs that was read from a file: its jobs, its header and what was repaired."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from desim.problems.batch.job import Job
+from desim.workloads.report import ListedReason, RepairReport
+
+__all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
+
+# "; Key: value"; a continuation is indented further, and a colon before // belongs to an address
+_ENTRY = re.compile(r";\s{0,3}([A-Za-z]\w*)\s*:(?!//)\s*(.*)")
+_WHOLE = re.compile(r"\d{1,15}")
+
+
+@dataclass(frozen=True)
+class TraceHeader:
+    """What a file says about its workload as a whole.
+
+    Parameters
+    ----------
+    lines : tuple of str
+        The header as it stands in the file, line by line (empty for a JSON file).
+    fields : mapping of str to str
+        The named entries, such as ``MaxProcs`` or ``UnixStartTime`` of a Standard Workload Format
+        log or ``nb_res`` of a Batsim workload. Repeated entries (``Note``, ``Queue``) and
+        continued lines are joined by line ends.
+    """
+
+    lines: tuple[str, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, lines: Sequence[str]) -> TraceHeader:
+        """Build a header from the comment lines of a Standard Workload Format file.
+
+        Parameters
+        ----------
+        lines : sequence of str
+            The lines, each with its leading ``;``.
+
+        Returns
+        -------
+        TraceHeader
+            The lines and the entries found in them.
+        """
+        fields: dict[str, list[str]] = {}
+        key = ""
+        for line in lines:
+            if entry := _ENTRY.match(line):
+                key = entry[1]
+                fields.setdefault(key, []).append(entry[2].strip())
+            elif (text := line.lstrip(";").strip()) and key:
+                fields[key].append(text)
+            else:
+                key = ""
+        return cls(tuple(lines), {key: "\n".join(values) for key, values in fields.items()})
+
+    def number(self, key: str) -> int | None:
+        """Return the whole number that an entry begins with, None where there is none.
+
+        Parameters
+        ----------
+        key : str
+            Name of the entry.
+
+        Returns
+        -------
+        int or None
+            For example 128 for ``MaxProcs: 128 (8 of them interactive)``.
+        """
+        found = _WHOLE.match(self.fields.get(key, ""))
+        return int(found[0]) if found else None
+
+    @property
+    def num_cores(self) -> int | None:
+        """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``, else None."""
+        for key in ("MaxProcs", "MaxNodes", "nb_res"):
+            if number := self.number(key):
+                return number
+        return None
+
+
+class TraceReason(ListedReason):
+    """Why a row was dropped or changed, or what was remarkable about it."""
+
+    PARTIAL_EXECUTION = ("dropped", "status 2, 3 or 4: a part of a job that has a row of its own")
+    CANCELLED = ("dropped", "status 5 without run time or cores: cancelled before it ran")
+    NEGATIVE_SUBMIT = ("dropped", "submit time negative or unknown")
+    UNKNOWN_CORES = ("dropped", "neither requested nor allocated processors known")
+    UNKNOWN_RUN_TIME = ("dropped", "run time negative or unknown")
+    ZERO_RUN_TIME_DROPPED = ("dropped", "run time 0, with zero_run_time='drop'")
+    TOO_WIDE = ("dropped", "more cores than max_cores")
+    FILTERED = ("dropped", "excluded by the filters that the caller asked for")
+    ASSUMED_CORES = ("changed", "requested processors unknown: allocated processors taken")
+    ASSUMED_REQUESTED_TIME = ("changed", "requested time unknown: run time taken")
+    RENUMBERED = ("changed", "job number used before: largest number so far + 1 taken")
+    UNREADABLE_ID = ("changed", "job ids without distinct trailing integers: numbered from 0")
+    OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
+    ZERO_RUN_TIME = ("noted", "run time 0, kept")
+    OVERRUN = ("noted", "ran longer than requested, kept")
+
+
+@dataclass
+class TraceReport(RepairReport[TraceReason, int]):
+    """Counts of the rows that a reader dropped, changed or remarked on.
+
+    ``rows == jobs + dropped`` holds for every finished report. Places are line numbers of a text file, from 1, or
+    positions in a list of jobs, from 0.
+
+    Parameters
+    ----------
+    jobs : int
+        Rows that became jobs.
+    """
+
+    jobs: int = 0
+
+    def headline(self) -> str:
+        """Return the totals in one line."""
+        return f"{self.rows:,} rows: {self.jobs:,} jobs, {self.dropped:,} dropped"
+
+    def locate(self, place: int) -> str:
+        """Return a place in words, ``line 7`` or ``jobs[7]``."""
+        return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The jobs of a file, sorted by submission time, with the header and the repair report.
+
+    Parameters
+    ----------
+    jobs : list of Job
+        The usable jobs.
+    header : TraceHeader
+        What the file says about itself.
+    report : TraceReport
+        What was dropped, changed and noticed on the way.
+    """
+
+    jobs: list[Job]
+    header: TraceHeader
+    report: TraceReport
+
+    @property
+    def num_cores(self) -> int | None:
+        """Cores of the machine as the header states them, None if it does not."""
+        return self.header.num_cores
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[Job]:
+        """Iterate over the jobs."""
+        return iter(self.jobs)

@@ -1,0 +1,1 @@
+"""Workloads of jobs that are graphs of tasks, and the executors that run them."""

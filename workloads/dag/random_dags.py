@@ -1,0 +1,584 @@
+"""Task graphs for the problem ``dag``: random ones in layers, and those of well-known programs.
+
+:func:`generate` follows the random graph generator of H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and
+low-complexity task scheduling for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5, and leaves no part
+unconnected. The graphs of programs have exact numbers of nodes and edges; their work and data are equal everywhere,
+until :func:`with_random_work` and :func:`with_ccr` draw others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from desim.checks import finite, whole
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag.job import Job
+from desim.workloads.streams import NamedStreams
+
+__all__ = [
+    "chain",
+    "fft",
+    "fork_join",
+    "gaussian_elimination",
+    "generate",
+    "in_tree",
+    "out_tree",
+    "part_of",
+    "with_ccr",
+    "with_random_work",
+]
+
+Pairs = list[tuple[int, int]]
+Floats = NDArray[np.float64]
+
+
+def generate(
+    num_nodes: int,
+    *,
+    shape: float = 1.0,
+    out_degree: int = 3,
+    ccr: float = 1.0,
+    mean_work: float = 1.0,
+    heterogeneity: float = 0.5,
+    num_executors: int | None = None,
+    transfer_speed: float = 1.0,
+    job_id: int = 0,
+    seed: int | Generator = 0,
+) -> Job:
+    """Draw a random graph in layers.
+
+    The number of layers is drawn around sqrt(v) / shape and their widths around shape sqrt(v), both between half and
+    one and a half of that, so that the numbers of nodes add up to v. Each node after the first layer has a parent in
+    the layer before it, hence the graph is as deep as it has layers; each node before the last one has as many children
+    in later layers as `out_degree` says, unless fewer nodes are left. It has more where the next layer has more nodes
+    than their parents may have children, or where an edge more is needed to connect two parts.
+
+    Parameters
+    ----------
+    num_nodes : int
+        Number of nodes, v.
+    shape : float
+        Shape parameter, alpha: above 1 the graph is wide, below 1 it is long.
+    out_degree : int
+        Number of children of a node.
+    ccr : float
+        Communication-to-computation ratio, see :func:`with_ccr`.
+    mean_work : float
+        Mean over all jobs of the work of a node: that of a single node is uniform between 0 and twice this.
+    heterogeneity : float
+        Range of computation costs, beta, between 0 and 2: with `num_executors`, a node of work w takes between
+        w (1 - beta / 2) and w (1 + beta / 2) seconds on each executor, uniformly. Without, it plays no part.
+    num_executors : int, optional
+        Number of unrelated executors for which run times are drawn; if left out a node takes work / speed.
+    transfer_speed : float
+        Units of data per second with which transfers count for the ratio.
+    job_id : int
+        Identifier of the job.
+    seed : int or numpy.random.Generator
+        From a generator, four numbers are drawn at once. Graph, work, run times and edge sizes have random streams of
+        their own.
+
+    Returns
+    -------
+    Job
+        Connected, submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> job = generate(40, shape=0.5, ccr=2.0, seed=7)
+    >>> job.num_nodes, round(float(job.parent_size.mean() / job.work.mean()), 9)
+    (40, 2.0)
+    """
+    count = whole("num_nodes", num_nodes, least=1)
+    degree = whole("out_degree", out_degree, least=1)
+    finite("shape", shape, above=0)
+    finite("mean_work", mean_work, least=0)
+    streams = NamedStreams(seed)
+    rng = streams("random_dags.graph")
+    pairs = _layered(rng, _widths(rng, count, shape), degree)
+    job = Job(
+        job_id,
+        np.full(count, float(mean_work)),
+        [(parent, child, 0.0) for parent, child in pairs],
+        label=f"random-{count}",
+    )
+    job = with_random_work(
+        job,
+        mean_work,
+        rng=streams("random_dags.work"),
+        heterogeneity=heterogeneity,
+        num_executors=num_executors,
+        run_time_rng=streams("random_dags.run_times"),
+    )
+    return with_ccr(job, ccr, rng=streams("random_dags.edge_sizes"), transfer_speed=transfer_speed)
+
+
+def with_random_work(
+    job: Job,
+    mean_work: float = 1.0,
+    *,
+    rng: Generator,
+    heterogeneity: float = 0.5,
+    num_executors: int | None = None,
+    run_time_rng: Generator | None = None,
+) -> Job:
+    """Return a job with the same graph and data, whose nodes have random work.
+
+    Parameters
+    ----------
+    job : Job
+        The job.
+    mean_work : float
+        The work of each node is uniform between 0 and twice this.
+    rng : numpy.random.Generator
+        Source of randomness.
+    heterogeneity : float
+        With `num_executors`: a node of work w takes between w (1 - heterogeneity / 2) and w (1 + heterogeneity / 2)
+        seconds on each executor, uniformly; between 0 and 2.
+    num_executors : int, optional
+        Number of unrelated executors for which run times are drawn.
+    run_time_rng : numpy.random.Generator, optional
+        Source of randomness for the run times; `rng` if left out.
+
+    Returns
+    -------
+    Job
+        A new one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    finite("mean_work", mean_work, least=0)
+    finite("heterogeneity", heterogeneity, least=0, most=2)
+    work = rng.uniform(0, 2 * mean_work, job.num_nodes)
+    if num_executors is None:
+        return _rebuilt(job, work=work)
+    size = (job.num_nodes, whole("num_executors", num_executors, least=1))
+    factors = (run_time_rng or rng).uniform(1 - heterogeneity / 2, 1 + heterogeneity / 2, size)
+    return _rebuilt(job, work=work, run_times=work[:, None] * factors)
+
+
+def _widths(rng: Generator, count: int, shape: float) -> list[int]:
+    """Return the number of nodes of each layer."""
+    if count == 1:
+        return [1]
+    num_layers = round(rng.uniform(0.5, 1.5) * math.sqrt(count) / shape)
+    num_layers = min(max(num_layers, 2), count)
+    # Each layer has one node at least; the rest is dealt out in proportion, the largest remainders rounded up.
+    share = rng.uniform(0.5, 1.5, num_layers)
+    exact = share / share.sum() * (count - num_layers)
+    widths = np.floor(exact).astype(np.int64)
+    missing = count - num_layers - int(widths.sum())
+    widths[np.argsort(widths - exact, kind="stable")[:missing]] += 1
+    return [int(width) + 1 for width in widths]
+
+
+def _layered(rng: Generator, widths: list[int], out_degree: int) -> Pairs:
+    """Return the edges, each from a lower to a higher number."""
+    starts = [0, *np.cumsum(widths).tolist()]
+    layers = [range(first, last) for first, last in pairwise(starts)]
+    children: list[list[int]] = [[] for _ in range(starts[-1])]
+    for above, layer in pairwise(layers):
+        free = list(above)
+        for node in layer:
+            parents = free or above
+            place = int(rng.integers(len(parents)))
+            parent = parents[place]
+            children[parent].append(node)
+            if free and len(children[parent]) == out_degree:
+                free[place] = free[-1]
+                free.pop()
+    for layer in layers:
+        for node in layer:
+            _top_up(rng, children[node], range(layer.stop, starts[-1]), out_degree)
+    _connect(rng, children, widths[0])
+    return [(parent, child) for parent, others in enumerate(children) for child in sorted(others)]
+
+
+def _top_up(rng: Generator, children: list[int], later: range, out_degree: int) -> None:
+    """Give a node further children among the later ones, each at most once."""
+    missing = min(out_degree, len(later)) - len(children)
+    if missing <= 0:
+        return
+    have = set(children)
+    drawn = rng.choice(len(later), size=missing + len(have), replace=False).tolist()
+    children.extend([later[index] for index in drawn if later[index] not in have][:missing])
+
+
+def _connect(rng: Generator, children: list[list[int]], num_sources: int) -> None:
+    """Add an edge from each part to the one before it until there is only one part.
+
+    Every part has nodes in the first layer and behind it. An edge from the former to the latter moves no node to
+    another layer.
+    """
+    if len(children) == 1:
+        return
+    part = part_of(len(children), ((node, child) for node, others in enumerate(children) for child in others))
+    parts: dict[int, list[int]] = {}
+    for node, representative in enumerate(part):
+        parts.setdefault(representative, []).append(node)
+    for before, this in pairwise(parts.values()):
+        targets = [node for node in before if node >= num_sources]
+        children[this[0]].append(targets[int(rng.integers(len(targets)))])
+
+
+def part_of(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
+    """Return for each node the smallest node that it is connected with, edges taken in both directions.
+
+    Parameters
+    ----------
+    count : int
+        Number of nodes.
+    edges : iterable of (int, int)
+        Their ends.
+
+    Returns
+    -------
+    list of int
+        One a node; equal for nodes of the same part.
+    """
+    root = list(range(count))
+
+    def find(node: int) -> int:
+        """Return the representative of a node's part, and shorten the way to it."""
+        while root[node] != node:
+            root[node] = root[root[node]]
+            node = root[node]
+        return node
+
+    for one, other in edges:
+        first, second = find(one), find(other)
+        root[max(first, second)] = min(first, second)
+    return [find(node) for node in range(count)]
+
+
+def chain(num_nodes: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return nodes one behind the other.
+
+    Parameters
+    ----------
+    num_nodes : int
+        Number of nodes, n; there are n - 1 edges.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    count = whole("num_nodes", num_nodes, least=1)
+    return _job(
+        f"chain-{count}",
+        count,
+        zip(range(count - 1), range(1, count), strict=True),
+        work=work,
+        size=size,
+        job_id=job_id,
+    )
+
+
+def fork_join(width: int, *, stages: int = 1, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return parallel nodes between a fork and a join, which is the fork of the next stage.
+
+    Parameters
+    ----------
+    width : int
+        Parallel nodes of a stage, w.
+    stages : int
+        Number of stages, s: there are s (w + 1) + 1 nodes and 2 s w edges.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    width, stages = whole("width", width, least=1), whole("stages", stages, least=1)
+    pairs: Pairs = []
+    for fork in range(0, stages * (width + 1), width + 1):
+        join = fork + width + 1
+        for node in range(fork + 1, join):
+            pairs += [(fork, node), (node, join)]
+    return _job(f"fork-join-{width}x{stages}", stages * (width + 1) + 1, pairs, work=work, size=size, job_id=job_id)
+
+
+def gaussian_elimination(order: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return the graph of Gaussian elimination.
+
+    For each column but the last there is a node that finds the pivot, and one for each later column that updates it.
+    An update follows its pivot and the update of the same column before it; so does the next pivot.
+
+    Parameters
+    ----------
+    order : int
+        Order of the matrix, m, at least 2: there are (m^2 + m - 2) / 2 nodes and m^2 - m - 1 edges.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Notes
+    -----
+    Topcuoglu et al. 2002, section 5, after M. Cosnard et al., "Parallel Gaussian elimination on an MIMD computer",
+    Parallel Computing 6, 1988.
+    """
+    order = whole("order", order, least=2)
+    numbers: dict[tuple[int, int], int] = {}
+    pairs: Pairs = []
+    for step in range(1, order):
+        for column in range(step, order + 1):
+            node = numbers[step, column] = len(numbers)
+            if column > step:
+                pairs.append((numbers[step, step], node))
+            if step > 1:
+                pairs.append((numbers[step - 1, column], node))
+    return _job(f"gaussian-{order}", len(numbers), pairs, work=work, size=size, job_id=job_id)
+
+
+def fft(points: int, *, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return the graph of the fast Fourier transform: a tree of recursive calls, then the butterflies.
+
+    Parameters
+    ----------
+    points : int
+        Length of the vector, m, a power of two from 2 on: there are 2 m - 1 calls and m log2(m) butterfly nodes,
+        2 m - 2 edges between calls and 2 m log2(m) between butterflies.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Notes
+    -----
+    Topcuoglu et al. 2002, section 5; all paths from the root have the same length.
+    """
+    if whole("points", points) < 2 or points & (points - 1):
+        raise InvalidConfiguration(f"points is {points}, want a power of two, at least 2")
+    calls = 2 * points - 1
+    pairs: Pairs = [((node - 1) // 2, node) for node in range(1, calls)]
+    layer = list(range(points - 1, calls))
+    stride = 1
+    while stride < points:
+        below = [layer[-1] + 1 + index for index in range(points)]
+        for index, node in enumerate(below):
+            pairs += [(layer[index], node), (layer[index ^ stride], node)]
+        layer, stride = below, 2 * stride
+    return _job(f"fft-{points}", layer[-1] + 1, pairs, work=work, size=size, job_id=job_id)
+
+
+def out_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return a tree whose root comes first.
+
+    Parameters
+    ----------
+    depth : int
+        Nodes on the way from the root to a leaf, d.
+    branching : int
+        Children of a node, b: there are 1 + b + ... + b^(d - 1) nodes, and an edge less.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    pairs, label = _tree(depth, branching)
+    return _job(f"out-tree-{label}", len(pairs) + 1, pairs, work=work, size=size, job_id=job_id)
+
+
+def in_tree(depth: int, *, branching: int = 2, work: float = 1.0, size: float = 1.0, job_id: int = 0) -> Job:
+    """Return a tree whose root comes last.
+
+    Parameters
+    ----------
+    depth : int
+        Nodes on the way from a leaf to the root, d.
+    branching : int
+        Parents of a node, b: there are 1 + b + ... + b^(d - 1) nodes, and an edge less.
+    work : float
+        Work of every node.
+    size : float
+        Units of data on every edge.
+    job_id : int
+        Identifier of the job.
+
+    Returns
+    -------
+    Job
+        Submitted at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    pairs, label = _tree(depth, branching)
+    last = len(pairs)
+    return _job(
+        f"in-tree-{label}",
+        last + 1,
+        [(last - child, last - node) for node, child in pairs],
+        work=work,
+        size=size,
+        job_id=job_id,
+    )
+
+
+def _tree(depth: int, branching: int) -> tuple[Pairs, str]:
+    depth, branching = whole("depth", depth, least=1), whole("branching", branching, least=1)
+    count = sum(branching**level for level in range(depth))
+    return [((node - 1) // branching, node) for node in range(1, count)], f"{depth}x{branching}"
+
+
+def _job(label: str, count: int, pairs: Iterable[tuple[int, int]], *, work: float, size: float, job_id: int) -> Job:
+    work, size = finite("work", work, least=0), finite("size", size, least=0)
+    return Job(job_id, [work] * count, [(parent, child, size) for parent, child in pairs], label=label)
+
+
+def with_ccr(
+    job: Job,
+    ccr: float,
+    *,
+    rng: Generator,
+    reference_speed: float = 1.0,
+    transfer_speed: float = 1.0,
+) -> Job:
+    """Return a job whose edges carry data according to a communication-to-computation ratio.
+
+    The mean transfer time over the job's edges becomes the ratio times the mean run time over its nodes, exactly.
+    Single sizes are drawn uniformly between 0.5 and 1.5 times their mean, and then scaled.
+
+    Parameters
+    ----------
+    job : Job
+        The job; what its edges carry now does not matter.
+    ccr : float
+        Communication-to-computation ratio, at least 0.
+    rng : numpy.random.Generator
+        Source of randomness. One number is drawn for each edge, in the order of ``job.parent_index``.
+    reference_speed : float
+        Speed of the executor on which the run times count, in work per second. Not used if the job has run times of
+        its own: then the mean over all executors counts.
+    transfer_speed : float
+        Units of data per second with which the transfer times count.
+
+    Returns
+    -------
+    Job
+        The same graph with other sizes.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or `rng` is no generator.
+
+    Notes
+    -----
+    The ratio is that of H. Topcuoglu, S. Hariri and M.-Y. Wu, "Performance-effective and low-complexity task scheduling
+    for heterogeneous computing", IEEE TPDS 13(3), 2002, section 5: average communication cost by average
+    computation cost.
+
+    Examples
+    --------
+    >>> job = Job(1, [2.0, 4.0, 6.0], [(0, 1, 0.0), (0, 2, 0.0)])
+    >>> sized = with_ccr(job, 0.5, rng=np.random.default_rng(0), transfer_speed=10.0)
+    >>> round(float(sized.parent_size.mean()) / 10.0, 9)
+    2.0
+    """
+    finite("ccr", ccr, least=0)
+    finite("reference_speed", reference_speed, above=0)
+    finite("transfer_speed", transfer_speed, above=0)
+    if not isinstance(rng, Generator):
+        raise InvalidConfiguration(f"rng is {rng!r}, want a numpy Generator")
+    seconds = job.work / reference_speed if job.run_times is None else job.run_times.mean(axis=1)
+    share = rng.uniform(0.5, 1.5, job.num_edges)
+    if len(share):
+        share *= ccr * float(seconds.mean()) * transfer_speed * job.num_edges / share.sum()
+    return _rebuilt(job, sizes=share)
+
+
+def _rebuilt(
+    job: Job, *, sizes: Floats | None = None, work: Floats | None = None, run_times: Floats | None = None
+) -> Job:
+    """Return a job with the same graph and other numbers; sizes are in the order of ``job.parent_index``."""
+    children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
+    sizes = job.parent_size if sizes is None else sizes
+    return Job(
+        job.job_id,
+        job.work if work is None else work,
+        zip(job.parent_index.tolist(), children.tolist(), sizes.tolist(), strict=True),
+        submission_time=job.submission_time,
+        names=job.names,
+        run_times=job.run_times if run_times is None else run_times,
+        num_tasks=job.num_tasks,
+        task_times=job.task_times,
+        label=job.label,
+        allow_disconnected=True,
+    )

@@ -1,0 +1,153 @@
+"""Jobs that are graphs of tasks by name or file, for the command line and environments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numpy.random import Generator
+
+from desim.checks import finite, whole
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag.executors import Executors
+from desim.problems.dag.job import Job
+from desim.workloads.dag import dax, submissions, tpch, wfformat
+from desim.workloads.dag.executors import heterogeneous
+from desim.workloads.dag.random_dags import with_ccr
+from desim.workloads.files import Pathish
+
+__all__ = ["descriptions", "draw", "read"]
+
+_GENERATED = "tpch"
+_READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
+#: Times between jobs and number of executors in the continuous mode of LACHESIS; the default has the same load.
+_LACHESIS_INTERVAL, _LACHESIS_EXECUTORS = 45.0, 50
+
+
+def descriptions() -> dict[str, str]:
+    """Return every source, or pattern of files, with a line on it.
+
+    Returns
+    -------
+    dict of str to str
+        In the order in which they are listed.
+    """
+    return {
+        "tpch": "Queries like those of TPC-H, as in LACHESIS, drawn from a seed.",
+        "FILE.json, FILE.json.gz": "A recorded workflow in the WfFormat of WfCommons; several with commas between.",
+        "FILE.dax, FILE.xml": "An abstract workflow of Pegasus, the same.",
+    }
+
+
+def draw(
+    rng: Generator,
+    *,
+    num_jobs: int | None = 20,
+    num_executors: int = 10,
+    mean_interval: float | None = None,
+    ccr: float | None = 0.5,
+    transfer_speed: float = 1.0,
+    executors: Executors | None = None,
+    templates: Sequence[Job] | None = None,
+    task_times: bool = False,
+) -> tuple[list[Job], Executors]:
+    """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    num_jobs : int, optional
+        Number of jobs, each drawn from all queries. None stands for every one once, in their order.
+    num_executors : int
+        Number of executors, of 2.1 to 3.6 GHz as in LACHESIS.
+    mean_interval : float, optional
+        Mean seconds between two submissions, which are a Poisson process; 0 for all at time 0. By default so many
+        that the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
+    ccr : float, optional
+        Communication-to-computation ratio of each job, for which sizes of data are drawn. None keeps what edges carry,
+        which is nothing for the queries of TPC-H.
+    transfer_speed : float
+        Units of data per second between two executors. The ratio is for a speed of 1.
+    executors : Executors, optional
+        Take these instead of drawing some; ``num_executors`` and ``transfer_speed`` play no part then.
+    templates : sequence of Job, optional
+        Draw from these instead of TPC-H's queries.
+    task_times : bool
+        Give the stages of these durations of their single tasks, too.
+
+    Returns
+    -------
+    tuple of list of Job and Executors
+        The jobs in order of submission.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a setting is out of range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> jobs, executors = draw(np.random.default_rng(1), num_jobs=3)
+    >>> len(jobs), executors.num_executors
+    (3, 10)
+    """
+    if executors is None:
+        executors = heterogeneous(num_executors, transfer_speed=transfer_speed, seed=rng)
+    if mean_interval is None:
+        mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
+    finite("mean_interval", mean_interval, least=0)
+    queries = _queries(task_times=task_times) if templates is None else templates
+    if not queries:
+        raise InvalidConfiguration("templates is empty, want at least one job to draw from")
+    jobs = list(queries)
+    if num_jobs is not None:
+        jobs = [queries[at] for at in rng.integers(len(queries), size=whole("num_jobs", num_jobs, least=1))]
+    if ccr is not None:
+        jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in jobs]
+    if not mean_interval:
+        return submissions.batch(jobs), executors
+    return submissions.poisson(jobs, mean_interval, rng), executors
+
+
+@cache
+def _queries(*, task_times: bool) -> tuple[Job, ...]:
+    """Return all queries at all sizes; making them takes longer than an episode."""
+    return tuple(tpch.templates(task_times=task_times))
+
+
+def read(path: Pathish, **options: Any) -> Job:
+    """Read a workflow file of any known format.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The suffix tells the format; behind it there may be ``.gz``.
+    **options
+        For `desim.workloads.dag.wfformat.read` or `desim.workloads.dag.dax.read`. Unless told otherwise, run times
+        are those on an executor of the middle speed of LACHESIS, `desim.workloads.dag.tpch.REFERENCE_SPEED`, and a
+        workflow may have several parts.
+
+    Returns
+    -------
+    Job
+        Sizes of data are in bytes.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the suffix is unknown.
+    WorkloadError
+        If there is no such file, it cannot be read, or its content makes no sense.
+    """
+    name = str(os.fspath(path))
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in _READERS:
+        if name.isidentifier() and not Path(name).exists():
+            raise WorkloadError(f"{name}: no such file, nor a generated workload (there is {_GENERATED})")
+        raise InvalidConfiguration(f"{name}: want a file with the suffix {', '.join(_READERS)}")
+    return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)

@@ -1,0 +1,327 @@
+"""TPC-H queries on Spark as jobs: measured stages, read from files, and stages like them, made up.
+
+A node is a stage; its work is the seconds of all its tasks together times a reference speed, so that an executor of
+that speed runs it in as many seconds. Edges carry nothing until a communication-to-computation ratio is set, since no
+transfer sizes were measured, see :func:`desim.workloads.random_dags.with_ccr`.
+
+The measurements are those of Decima's simulator, as JSON: ``tpch_SIZEg.json`` with the stages and
+``durations/tpch_durations_SIZEg.json.gz`` with the task durations, in milliseconds. They are not part of this
+project. In their place it can make up jobs that agree with the published figures of each query exactly: stages, edges
+and depth, and tasks and work at each size. How the work is spread over the stages is a model. Compared with the
+measured stages, the critical paths of the 22 queries together are 0 to 3 % longer at each size; that of a single query
+differs by 3 % in the median from 10 GB on (6 % at 2 GB), by 40 % at most.
+
+References: H. Mao et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019; TPC
+Benchmark H, standard specification.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from desim.checks import finite, whole
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag.job import Job
+from desim.problems.dag.task_times import TaskTimes
+from desim.workloads.dag import _tpch_like as like
+from desim.workloads.dag.random_dags import with_ccr
+from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown
+from desim.workloads.files import Pathish
+from desim.workloads.streams import NamedStreams
+
+__all__ = ["QUERIES", "REFERENCE_SPEED", "SIZES", "generate", "read", "templates"]
+
+#: Gigabytes of the queries in LACHESIS.
+SIZES = (2, 5, 10, 50, 80, 100)
+#: All 22 queries.
+QUERIES = tuple(range(1, 23))
+#: The middle of the speeds of LACHESIS' executors, 2.1 to 3.6 GHz.
+REFERENCE_SPEED = 2.85
+
+
+def read(
+    directory: Pathish,
+    sizes: Iterable[int] = SIZES,
+    queries: Iterable[int] = QUERIES,
+    *,
+    task_times: bool = False,
+) -> list[Job]:
+    """Read measured queries, one job for each size and query.
+
+    Parameters
+    ----------
+    directory : str or path-like
+        Where the files are.
+    sizes : iterable of int
+        Gigabytes.
+    queries : iterable of int
+        Numbers of the queries.
+    task_times : bool
+        Read the durations of the single tasks, too. The work of a stage is its tasks times their mean duration.
+
+    Returns
+    -------
+    list of Job
+        Size by size, numbered from 0, all at time 0, with labels such as ``tpch-q5-10g``; edges carry nothing.
+
+    Raises
+    ------
+    WorkloadError
+        If a file is missing or broken; the message names it, and the query, stage and key.
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    sizes, queries = _numbers("sizes", sizes), _numbers("queries", queries)
+    jobs: list[Job] = []
+    for size in sizes:
+        path = Path(directory) / f"tpch_{size}g.json"
+        by_query = _read_stages(path, size, queries)
+        times: dict[int, list[TaskTimes]] = {}
+        if task_times:
+            durations = Path(directory) / "durations" / f"tpch_durations_{size}g.json.gz"
+            times = _read_task_times(durations, by_query)
+        for query, stages in by_query.items():
+            try:
+                job = Job(
+                    len(jobs),
+                    [stage.num_tasks * stage.mean * REFERENCE_SPEED for stage in stages],
+                    [(parent, child, 0.0) for child, stage in enumerate(stages) for parent in stage.parents],
+                    names=_names(len(stages)),
+                    num_tasks=[stage.num_tasks for stage in stages],
+                    task_times=times.get(query),
+                    label=f"tpch-q{query}-{size}g",
+                )
+            except WorkloadError as error:
+                raise WorkloadError(f"{path}: query {query}: {error}") from error
+            jobs.append(job)
+    return jobs
+
+
+def templates(
+    sizes: Iterable[int] = SIZES,
+    queries: Iterable[int] = QUERIES,
+    *,
+    task_times: bool = False,
+) -> list[Job]:
+    """Make up queries like the measured ones, one job for each size and query; always the same.
+
+    Parameters
+    ----------
+    sizes : iterable of int
+        Gigabytes: 2, 5, 10, 20, 50, 80 or 100.
+    queries : iterable of int
+        Numbers of the queries, 1 to 22.
+    task_times : bool
+        Give the stages durations of their single tasks, too: log-normal, longer for the first task of an executor, for
+        one on a new executor, and with more executors, by factors fitted to the measurements.
+
+    Returns
+    -------
+    list of Job
+        Size by size, numbered from 0, all at time 0, with labels such as ``tpch-like-q5-10g``; edges carry nothing.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> job = templates(sizes=[100], queries=[21])[0]
+    >>> job.num_nodes, job.num_edges, int(job.num_tasks.sum()), round(float(job.work.sum()) / REFERENCE_SPEED, 1)
+    (16, 15, 3717, 7560.1)
+    """
+    sizes, queries = _numbers("sizes", sizes, like.SIZES), _numbers("queries", queries, QUERIES)
+    return [
+        _template(job_id, query, size, task_times=task_times)
+        for job_id, (size, query) in enumerate(product(sizes, queries))
+    ]
+
+
+def generate(
+    num_jobs: int,
+    *,
+    sizes: Iterable[int] = SIZES,
+    queries: Iterable[int] = QUERIES,
+    ccr: float = 0.5,
+    transfer_speed: float = 1.0,
+    task_times: bool = False,
+    directory: Pathish | None = None,
+    seed: int | Generator = 0,
+) -> list[Job]:
+    """Draw jobs: each is one of the queries at one of the sizes, all equally likely, with edge sizes of its own.
+
+    Parameters
+    ----------
+    num_jobs : int
+        Number of jobs, at least 1. A shorter workload is the beginning of a longer one.
+    sizes, queries : iterable of int
+        What to draw from.
+    ccr : float
+        Communication-to-computation ratio of each job, see :func:`desim.workloads.random_dags.with_ccr`.
+    transfer_speed : float
+        Units of data per second with which transfers count for the ratio.
+    task_times : bool
+        Give the stages durations of their single tasks, too.
+    directory : str or path-like, optional
+        Where measured queries are, to be used as by `read`; those of `templates` if left out.
+    seed : int or numpy.random.Generator
+        From a generator, four numbers are drawn at once.
+
+    Returns
+    -------
+    list of Job
+        Numbered from 0, all at time 0; see `desim.workloads.submissions` for other times.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    WorkloadError
+        If a file in `directory` is missing or broken.
+
+    Examples
+    --------
+    >>> [job.label for job in generate(3, sizes=[10], seed=1)]
+    ['tpch-like-q21-10g', 'tpch-like-q22-10g', 'tpch-like-q11-10g']
+    """
+    num_jobs = whole("num_jobs", num_jobs, least=1)
+    finite("ccr", ccr, least=0)
+    sizes, queries = _numbers("sizes", sizes), _numbers("queries", queries)
+    make = templates if directory is None else partial(read, directory)
+    choices = make(sizes, queries, task_times=task_times)
+    streams = NamedStreams(seed)
+    drawn = streams("tpch.queries").integers(len(choices), size=num_jobs).tolist()
+    rng = streams("tpch.edge_sizes")
+    return [
+        with_ccr(
+            choices[choice].submitted(0.0, job_id=job_id),
+            ccr,
+            rng=rng,
+            reference_speed=REFERENCE_SPEED,
+            transfer_speed=transfer_speed,
+        )
+        for job_id, choice in enumerate(drawn)
+    ]
+
+
+def _template(job_id: int, query: int, size: int, *, task_times: bool) -> Job:
+    stages = like.shape(query)
+    return Job(
+        job_id,
+        like.stage_work(query, size) * REFERENCE_SPEED,
+        [(parent, child, 0.0) for child, stage in enumerate(stages) for parent in stage.parents],
+        names=_names(len(stages)),
+        num_tasks=like.stage_tasks(query, size),
+        task_times=[_times_of(runs) for runs in like.stage_runs(query, size)] if task_times else None,
+        label=f"tpch-like-q{query}-{size}g",
+    )
+
+
+def _times_of(runs: Mapping[int, Sequence[ArrayLike]]) -> TaskTimes:
+    """Return task durations from fresh, first and later ones by number of executors."""
+    counts = sorted(runs)
+    return TaskTimes(counts, *zip(*(runs[count] for count in counts), strict=True), reference_speed=REFERENCE_SPEED)
+
+
+def _names(count: int) -> list[str]:
+    return [f"stage{index}" for index in range(count)]
+
+
+def _numbers(name: str, values: Iterable[int], known: Sequence[int] | None = None) -> list[int]:
+    """Return whole numbers above 0, at least one, or raise InvalidConfiguration."""
+    result = [values] if isinstance(values, str | bytes) else list(values)
+    for value in result:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            raise InvalidConfiguration(f"{name}: {value!r}, want whole numbers of at least 1")
+        if known is not None and value not in known:
+            raise InvalidConfiguration(f"{name}: {value!r} is none of {', '.join(map(str, known))}")
+    if not result or len(set(result)) < len(result):
+        raise InvalidConfiguration(f"{name} are {result!r}, want at least one, and none twice")
+    return [int(value) for value in result]
+
+
+class _MeasuredStage(NamedTuple):
+    parents: list[int]
+    num_tasks: int
+    mean: float
+
+
+def _read_stages(path: Path, size: int, queries: Sequence[int]) -> dict[int, list[_MeasuredStage]]:
+    """Return the stages of each query."""
+    content = read_object(path)
+    for key, expected in (("size_gb", size), ("time_unit", "ms")):
+        if content.get(key, expected) != expected:
+            raise WorkloadError(f"{path}: {key} is {shown(content[key])}, want {expected!r}")
+    by_query = object_of(str(path), content, "queries")
+    return {
+        query: _stages(f"{path}: query {query}", object_of(f"{path}: queries", by_query, str(query)))
+        for query in queries
+    }
+
+
+def _stages(where: str, query: Entries) -> list[_MeasuredStage]:
+    given = listed(where, query, "stages", dict)
+    if not given:
+        raise WorkloadError(f"{where}: there are no stages")
+    stages = [_stage(f"{where}, stage {at}", stage, at, len(given)) for at, stage in enumerate(given)]
+    if "edges" in query:
+        ends = listed(where, query, "edges")
+        pairs = [[parent, child] for child, stage in enumerate(stages) for parent in stage.parents]
+        odd = [end for end in ends if end not in pairs] + [pair for pair in pairs if pair not in ends]
+        if odd:
+            raise WorkloadError(f"{where}: the edge {odd[0]!r} is only in one of edges and the stages' parents")
+    return stages
+
+
+def _stage(where: str, stage: Entries, at: int, count: int) -> _MeasuredStage:
+    if stage.get("stage", at) != at:
+        raise WorkloadError(f"{where}: it is called {shown(stage['stage'])}")
+    parents = listed(where, stage, "parents")
+    for parent in parents:
+        if not isinstance(parent, int) or isinstance(parent, bool) or not 0 <= parent < count:
+            raise WorkloadError(f"{where}: unknown parent {shown(parent)}, want a number from 0 to {count - 1}")
+    num_tasks = int(number(where, stage, "num_tasks", least=1, whole=True))
+    return _MeasuredStage(parents, num_tasks, number(where, stage, "mean_all") / 1e3)
+
+
+def _read_task_times(path: Path, by_query: Mapping[int, Sequence[object]]) -> dict[int, list[TaskTimes]]:
+    """Return the task durations of each query, one for each stage."""
+    content = read_object(path)
+    result = {}
+    for query, wanted in by_query.items():
+        where = f"{path}: query {query}"
+        stages = listed(str(path), content, str(query), dict)
+        if len(stages) != len(wanted):
+            raise WorkloadError(f"{where}: durations of {len(stages)} stages, want {len(wanted)}")
+        result[query] = [_task_times(f"{where}, stage {at}", stage) for at, stage in enumerate(stages)]
+    return result
+
+
+def _task_times(where: str, stage: Entries) -> TaskTimes:
+    runs = {}
+    for key in stage:
+        if not (key.isascii() and key.isdigit() and len(key) < 10):
+            raise WorkloadError(f"{where}: {shown(key)} is no number of executors")
+        run = object_of(where, stage, key)
+        runs[int(key)] = [_seconds(f"{where}, {key} executors", run, wave) for wave in ("fresh", "first", "rest")]
+    try:
+        return _times_of(runs)
+    except WorkloadError as error:
+        raise WorkloadError(f"{where}: {error}") from error
+
+
+def _seconds(where: str, run: Entries, wave: str) -> NDArray[np.float64]:
+    given = listed(where, run, wave)
+    for value in given:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST:
+            raise WorkloadError(f"{where}: {wave} holds {shown(value)}, want milliseconds of at least 0")
+    return np.array(given, dtype=np.float64) / 1e3

@@ -1,0 +1,254 @@
+"""WfFormat: recorded scientific workflows in the JSON of WfCommons, read and written.
+
+A task becomes a node whose work is its run time times a reference speed. An edge carries the bytes of the files that
+its parent writes and its child reads; one without such a file carries 0. What a task reads from outside the workflow,
+or from a task that is not its parent, counts on no edge. A file that several parents of a task write counts on each of
+these edges.
+
+Version 1.5 keeps tasks and files in ``workflow.specification`` and run times in ``workflow.execution``; version 1.4
+keeps all in ``workflow.tasks``, where files are lists of ``{"name", "link", "sizeInBytes"}`` and tasks refer to each
+other by name. Both are read, 1.5 is written.
+
+Reference: T. Coleman, H. Casanova, L. Pottier, M. Kaushik, E. Deelman and R. Ferreira da Silva, "WfCommons: A framework
+for enabling scientific workflow research and development", Future Generation Computer Systems 128, 2022.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, get_args
+
+from desim.checks import finite, one_of
+from desim.exceptions import WorkloadError
+from desim.problems.dag.job import Job
+from desim.workloads.dag._workflow import Pair, Task, build
+from desim.workloads.documents import LARGEST, Entries, has, listed, number, object_of, read_object, shown, text
+from desim.workloads.files import Pathish, plain_number, write_lines
+
+__all__ = ["read", "write"]
+
+Relations = Literal["both", "either"]
+Sizes = dict[str, float | None]
+
+
+def read(
+    path: Pathish,
+    *,
+    reference_speed: float = 1.0,
+    relations: Relations = "both",
+    allow_disconnected: bool = False,
+) -> Job:
+    """Read a workflow as a job.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip (recognized by its content).
+    reference_speed : float
+        Work per second of what the workflow was recorded on: a node's work is its run time times this.
+    relations : {"both", "either"}
+        Whether the lists of parents and children must agree, or an edge is one that either of them names, and a
+        missing list is empty.
+    allow_disconnected : bool
+        Accept a workflow of several parts.
+
+    Returns
+    -------
+    Job
+        Job 0, submitted at time 0 (see `submissions`). Its nodes are called as the tasks' identifiers, its label is
+        the workflow's name.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, is no such document, or its graph makes no sense; the message names the file and
+        the tasks.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+    speed = finite("reference_speed", reference_speed, above=0)
+    one_of("relations", relations, get_args(Relations))
+    source = str(path)
+    document = read_object(path)
+    version = text(source, document, "schemaVersion")
+    label = document.get("name") or ""
+    if not isinstance(label, str):
+        raise WorkloadError(f"{source}: name is {shown(label)}, want a string")
+    workflow = object_of(source, document, "workflow")
+    if version == "1.5":
+        specification = object_of(f"{source}: workflow", workflow, "specification")
+        entries = _by_name(f"{source}: workflow.specification", specification, "tasks", "id")
+        tasks = _tasks(source, workflow, specification, entries, speed)
+    elif version == "1.4":
+        entries = _by_name(f"{source}: workflow", workflow, "tasks", "name")
+        tasks = _flat_tasks(source, entries, speed)
+    else:
+        raise WorkloadError(f"{source}: schemaVersion is {shown(version)}, want '1.5' or '1.4'")
+    if not tasks:
+        raise WorkloadError(f"{source}: holds no task")
+    edges = _edges(source, entries, relations)
+    return build(source, label, tasks, edges, allow_disconnected=allow_disconnected)
+
+
+def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str, Entries]:
+    """Return the objects in a list by their identifiers."""
+    found: dict[str, Entries] = {}
+    for at, item in enumerate(listed(where, entries, key, dict)):
+        name = text(f"{where}.{key}[{at}]", item, identity)
+        if name in found:
+            raise WorkloadError(f"{where}.{key}[{at}]: {identity} {shown(name)} is taken by an earlier one")
+        found[name] = item
+    return found
+
+
+def _tasks(
+    source: str, workflow: Entries, specification: Entries, entries: dict[str, Entries], speed: float
+) -> list[Task]:
+    execution = object_of(f"{source}: workflow", workflow, "execution")
+    runs = _by_name(f"{source}: workflow.execution", execution, "tasks", "id")
+    files: Sizes = {}
+    if has(specification, "files"):
+        known = _by_name(f"{source}: workflow.specification", specification, "files", "id")
+        files = {name: number(f"{source}: file {name!r}", item, "sizeInBytes") for name, item in known.items()}
+    stray = next((name for name in runs if name not in entries), None)
+    if stray is not None:
+        raise WorkloadError(f"{source}: task {stray!r} ran, but is not in the specification")
+    tasks = []
+    for name, entry in entries.items():
+        where = f"{source}: task {name!r}"
+        if name not in runs:
+            raise WorkloadError(f"{where}: is not in workflow.execution, its run time is not known")
+        reads, writes = (_listed_files(where, entry, key, files) for key in ("inputFiles", "outputFiles"))
+        tasks.append(Task(name, number(where, runs[name], "runtimeInSeconds") * speed, reads, writes))
+    return tasks
+
+
+def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
+    """Return the sizes of the files that a task lists by name."""
+    names = listed(where, entry, key, str) if has(entry, key) else []
+    unknown = next((name for name in names if name not in files), None)
+    if unknown is not None:
+        raise WorkloadError(f"{where}: {key} names the unknown file {shown(unknown)}")
+    return {name: files[name] for name in names}
+
+
+def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[Task]:
+    tasks = []
+    for name, entry in entries.items():
+        where = f"{source}: task {name!r}"
+        sizes: dict[str, Sizes] = {"input": {}, "output": {}}
+        for at, file in enumerate(listed(where, entry, "files", dict) if has(entry, "files") else ()):
+            here = f"{where}: files[{at}]"
+            link = text(here, file, "link")
+            if link not in sizes:
+                raise WorkloadError(f"{here}: link is {shown(link)}, want 'input' or 'output'")
+            sizes[link][text(here, file, "name")] = number(here, file, "sizeInBytes")
+        work = number(where, entry, "runtimeInSeconds") * speed
+        tasks.append(Task(name, work, sizes["input"], sizes["output"]))
+    return tasks
+
+
+def _edges(source: str, entries: dict[str, Entries], relations: Relations) -> list[Pair]:
+    """Return the edges in the order of the children, first those that the children name."""
+    required = relations == "both"
+    upward: dict[Pair, None] = {}
+    downward: dict[Pair, None] = {}
+    for name, entry in entries.items():
+        where = f"{source}: task {name!r}"
+        parents = _relatives(where, entry, "parents", entries, required)
+        children = _relatives(where, entry, "children", entries, required)
+        upward |= dict.fromkeys((parent, name) for parent in parents)
+        downward |= dict.fromkeys((name, child) for child in children)
+    if required:
+        _check_agreement(source, upward, downward)
+    return list(upward | downward)
+
+
+def _relatives(where: str, entry: Entries, key: str, known: Iterable[str], required: bool) -> Sequence[str]:
+    names = listed(where, entry, key, str) if required or has(entry, key) else []
+    seen: set[str] = set()
+    for name in names:
+        if name not in known:
+            raise WorkloadError(f"{where}: {key} names the unknown task {shown(name)}")
+        if name in seen:
+            raise WorkloadError(f"{where}: {key} names {shown(name)} twice")
+        seen.add(name)
+    return names
+
+
+def _check_agreement(source: str, upward: dict[Pair, None], downward: dict[Pair, None]) -> None:
+    hint = "relations='either' accepts it"
+    for parent, child in upward:
+        if (parent, child) not in downward:
+            raise WorkloadError(
+                f"{source}: task {child!r} names the parent {parent!r}, which does not name it as a child; {hint}"
+            )
+    for parent, child in downward:
+        if (parent, child) not in upward:
+            raise WorkloadError(
+                f"{source}: task {parent!r} names the child {child!r}, which does not name it as a parent; {hint}"
+            )
+
+
+def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> None:
+    """Write a job as version 1.5 so that `read` gives it back, all or nothing.
+
+    The format knows no identifier of a job, no submission time and no parallel tasks of a node: these are not written.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, replaced only when the new one is complete; compressed if it ends in ``.gz``.
+    job : Job
+        The job. Each edge becomes a file that its parent writes and its child reads; a size that is not whole is
+        written as it is, although the format wants whole bytes.
+    reference_speed : float
+        Work per second: the run time of a task is its work divided by this. With 1, nothing is rounded.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, or the job has run times of its own for each executor.
+    InvalidConfiguration
+        If `reference_speed` is not above 0.
+    """
+    speed = finite("reference_speed", reference_speed, above=0)
+    if job.run_times is not None:
+        raise WorkloadError(f"job {job.job_id}: has run times for each executor, which WfFormat cannot hold")
+    most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
+    if not most <= LARGEST or "" in job.names:
+        raise WorkloadError(f"job {job.job_id}: holds a number beyond 1e15 or a node without a name")
+    write_lines(path, _lines(job, speed))
+
+
+def _lines(job: Job, speed: float) -> Iterator[str]:
+    names = [json.dumps(name) for name in job.names]
+    edges = [(parent, child, size) for child, parents in enumerate(job.parent_lists) for parent, size in parents]
+    inputs: list[list[str]] = [[] for _ in names]
+    outputs: list[list[str]] = [[] for _ in names]
+    for at, (parent, child, _) in enumerate(edges):
+        outputs[parent].append(f'"edge{at}"')
+        inputs[child].append(f'"edge{at}"')
+    yield f'{{\n"name": {json.dumps(job.label)},\n"schemaVersion": "1.5",'
+    yield '"workflow": {\n"specification": {\n"tasks": ['
+    for node, name in enumerate(names):
+        parents = ", ".join(names[parent] for parent in job.parents(node))
+        children = ", ".join(names[child] for child in job.children(node))
+        yield (
+            f'{{"name": {name}, "id": {name}, "parents": [{parents}], "children": [{children}], '
+            f'"inputFiles": [{", ".join(inputs[node])}], "outputFiles": [{", ".join(outputs[node])}]}}'
+            f"{_comma(node, len(names))}"
+        )
+    yield '],\n"files": ['
+    for at, (_, _, size) in enumerate(edges):
+        yield f'{{"id": "edge{at}", "sizeInBytes": {plain_number(size)}}}{_comma(at, len(edges))}'
+    yield ']\n},\n"execution": {\n"tasks": ['
+    for node, name in enumerate(names):
+        run_time = plain_number(job.work[node].item() / speed)
+        yield f'{{"id": {name}, "runtimeInSeconds": {run_time}}}{_comma(node, len(names))}'
+    yield "]\n}\n}\n}"
+
+
+def _comma(at: int, count: int) -> str:
+    return "," if at + 1 < count else ""

@@ -1,0 +1,32 @@
+"""Deferrable jobs and the capacity that on-demand jobs leave for them, drawn at random."""
+
+from __future__ import annotations
+
+from desim.workloads.deferrable.generator import (
+    CORE_CASES,
+    DEFAULT,
+    DURATION_CASES,
+    FLUCTUATING,
+    Scenario,
+    Settings,
+    case,
+    generate,
+    named,
+)
+from desim.workloads.deferrable.laws import Constant, Law, Sometimes, Uniform
+
+__all__ = [
+    "CORE_CASES",
+    "DEFAULT",
+    "DURATION_CASES",
+    "FLUCTUATING",
+    "Constant",
+    "Law",
+    "Scenario",
+    "Settings",
+    "Sometimes",
+    "Uniform",
+    "case",
+    "generate",
+    "named",
+]

@@ -1,0 +1,183 @@
+"""Files, plain or gzip, with one kind of error: read whole or in blocks of lines, written all or nothing."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from desim.exceptions import DesimError, WorkloadError
+
+__all__ = ["Pathish", "chunks", "line_blocks", "open_binary", "plain_number", "read_bytes", "write_lines", "writing"]
+
+Pathish = str | os.PathLike[str]
+
+#: Bytes that are read at a time.
+BLOCK = 1 << 18
+#: A longer line is refused before it fills the memory.
+LONGEST_LINE = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_binary(path: Pathish) -> Iterator[IO[bytes]]:
+    """Open a file for reading; whatever goes wrong inside becomes a WorkloadError.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; gzip is recognized by its first two bytes, whatever the name.
+
+    Yields
+    ------
+    binary file
+        The decompressed bytes.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be opened or read, or its gzip data is damaged.
+    """
+    try:
+        with Path(path).open("rb") as plain:
+            if plain.peek(2)[:2] == _GZIP_MAGIC:
+                with gzip.GzipFile(fileobj=plain, mode="rb") as unpacked:
+                    yield cast(IO[bytes], unpacked)
+            else:
+                yield plain
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise WorkloadError(f"{os.fspath(path)}: corrupt gzip data: {error}") from error
+    except OSError as error:
+        raise WorkloadError(f"{os.fspath(path)}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        if isinstance(error, DesimError):
+            raise
+        raise WorkloadError(f"{os.fspath(path)!r}: cannot be read: {error}") from error
+
+
+def read_bytes(path: Pathish) -> bytes:
+    """Return the whole decompressed content of a file; errors are those of `open_binary`."""
+    with open_binary(path) as file:
+        return file.read()
+
+
+def chunks(path: Pathish) -> Iterator[bytes]:
+    """Yield consecutive parts of a file, cut anywhere; errors are those of `open_binary`."""
+    with open_binary(path) as file:
+        while data := file.read(BLOCK):
+            yield data
+
+
+def line_blocks(path: Pathish, parts: Iterable[bytes], num_lines: int = 4096) -> Iterator[tuple[int, bytes]]:
+    """Cut consecutive parts of a file into blocks of whole lines, in constant memory.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, for messages.
+    parts : iterable of bytes
+        Such as from `chunks`.
+    num_lines : int
+        Lines a block; the last one may have fewer.
+
+    Yields
+    ------
+    number : int
+        The number of the block's first line, from 1.
+    block : bytes
+        Whole lines, joined by line feeds, without the last line feed.
+
+    Raises
+    ------
+    WorkloadError
+        For a line of more than a mebibyte.
+    """
+    number, lines, open_length = 1, 0, 0
+    held: list[bytes] = []
+    for part in parts:
+        held.append(part)
+        feeds = part.count(b"\n")
+        lines += feeds
+        open_length = len(part) - part.rfind(b"\n") - 1 if feeds else open_length + len(part)
+        if open_length > LONGEST_LINE:
+            raise WorkloadError(f"{os.fspath(path)}: line {number + lines} is longer than {LONGEST_LINE:,} bytes")
+        if lines >= num_lines:
+            data = b"".join(held)
+            ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+            start = 0
+            for end in ends[num_lines - 1 :: num_lines].tolist():
+                yield number, data[start:end]
+                start = end + 1
+                number += num_lines
+            held, lines = [data[start:]], lines % num_lines
+    if rest := b"".join(held):
+        yield number, rest.removesuffix(b"\n")
+
+
+@contextmanager
+def writing(path: Pathish) -> Iterator[IO[bytes]]:
+    """Open a file that appears under its name only when it is complete.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; a name that ends in ``.gz`` is compressed (equal content gives equal bytes).
+
+    Yields
+    ------
+    binary file
+        To be written to.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written. Whatever happens, no incomplete file is left.
+    """
+    try:
+        target = Path(path)
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if "\0" in os.fspath(path):
+            raise ValueError("embedded null byte")
+        draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+        plain = draft.open("xb")
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from error
+    try:
+        with plain:
+            if target.name.endswith(".gz"):
+                with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=plain, mtime=0) as packed:
+                    yield cast(IO[bytes], packed)
+            else:
+                yield plain
+        draft.replace(target)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def write_lines(path: Pathish, lines: Iterable[str]) -> None:
+    """Write a text file, see `writing`; a line feed is put behind each item, and items are used up in batches."""
+    with writing(path) as file:
+        source = iter(lines)
+        while batch := list(islice(source, 4096)):
+            file.write("\n".join([*batch, ""]).encode("utf-8", "replace"))
+
+
+def _unwritable(path: Pathish, error: Exception) -> WorkloadError:
+    return WorkloadError(f"{os.fspath(path)}: cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def plain_number(value: float) -> str:
+    """Return the shortest text that reads back as the same number, without a point if it is whole."""
+    return str(int(value)) if value == int(value) else repr(float(value))
