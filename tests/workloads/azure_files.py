@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -47,14 +46,9 @@ def restated(
     days: tuple[float, float] = (0.0, 14.0),
     slot_seconds: float = 300.0,
     priority: int | None = None,
-    machine_id: int | None = None,
-    share: str = "largest",
     cores_per_machine: float = 48.0,
     memory_per_machine: float = 1.0,
-    whole_cores: bool = False,
     alive_before: str = "clip",
-    unknown_start: str = "drop",
-    late_end: str = "keep",
 ) -> tuple[list[tuple[Any, ...]], Counter[str]]:
     """Return what is to be read from rows, slowly and one question after the other, and how often what happened."""
     counts: Counter[str] = Counter()
@@ -75,10 +69,8 @@ def restated(
         counts["rows"] += 1
         unknown = start is None or start < -3650
         hosts = sizes.get(type_id, {})
-        if machine_id is not None:
-            hosts = {machine: size for machine, size in hosts.items() if machine == machine_id}
         stop = 90.0 if end is None else end
-        if unknown and unknown_start == "drop":
+        if unknown:
             counts["unknown_start"] += 1
         elif not hosts:
             counts["unknown_type"] += 1
@@ -86,25 +78,17 @@ def restated(
             counts["ended_before_start"] += 1
         elif stop <= days[0]:
             counts["ended_before_window"] += 1
-        elif not unknown and start < days[0] and alive_before == "drop":
+        elif start < days[0] and alive_before == "drop":
             counts["already_alive"] += 1
         elif priority is not None and importance != priority:
             counts["other_priority"] += 1
         else:
-            began = days[0] if unknown else max(start, days[0])
-            counts["assumed_start"] += unknown
-            counts["clipped_start"] += not unknown and start < days[0]
+            began = max(start, days[0])
+            counts["clipped_start"] += start < days[0]
             counts["assumed_end"] += end is None
-            if stop > days[1]:
-                counts["late_end" if late_end == "keep" else "clipped_end"] += 1
-                stop = stop if late_end == "keep" else days[1]
-            parts = list(zip(*hosts.values(), strict=True))
-            core, memory = (max(part) if share == "largest" else sum(part) / len(part) for part in parts)
-            cores = core * cores_per_machine
-            if whole_cores:
-                cores = max(1, math.ceil(round(cores, 3)))
-            size = (cores, memory * memory_per_machine)
+            counts["late_end"] += stop > days[1]
+            core, memory = map(max, zip(*hosts.values(), strict=True))
+            size = (core * cores_per_machine, memory * memory_per_machine)
             slots = [(day - days[0]) * 24 * 3600 / slot_seconds for day in (began, stop)]
-            order = (-math.inf if start is None else start, vm_id)
-            kept.append((order, (vm_id, *slots, *size, importance, -1 if tenant is None else tenant)))
+            kept.append(((start, vm_id), (vm_id, *slots, *size, importance, -1 if tenant is None else tenant)))
     return [values for _, values in sorted(kept)], +counts

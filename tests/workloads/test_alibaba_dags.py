@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import networkx as nx
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,20 +15,8 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba import DagReason, DagReport, dags
 
-COLUMNS = {
-    "task_name": pl.String,
-    "instance_num": pl.Int64,
-    "job_name": pl.String,
-    "status": pl.String,
-    "start_time": pl.Float64,
-    "end_time": pl.Float64,
-}
-Row = tuple[str | None, int | None, str | None, str | None, float | None, float | None]
+Row = tuple[str, int | None, str, str | None, float | None, float | None]
 Write = Callable[..., Path]
-
-
-def table(*rows: Row) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=COLUMNS, orient="row")
 
 
 def task(
@@ -39,17 +25,23 @@ def task(
     return name, instances, job, "Terminated", start, end
 
 
+def lines_of(rows: Iterable[Row]) -> list[str]:
+    """Return the lines of the file, with what is not needed made up."""
+    fields = ((name, number, job, 1, status, start, end, 100, 0.4) for name, number, job, status, start, end in rows)
+    return [",".join("" if field is None else str(field) for field in line) for line in fields]
+
+
 def edges_of(job: Job) -> set[tuple[str, str]]:
     return {(job.names[parent], job.names[child]) for child in range(job.num_nodes) for parent in job.parents(child)}
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    """Return a function that writes lines of batch_task.csv."""
+@pytest.fixture(scope="module")
+def write(tmp_path_factory: pytest.TempPathFactory) -> Write:
+    """Return a function that writes batch_task.csv of lines or rows."""
+    path = tmp_path_factory.mktemp("dags") / "batch_task.csv"
 
-    def make(*lines: str) -> Path:
-        path = tmp_path / "batch_task.csv"
-        path.write_text("\n".join(lines) + "\n")
+    def make(*lines: str | Row) -> Path:
+        path.write_text("\n".join(line if isinstance(line, str) else lines_of([line])[0] for line in lines) + "\n")
         return path
 
     return make
@@ -68,42 +60,24 @@ LINES = (
 
 def test_a_file(write: Write) -> None:
     stream = dags.jobs(write(*LINES))
-    first, second, third = stream
-    assert [job.label for job in (first, second, third)] == ["j_2", "j_1", "j_3"]
-    assert [job.job_id for job in (first, second, third)] == [0, 1, 2]
-    assert [job.submission_time for job in (first, second, third)] == [890, 990, 1200]
-    assert first.names == ("M1", "R3_1")
+    jobs = first, second, third = tuple(stream)
+    assert [(job.job_id, job.label, job.submission_time) for job in jobs] == [
+        (0, "j_2", 890),
+        (1, "j_1", 990),
+        (2, "j_3", 1200),
+    ]
+    assert (first.names, third.names) == (("M1", "R3_1"), ("task_Nzg3ODAw",))
     assert second.names == ("M1", "M2", "R3_2", "J4_2_3_1")
     assert edges_of(second) == {("M2", "R3_2"), ("M1", "J4_2_3_1"), ("M2", "J4_2_3_1"), ("R3_2", "J4_2_3_1")}
     assert (second.work.tolist(), second.num_tasks.tolist()) == ([60, 10, 40, 1], [10, 1, 1, 2])
     assert not second.parent_size.any()
-    assert third.names == ("task_Nzg3ODAw",)
-    assert stream.report.as_dict() == {
-        "rows": 7,
-        "tasks": 7,
-        "jobs": 3,
-        "dropped": 0,
-        "disconnected": 0,
-        "reasons": {
-            "independent": {
-                "action": "noted",
-                "count": 1,
-                "places": ["j_3 task_Nzg3ODAw"],
-                "meaning": "name without a number: needs no task, and none needs it",
-            }
-        },
-    }
-    again = list(stream)
-    assert [job.names for job in again] == [job.names for job in (first, second, third)]
-    assert stream.report.rows == 7
-
-
-def test_work(write: Write) -> None:
-    path = write(*LINES)
-    by_instances = {job.label: job.work.tolist() for job in dags.jobs(path, work="instances", reference_speed=2)}
-    assert by_instances == {"j_1": [1200, 20, 80, 4], "j_2": [60, 44], "j_3": [840]}
-    assert [job.work.sum() for job in dags.jobs(path, reference_speed=0.5)] == [7.75, 55.5, 30]
-    assert [job.label for job in dags.jobs(path, max_rows=2)] == ["j_2", "j_1"]
+    report = stream.report
+    assert (report.rows, report.tasks, report.jobs, report.dropped, report.disconnected) == (7, 7, 3, 0, 0)
+    assert report.places == {DagReason.INDEPENDENT: ["j_3 task_Nzg3ODAw"]}
+    assert [job.names for job in stream] == [job.names for job in jobs]
+    by_instances = {job.label: job.work.tolist() for job in dags.jobs(write(*LINES), work="instances")}
+    assert by_instances == {"j_1": [600, 10, 40, 2], "j_2": [30, 22], "j_3": [420]}
+    assert [job.work.sum() for job in dags.jobs(write(*LINES), reference_speed=0.5)] == [7.75, 55.5, 30]
 
 
 # -- repairs ------------------------------------------------------------------------------------------
@@ -118,11 +92,11 @@ REPAIRS: dict[str, tuple[list[Row], list[str], set[tuple[str, str]], dict[DagRea
     "unknown times": (
         [
             *(task("M1"), task("M2", start=None), task("M3", end=None), task("M4", start=0), task("M5", end=0)),
-            *(task("M6", start=-1), task("M7", start=math.nan), task("M8", end=math.inf)),
+            task("M6", start=-1),
         ],
         ["M1"],
         set(),
-        {DagReason.UNKNOWN_TIME: ["M2", "M3", "M4", "M5", "M6", "M7", "M8"]},
+        {DagReason.UNKNOWN_TIME: ["M2", "M3", "M4", "M5", "M6"]},
     ),
     "ended before start": (
         [task("M1", start=12, end=12), task("M2", start=12, end=11)],
@@ -170,13 +144,11 @@ REPAIRS: dict[str, tuple[list[Row], list[str], set[tuple[str, str]], dict[DagRea
 
 
 @pytest.mark.parametrize("name", REPAIRS)
-@pytest.mark.parametrize("contiguous", [False, True])
-def test_repairs(name: str, contiguous: bool) -> None:
+def test_repairs(write: Write, name: str) -> None:
     rows, names, edges, reasons = REPAIRS[name]
-    stream = dags.jobs(table(*rows), contiguous=contiguous)
+    stream = dags.jobs(write(*rows))
     (job,) = stream
-    assert list(job.names) == names
-    assert edges_of(job) == edges
+    assert (list(job.names), edges_of(job)) == (names, edges)
     report = stream.report
     assert report.counts == {reason: len(tasks) for reason, tasks in reasons.items()}
     assert report.places == {reason: [f"j_1 {task}" for task in tasks[:5]] for reason, tasks in reasons.items()}
@@ -184,7 +156,6 @@ def test_repairs(name: str, contiguous: bool) -> None:
     parts = nx.Graph(sorted(edges))
     parts.add_nodes_from(names)
     assert report.disconnected == (nx.number_connected_components(parts) > 1)
-    assert all(f"j_1 {tasks[0]}" in str(report) and reason.meaning in str(report) for reason, tasks in reasons.items())
     if name == "instances":
         assert job.num_tasks.tolist() == [1, 1, 4]
 
@@ -192,44 +163,27 @@ def test_repairs(name: str, contiguous: bool) -> None:
 GOOD = task("M1", job="j_2", start=20, end=21)
 
 
-def test_cycles_are_dropped() -> None:
-    stream = dags.jobs(table(task("M1_3"), task("R2_1"), task("R3_2"), task("R4_3", end=5), GOOD))
+def test_jobs_that_are_dropped(write: Write) -> None:
+    stream = dags.jobs(write(task("M1_3"), task("R2_1"), task("R3_2"), task("R4_3", end=5), GOOD))
     assert [job.label for job in stream] == ["j_2"]
     assert stream.report.counts == {DagReason.CYCLIC_JOB: 3, DagReason.ENDED_BEFORE_START: 1}
     assert (stream.report.rows, stream.report.tasks, stream.report.dropped) == (5, 1, 4)
     assert stream.report.summary() == "1 ended_before_start, 3 cyclic_job"
-
-
-def test_disconnected_jobs() -> None:
-    frame = table(task("M1"), task("M2"), GOOD)
-    stream = dags.jobs(frame)
+    path = write(task("M1"), task("M2"), GOOD)
+    stream = dags.jobs(path)
     assert [(job.label, job.num_nodes) for job in stream] == [("j_1", 2), ("j_2", 1)]
     assert stream.report.disconnected == 1
-    stream = dags.jobs(frame, allow_disconnected=False)
+    stream = dags.jobs(path, allow_disconnected=False)
     assert [(job.label, job.job_id) for job in stream] == [("j_2", 0)]
     assert (stream.report.counts, stream.report.disconnected) == ({DagReason.DISCONNECTED_JOB: 2}, 0)
 
 
-@pytest.mark.parametrize("bad", [task("R3_9"), task("M3", end=0), task("M2"), ("M3", 1, "j_1", "Running", 1, 2)])
-def test_incomplete_jobs(bad: Row) -> None:
-    frame = table(task("M1"), task("R2_1", instances=0), bad, GOOD)
-    assert [job.label for job in dags.jobs(frame)] == ["j_1", "j_2"]
-    stream = dags.jobs(frame, incomplete="drop")
-    assert [job.label for job in stream] == ["j_2"]
-    kept = 3 if bad[0] == "R3_9" else 2
-    assert stream.report.counts[DagReason.INCOMPLETE_JOB] == kept
-    assert (stream.report.rows, stream.report.dropped) == (4, 3)
-    assert DagReason.UNKNOWN_INSTANCES not in stream.report.counts
-
-
-def test_statuses() -> None:
-    frame = table(
-        ("M1", 1, "j_1", "Failed", 10, 12), ("M1", 1, "j_2", "Running", 10, 12), ("M1", 1, "j_3", None, 10, 12)
-    )
-    assert [job.label for job in dags.jobs(frame, statuses=["Failed", "Running"])] == ["j_1", "j_2"]
-    assert [job.label for job in dags.jobs(frame, statuses=None)] == ["j_1", "j_2", "j_3"]
-    with pytest.raises(WorkloadError, match=r"^the data frame: holds no usable job \(3 other_status\)$"):
-        list(dags.jobs(frame))
+def test_statuses(write: Write) -> None:
+    path = write(*((f"M{at}", 1, f"j_{at}", status, 10, 12) for at, status in enumerate(["Failed", "Running", None])))
+    assert [job.label for job in dags.jobs(path, statuses=["Failed", "Running"])] == ["j_0", "j_1"]
+    assert [job.label for job in dags.jobs(path, statuses=None)] == ["j_0", "j_1", "j_2"]
+    with pytest.raises(WorkloadError, match=r"batch_task.csv: holds no usable job \(3 other_status\)$"):
+        list(dags.jobs(path))
 
 
 # -- order --------------------------------------------------------------------------------------------
@@ -271,9 +225,7 @@ rows = st.tuples(
 )
 
 
-def second_reading(
-    table_rows: list[Row], drop: bool
-) -> dict[str, tuple[float, set[tuple[str, str]], dict[str, float]]]:
+def second_reading(table_rows: list[Row]) -> dict[str, tuple[float, set[tuple[str, str]], dict[str, float]]]:
     """Return submission time, edges and work of each job, written with other means than the reader."""
     found = {}
     for job in dict.fromkeys(row[2] for row in table_rows):
@@ -285,25 +237,21 @@ def second_reading(
             if key not in by_number:
                 by_number[key] = name
                 graph.add_node(name, work=end - start)
-        lost = len(graph) < len(mine)
         for name in list(graph):
             if name[1].isdigit():
                 own, *needed = name[1:].split("_")
                 for number in needed:
                     if number in by_number and number != own:
                         graph.add_edge(by_number[number], name)
-                    lost |= number not in by_number
-        if len(graph) and nx.is_directed_acyclic_graph(graph) and not (drop and lost):
-            work = dict(graph.nodes(data="work"))
-            found[job] = (min(row[4] for row in fit), set(graph.edges), work)
+        if len(graph) and nx.is_directed_acyclic_graph(graph):
+            found[job] = (min(row[4] for row in fit), set(graph.edges), dict(graph.nodes(data="work")))
     return found
 
 
-@settings(max_examples=300, deadline=None)
-@given(given_rows=st.lists(rows, min_size=1, max_size=14), drop=st.booleans())
-def test_against_a_second_reading(given_rows: list[Row], drop: bool) -> None:
-    expected = second_reading(given_rows, drop)
-    stream = dags.jobs(table(*given_rows), incomplete="drop" if drop else "keep")
+@settings(max_examples=150, deadline=None)
+@given(given_rows=st.lists(rows, min_size=1, max_size=14))
+def test_against_a_second_reading(write: Write, given_rows: list[Row]) -> None:
+    stream = dags.jobs(write(*given_rows))
     try:
         jobs = list(stream)
     except WorkloadError as error:
@@ -312,13 +260,12 @@ def test_against_a_second_reading(given_rows: list[Row], drop: bool) -> None:
     assert {
         job.label: (job.submission_time, edges_of(job), dict(zip(job.names, job.work.tolist(), strict=True)))
         for job in jobs
-    } == expected
+    } == second_reading(given_rows)
     assert [job.job_id for job in jobs] == list(range(len(jobs)))
     assert [job.submission_time for job in jobs] == sorted(job.submission_time for job in jobs)
     check_books(stream.report, jobs, len(given_rows))
     # Where rows are next to each other, a stream gives the same jobs
-    grouped = sorted(given_rows, key=lambda row: row[2] or "")
-    again = dags.jobs(table(*grouped), incomplete="drop" if drop else "keep", contiguous=True)
+    again = dags.jobs(write(*sorted(given_rows, key=lambda row: row[2])), contiguous=True)
     if jobs:
         assert {job.label: edges_of(job) for job in again} == {job.label: edges_of(job) for job in jobs}
         assert again.report.counts == stream.report.counts
@@ -327,36 +274,10 @@ def test_against_a_second_reading(given_rows: list[Row], drop: bool) -> None:
 def check_books(report: DagReport, jobs: list[Job], num_rows: int) -> None:
     assert report.rows == num_rows == report.tasks + report.dropped
     assert (report.jobs, report.tasks) == (len(jobs), sum(job.num_nodes for job in jobs))
-    assert all(report.count(reason) == report.counts.get(reason, 0) for reason in DagReason)
     assert sum(entry["count"] for entry in report.as_dict()["reasons"].values()) == sum(report.counts.values())
 
 
 # -- refusals -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("frame", "message"),
-    [
-        (table(GOOD).drop("end_time"), "the data frame has no column 'end_time'"),
-        (table(GOOD).with_columns(job_name=pl.lit(5)), "the data frame's column 'job_name' holds Int32, want strings"),
-        (
-            table(GOOD).with_columns(instance_num=pl.lit(1.5)),
-            "the data frame's column 'instance_num' holds Float64, want whole numbers",
-        ),
-        (
-            table(GOOD).with_columns(start_time=pl.lit("1")),
-            "the data frame's column 'start_time' holds String, want numbers",
-        ),
-        (
-            table(GOOD, (None, 1, "j_1", "Terminated", 1, 2)),
-            "the data frame's column 'task_name' is null in row 1",
-        ),
-    ],
-)
-def test_frames_that_do_not_fit(frame: pl.DataFrame, message: str) -> None:
-    with pytest.raises(WorkloadError) as caught:
-        dags.jobs(frame)
-    assert str(caught.value) == message
 
 
 def test_files_that_do_not_fit(write: Write) -> None:
@@ -365,51 +286,32 @@ def test_files_that_do_not_fit(write: Write) -> None:
     path = write(*LINES, "M1,x,j_9,1,Terminated,1,2,3,4")
     with pytest.raises(WorkloadError, match=r"line 8: column instance_num: got 'x', want a whole number$"):
         list(dags.jobs(path))
-    with pytest.raises(
-        WorkloadError, match=r"job 0: the work of node 'M1' is inf, want a finite number of at least 0$"
-    ):
-        list(dags.jobs(table(task("M1", instances=10**9)), work="instances", reference_speed=1e300))
+    path = write(task("M1", instances=10**9))
+    with pytest.raises(WorkloadError, match=r"job 0: the work of node 'M1' is inf, want a finite number"):
+        list(dags.jobs(path, work="instances", reference_speed=1e300))
 
 
-def test_options_out_of_range() -> None:
-    frame = table(GOOD)
-    with pytest.raises(InvalidConfiguration, match=r"^work is 'all', want one of \('task_duration', 'instances'\)$"):
-        dags.jobs(frame, work="all")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match=r"^incomplete is 'x', want one of \('keep', 'drop'\)$"):
-        dags.jobs(frame, incomplete="x")  # type: ignore[arg-type]
+def test_options_out_of_range(write: Write) -> None:
+    path = write(GOOD)
+    with pytest.raises(InvalidConfiguration, match=r"^work is 'all', want one of 'task_duration', 'instances'$"):
+        dags.jobs(path, work="all")  # type: ignore[arg-type]
     with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
-        dags.jobs(frame, reference_speed=0)
+        dags.jobs(path, reference_speed=0)
     with pytest.raises(InvalidConfiguration, match=r"^statuses is 'Failed', want several strings, or None$"):
-        dags.jobs(frame, statuses="Failed")
+        dags.jobs(path, statuses="Failed")
+
+
+PIECES = ["", ",", "\n", "-1", "0", "nan", "1e15", "_", "_1", "_4", "M", "j_1", "Failed", '"', "\xe9", "\x00", "9" * 12]
 
 
 def test_damaged_files(write: Write) -> None:
     rng = random.Random(8)
-    pieces = [
-        "",
-        ",",
-        "\n",
-        "-1",
-        "0",
-        "nan",
-        "1e15",
-        "_",
-        "_1",
-        "_4",
-        "M",
-        "j_1",
-        "Failed",
-        '"',
-        "\xe9",
-        "\x00",
-        "9" * 12,
-    ]
     read, refused = 0, set()
     for _ in range(400):
         text = "\n".join(LINES)
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(len(text))
-            text = text[:at] + rng.choice(pieces) + text[at + rng.choice([0, 1, 3]) :]
+            text = text[:at] + rng.choice(PIECES) + text[at + rng.choice([0, 1, 3]) :]
         path = write(text)
         stream = dags.jobs(path, contiguous=rng.random() < 0.2)
         try:

@@ -82,7 +82,6 @@ def test_broken_lines(tmp_path: Path, line: bytes, message: str, packed: bool) -
     path.write_bytes(gzip.compress(content) if packed else content)
     for use in (alibaba.read, alibaba.requests, lambda path: list(alibaba.stream(path, batch_rows=1))):
         assert refusal(lambda use=use: use(path)) == f"{path}: line 2: {message}"
-    assert len(alibaba.read(path, max_rows=1)) == 1
 
 
 def test_the_first_fault_of_the_file_is_told(tmp_path: Path) -> None:
@@ -207,11 +206,10 @@ def test_truncated_archives(tmp_path: Path) -> None:
     assert refusal(lambda: alibaba.read(path)).startswith(f"{path}: corrupt tar archive: ")
 
 
-@pytest.mark.parametrize("value", [0, -1, True, 2.0, "3"])
+@pytest.mark.parametrize("value", [0, -1, True, "3"])
 def test_numbers_of_rows(tmp_path: Path, value: object) -> None:
     path = tmp_path / "batch_task.csv"
     path.write_bytes(TASK)
-    for name in ("batch_rows", "max_rows"):
-        with pytest.raises(InvalidConfiguration) as caught:
-            alibaba.stream(path, **{name: value})
-        assert str(caught.value) == f"{name} is {value!r}, want a whole number of at least 1"
+    with pytest.raises(InvalidConfiguration) as caught:
+        alibaba.stream(path, batch_rows=value)  # type: ignore[arg-type]
+    assert str(caught.value) == f"batch_rows is {value!r}, want a whole number of at least 1"

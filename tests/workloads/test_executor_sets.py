@@ -98,7 +98,6 @@ def test_racks(num_racks: int, per_rack: int) -> None:
     ("make", "message"),
     [
         (lambda: executors.heterogeneous(0), "num_executors is 0, want a whole number of at least 1"),
-        (lambda: executors.heterogeneous(2.0), "num_executors is 2.0, want a whole number"),  # type: ignore[arg-type]
         (lambda: executors.heterogeneous(2, speeds=[]), r"speeds are \[\], want at least one"),
         (lambda: executors.heterogeneous(2, speeds=[1.0, 0.0]), r"speeds are \[1.0, 0.0\], want"),
         (lambda: executors.heterogeneous(2, speeds=["x"]), "speeds: want numbers"),  # type: ignore[list-item]

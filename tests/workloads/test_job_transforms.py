@@ -43,7 +43,7 @@ def test_offered_load_may_be_undefined() -> None:
     for jobs in ([], JOBS[:1], [JOBS[0], JOBS[0]]):
         with pytest.raises(WorkloadError, match=f"the offered load of {len(jobs)} jobs is not defined"):
             offered_load(jobs, 4)
-    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want at least 1"):
+    with pytest.raises(InvalidConfiguration, match="num_cores is 0, want a whole number of at least 1"):
         offered_load(JOBS, 0)
 
 

@@ -12,12 +12,18 @@ import polars as pl
 import pytest
 from numpy.random import default_rng
 from numpy.typing import NDArray
-from scipy.stats import chisquare, ks_2samp
+from scipy.stats import chisquare, ks_2samp, rankdata
 
-from desim.exceptions import WorkloadError
-from desim.workloads import _alibaba_fit, alibaba
-from desim.workloads.multiserver.alibaba_model import LEVELS, MACHINE_SHAPES, POD_CLASSES, draw_requests
+from desim.workloads import alibaba
 from desim.workloads.multiserver import from_alibaba, generate, job_types, trace_arrivals
+from desim.workloads.multiserver.alibaba_model import (
+    LEVELS,
+    MACHINE_SHAPES,
+    POD_CLASSES,
+    MachineShape,
+    PodClass,
+    draw_requests,
+)
 
 FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba"
 
@@ -67,19 +73,51 @@ def classes_of(amounts: Floats) -> list[NDArray[np.bool_]]:
     return [gpus == 0, (gpus > 0) & (gpus < 1), gpus == 1, gpus > 1]
 
 
+def fit_machines(frame: pl.DataFrame) -> tuple[MachineShape, ...]:
+    """Count the shapes of machines, the most frequent first; of equally frequent ones, the smallest."""
+    shapes = Counter(frame.select("cpu", "memory", "gpu").iter_rows())
+    ordered = sorted(shapes.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(MachineShape(cpu, memory, gpu, count) for (cpu, memory, gpu), count in ordered)
+
+
+def fit_requests(frame: pl.DataFrame) -> tuple[PodClass, ...]:
+    """Fit pods without GPU, with a part of one, with a whole one, with several; amounts are rounded to thousandths."""
+    gpus, cores, memory = (frame[column].to_numpy().astype(np.float64) for column in ("gpu", "cpu", "memory"))
+    members = classes_of(np.column_stack([cores, memory, gpus]))
+    each = np.maximum(gpus, 1.0)
+    return tuple(_fit_class(gpus[rows], (cores / each)[rows], (memory / each)[rows]) for rows in members)
+
+
+def _fit_class(gpus: Floats, cores: Floats, memory: Floats) -> PodClass:
+    # Python's floats, so that the numbers print as they are written in the model
+    rounded = Counter(round(amount, 1) for amount in gpus.tolist())
+    return PodClass(
+        gpus=tuple(sorted(rounded.items())),
+        cores=_quantiles(cores),
+        memory=_quantiles(memory),
+        correlations=(_correlation(gpus, cores), _correlation(gpus, memory), _correlation(cores, memory)),
+    )
+
+
+def _quantiles(values: Floats) -> tuple[float, ...]:
+    # Values that occur, so that one that fills more than a tenth of the class keeps its weight
+    found = np.quantile(values, LEVELS, method="inverted_cdf")
+    return tuple(round(value, 3) for value in found.tolist())
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    """Return the correlation of normal scores that gives two variables their rank correlation."""
+    if np.ptp(first) == 0 or np.ptp(second) == 0:
+        return 0.0
+    of_ranks = np.corrcoef(rankdata(first), rankdata(second))[0, 1]
+    return round(float(2 * np.sin(np.pi / 6 * of_ranks)), 2)
+
+
 def test_constants_are_what_the_fit_gives(published: Published) -> None:
     machines = alibaba.machines(published("pai_machine_spec.csv"))
     requests = alibaba.requests(published("openb_pod_list_default.csv"))
-    assert _alibaba_fit.fit_machines(machines) == MACHINE_SHAPES
-    assert _alibaba_fit.fit_requests(requests) == POD_CLASSES
-
-
-def test_the_script_prints_the_constants(published: Published, capsys: pytest.CaptureFixture[str]) -> None:
-    _alibaba_fit._main(str(published("openb_pod_list_default.csv").parent))
-    found: dict[str, object] = {}
-    names = {"MachineShape": type(MACHINE_SHAPES[0]), "PodClass": type(POD_CLASSES[0])}
-    exec(capsys.readouterr().out, names, found)
-    assert found == {"MACHINE_SHAPES": MACHINE_SHAPES, "POD_CLASSES": POD_CLASSES}
+    assert fit_machines(machines) == MACHINE_SHAPES
+    assert fit_requests(requests) == POD_CLASSES
 
 
 def test_machines_are_counted_plainly(published: Published) -> None:
@@ -138,7 +176,7 @@ def test_the_fit_finds_the_model_again() -> None:
     rng = default_rng(23)
     drawn = draw_requests(rng.random(200_000), rng.standard_normal((200_000, 3)))
     frame = pl.DataFrame(drawn, schema=["cpu", "memory", "gpu"])
-    for found, kind in zip(_alibaba_fit.fit_requests(frame), POD_CLASSES, strict=True):
+    for found, kind in zip(fit_requests(frame), POD_CLASSES, strict=True):
         assert [amount for amount, _ in found.gpus] == [amount for amount, _ in kind.gpus]
         share, wanted = (np.array([count for _, count in one.gpus]) for one in (found, kind))
         assert share / 200_000 == pytest.approx(wanted / 8_152, abs=0.004)
@@ -146,12 +184,6 @@ def test_the_fit_finds_the_model_again() -> None:
         assert found.memory[1:-1] == pytest.approx(kind.memory[1:-1], rel=0.1)
         # Ranks of amounts that many pods share say a little less
         assert found.correlations == pytest.approx(kind.correlations, abs=0.08)
-
-
-def test_classes_without_pods_are_refused() -> None:
-    frame = pl.DataFrame({"cpu": [1.0] * 7, "memory": [1.0] * 7, "gpu": [0.0, 0.0, 0.5, 0.5, 1.0, 1.0, 2.0]})
-    with pytest.raises(WorkloadError, match=r"^1 requests ask for several GPUs, want at least 2$"):
-        _alibaba_fit.fit_requests(frame)
 
 
 def test_types_of_the_published_pods(published: Published, pods: Floats) -> None:

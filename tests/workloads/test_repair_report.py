@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from desim.workloads.batch.trace import TraceReason as Reason, TraceReport as RepairReport
+from desim.workloads.batch.trace import TraceReason as Reason
+from desim.workloads.batch.trace import TraceReport as RepairReport
 
 
 def filled() -> RepairReport:

@@ -34,7 +34,7 @@ BROKEN = [
     (with_field(1, "1_000"), "line 2: field 1 (job number) is '1_000', want a number"),
     (with_field(3, "1e16"), "line 2: field 3 (wait time) is '1e16', want a number between -1e15 and 1e15"),
     (with_field(3, "-1e999"), "line 2: field 3 (wait time) is '-1e999', want a number between -1e15 and 1e15"),
-    (with_field(6, "9" * 400), f"line 2: field 6 (average CPU time) is '{'9' * 30}...', want a number between"),
+    (with_field(6, "9" * 400), f"line 2: field 6 (average CPU time) is '{'9' * 37}...', want a number between"),
     (with_field(5, "2.5"), "line 2: field 5 (allocated processors) is '2.5', want a whole number"),
     (with_field(8, "-0.5"), "line 2: field 8 (requested processors) is '-0.5', want a whole number"),
     (with_field(12, "1e-3"), "line 2: field 12 (user) is '1e-3', want a whole number"),

@@ -12,8 +12,8 @@ from swf_rows import HEADER, row
 
 from desim.problems.batch.job import Job
 from desim.workloads import swf
-from desim.workloads.batch.trace import TraceReason as Reason
 from desim.workloads.batch.trace import TraceHeader
+from desim.workloads.batch.trace import TraceReason as Reason
 
 RealLog = Callable[[str], Path]
 

@@ -33,6 +33,7 @@ import numpy as np
 from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads.azure.vms import VirtualMachine, VmReason, VmReport
+from desim.workloads.documents import shown
 from desim.workloads.files import Pathish
 
 __all__ = ["DAYS", "LAST_DAY", "VmStream", "read_vms"]
@@ -348,6 +349,7 @@ class _File:
 
     def _error(self, table: str, column: str, row: tuple[Any, ...], value: object, wanted: str) -> WorkloadError:
         key = _COLUMNS[table][0]
+        got = "NULL" if value is None else shown(value)
         return WorkloadError(
-            f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {value!r:.40}, want {wanted}"
+            f"{self.source}: table {table}: {key} {row[0]!r}: column {column}: got {got}, want {wanted}"
         )

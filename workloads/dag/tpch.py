@@ -228,8 +228,8 @@ def _template(job_id: int, query: int, size: int, *, task_times: bool) -> Job:
 
 def _times_of(runs: Mapping[int, Sequence[ArrayLike]]) -> TaskTimes:
     """Return task durations from fresh, first and later ones by number of executors."""
-    counts = sorted(runs)
-    return TaskTimes(counts, *zip(*(runs[count] for count in counts), strict=True), reference_speed=REFERENCE_SPEED)
+    fresh, first, rest = ([runs[count][wave] for count in sorted(runs)] for wave in range(3))
+    return TaskTimes(sorted(runs), fresh, first, rest, reference_speed=REFERENCE_SPEED)
 
 
 def _names(count: int) -> list[str]:
