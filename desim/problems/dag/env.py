@@ -366,8 +366,8 @@ class DagEnv(SchedulingEnv):
     ----------
     workload : sequence of DagCluster, or callable, optional
         Clusters that episodes are drawn from, or what makes that of an episode from a random generator. By default
-        queries like those of TPC-H are drawn for each episode, see :func:`desim.workloads.dag.registry.draw`, and executors
-        once for the environment.
+        queries like those of TPC-H are drawn for each episode, see :func:`desim.workloads.dag.registry.draw`, and
+        executors once for the environment.
     num_executors : int
         Executors of every cluster.
     max_nodes : int
