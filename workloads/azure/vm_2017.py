@@ -32,7 +32,7 @@ from desim.workloads.documents import shown
 from desim.workloads.files import Pathish, read_bytes
 from desim.workloads.streams import seed_sequence
 
-__all__ = ["READING_SECONDS", "VmStream2017", "Within", "read_vms"]
+__all__ = ["READING_SECONDS", "VmStream2017", "read_vms"]
 
 #: Time between two readings.
 READING_SECONDS = 300

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Constant", "Law", "Sometimes", "Uniform", "drawn", "law_of", "most_of"]
+__all__ = ["Constant", "Law", "Sometimes", "Uniform"]
 
 Floats = NDArray[np.float64]
 Slots = NDArray[np.int64]
