@@ -327,7 +327,7 @@ DAG: tuple[Mutant, ...] = (
         "each-task-takes-all-data",
         "outputs.counts / self._num_tasks[parent] * size / self._num_tasks[node]",
         "outputs.counts / self._num_tasks[parent] * size",
-        "test_task_cluster test_dag_task_validation",
+        "test_task_cluster test_dag_corruptions test_dag_validation",
     ),
     mutant(
         "dag",

@@ -73,6 +73,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "repaired-executors-stay-down",
+        'np.where(_is(events, "event", "down"), end - times, times - end)',
+        'np.where(_is(events, "event", "down"), end - times, 0.0)',
         "float(np.sum(np.where(down, end - times, times - end)))",
         "float(np.sum(np.where(down, end - times, 0.0)))",
         "test_dag_metrics test_dag_metrics_oracle",
@@ -94,6 +96,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "reexecution-must-be-later",
+        '(pl.col("assignment_time") >= pl.col("end"))',
+        '(pl.col("assignment_time") > pl.col("end"))',
         "(copies.assignment[again] >= copies.finish[original])",
         "(copies.assignment[again] > copies.finish[original])",
         "test_dag_metrics test_dag_metrics_oracle",
@@ -247,6 +251,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "touching-copies-overlap",
+        'col("end_before") > start,',
+        'col("end_before") >= start,',
         "wrong = (executor[before] == executor[after]) & (end[before] > start[after])",
         "wrong = (executor[before] == executor[after]) & (end[before] >= start[after])",
         "test_dag_validation test_dag_corruptions",
@@ -254,6 +260,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "short-copy-passes",
+        "(late.abs() > rounding(due, whole))",
+        "(late > rounding(due, whole))",
         "wrong = completed & (np.abs(finish - due) > tolerance) | cut & (finish - due > tolerance)",
         "wrong = completed & (finish - due > tolerance) | cut & (finish - due > tolerance)",
         "test_dag_corruptions test_dag_validation",
@@ -261,6 +269,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "start-after-the-job-passes",
+        'col(column) > col("ended")',
+        "col(column) > np.inf",
         "times > ended,",
         "times > run.end_time,",
         "test_dag_corruptions test_dag_validation",

@@ -11,6 +11,8 @@ OUTCOME = pl.col("outcome").cast(pl.String)
 STATUS = pl.col("status").cast(pl.String)
 MOVED = pl.col("source") != pl.col("destination")
 LONG = pl.col("finish_time") - pl.col("starting_time") > 1.0
+MEASURED = pl.col("measured")
+SIZED = pl.col("size") > 0
 
 
 def copy(run: Run, condition: pl.Expr | str, **values: float | str | bool | None) -> Result:
@@ -186,3 +188,77 @@ def other_runs(run: Run) -> Result:
     times = frame["run_times"].to_list()
     times[row] = [time + 1.0 for time in times[row]]
     return run.with_table("nodes", frame.with_columns(run_times=pl.Series(times, dtype=pl.List(pl.Float64))))
+
+
+# -- task by task -------------------------------------------------------------------------------------
+
+
+def copies_with(run: Run) -> pl.DataFrame:
+    """Return the copies with row numbers, and with what the table of nodes tells about their nodes."""
+    nodes = run.result.table("nodes").select("job_id", "node", "num_tasks", "measured")
+    copies = run.result.table("copies").with_row_index()
+    return copies.join(nodes, on=["job_id", "node"], maintain_order="left")
+
+
+def longer(run: Run, seconds: float) -> Result:
+    """Let a task that is not measured, the last of its executor, and not the last of its job, end later."""
+    copies = copies_with(run).filter(~MEASURED & (OUTCOME == "completed"))
+    ends = run.result.jobs.select("job_id", end="finish_time")
+    copies = copies.join(ends, on="job_id", maintain_order="left")
+    for row in copies.iter_rows(named=True):
+        time = row["finish_time"]
+        others = run.result.table("copies").filter(pl.col("executor") == row["executor"])
+        children = run.result.table("edges").filter(pl.col("job_id") == row["job_id"])["parent"].to_list()
+        is_last = others["starting_time"].max() == row["starting_time"] and row["node"] not in children
+        if is_last and time + seconds < row["end"]:
+            return run.edited("copies", row["index"], finish_time=time + seconds)
+    raise LookupError("no task is followed by nothing")
+
+
+def not_measured(run: Run) -> Result:
+    """Say that the durations of a job were not drawn."""
+    nodes = run.result.table("nodes")
+    mine = nodes.filter(MEASURED)["job_id"][0]
+    return run.with_table("nodes", nodes.with_columns(measured=MEASURED & (pl.col("job_id") != mine)))
+
+
+def unfinished_task(run: Run) -> Result:
+    """Say that a task of a node without children, of a job that is completed, was withdrawn, and forget its data."""
+    edges = run.result.table("edges").select("job_id", node="parent").unique()
+    copies = copies_with(run).join(edges, on=["job_id", "node"], how="anti", maintain_order="left")
+    ends = run.result.jobs.select("job_id", end="finish_time", begin="starting_time")
+    copies = copies.join(ends, on="job_id", maintain_order="left").filter(pl.col("num_tasks") > 1)
+    row = copies.filter(pl.col("starting_time") > pl.col("begin")).row(0, named=True)
+    gone = dict.fromkeys(("receiving_time", "starting_time", "finish_time"))
+    result = run.edited("copies", row["index"], outcome="withdrawn", **gone)
+    mine = (pl.col("job_id") == row["job_id"]) & (pl.col("child") == row["node"]) & (pl.col("task") == row["task"])
+    return run.again(result).with_table("transfers", run.result.table("transfers").filter(~mine))
+
+
+def twice(run: Run) -> Result:
+    """Give a task the number of another of its node that is done by then."""
+    row = copies_with(run).filter((pl.col("num_tasks") > 1) & (pl.col("task") == 1)).row(0, named=True)
+    return run.edited("copies", row["index"], task=0)
+
+
+def moved_share(run: Run, by: float) -> Result:
+    """Let a task receive more from one executor, and less from another."""
+    transfers = run.result.table("transfers").with_row_index()
+    key = ["job_id", "parent", "child", "task", "destination"]
+    rows = transfers.filter(SIZED & (pl.len().over(key) > 1))
+    first = rows.row(0, named=True)
+    other = rows.filter(pl.col("index") > first["index"]).filter(*(pl.col(name) == first[name] for name in key))
+    result = run.edited("transfers", first["index"], size=first["size"] * (1 + by))
+    return run.again(result).edited("transfers", other["index"][0], size=other["size"][0] - first["size"] * by)
+
+
+def started_before_moving(run: Run) -> Result:
+    """Let the first task after a change of job start, and end, before its executor has moved."""
+    copies = run.result.table("copies").with_row_index().sort("executor", "starting_time")
+    before = copies.select(pl.col("job_id", "executor", "finish_time").shift().name.prefix("last_"))
+    joined = pl.concat([copies, before], how="horizontal").filter(
+        (pl.col("last_executor") == pl.col("executor")) & (pl.col("last_job_id") != pl.col("job_id"))
+    )
+    late = joined.filter(pl.col("starting_time") == pl.max_horizontal("last_finish_time", "assignment_time") + 1.0)
+    old = late.row(0, named=True)
+    return run.edited("copies", old["index"], **{name: old[name] - 0.25 for name in ("starting_time", "finish_time")})

@@ -16,6 +16,7 @@ from dag_corruptions import (
     LONG,
     MOVED,
     OUTCOME,
+    SIZED,
     STATUS,
     before_parents,
     copy,
@@ -24,24 +25,30 @@ from dag_corruptions import (
     from_afar,
     job,
     later,
+    longer,
     lost_earlier,
+    moved_share,
     narrower,
+    not_measured,
     other_runs,
     outage_before_start,
     outage_meanwhile,
     renamed,
     same_executor,
     shifted,
+    started_before_moving,
     submitted_earlier,
     swapped_source,
+    twice,
     unfinished_node,
+    unfinished_task,
     waiting_on,
     with_outage,
 )
-from dag_runs import Careless, Run, random_run
+from dag_runs import Careless, Run, random_run, random_task_run
 
 from desim import simulate
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import AssignTasks, DagCluster, Executors, Job, TaskCluster
 from desim.validation import rules_of, validate
 
 RUNS = {
@@ -56,12 +63,36 @@ RUNS = {
 }
 
 
+TASK_RUNS = {
+    "plain": {"seed": 5, "moving_delay": 1.0},
+    "assigned": {"seed": 1, "transfers": "when_assigned"},
+    "outages": {"seed": 8, "outages": True},
+    "kept": {"seed": 2, "outages": True, "lose": False},
+    "stopped": {"seed": 1, "until": 40.0},
+    "measured": {"seed": 6},
+}
+
+
 @cache
-def run_of(name):
+def run_of(name, tasks=False):
     if name == "reused":  # the second job has the id of the first, which has ended by then
         jobs = [Job(7, [10.0]), Job(7, [3.0, 1.0], [(0, 1, 1.0)], submission_time=100.0)]
         return Run(simulate(DagCluster(jobs, Executors([1.0, 2.0], 1.0)), Careless(patience=1.0)), jobs)
-    return random_run(**RUNS[name])
+    if name == "small":  # two tasks run on one executor, and their data go to the other
+        jobs = [Job(1, [2.0, 3.0], [(0, 1, 10.0)], num_tasks=[2, 1])]
+        return Run(simulate(TaskCluster(jobs, Executors([1.0, 1.0], 1.0)), Apart()), jobs)
+    return random_task_run(**TASK_RUNS[name]) if tasks else random_run(**RUNS[name])
+
+
+class Apart:
+    """Run all tasks of a node on the executor of that number."""
+
+    name = "apart"
+
+    def act(self, observation):
+        """Assign all tasks of the first node that is executable."""
+        state, node = next(iter(observation.executable.values()))
+        return AssignTasks(state.job.job_id, node, node, int(state.unassigned_tasks[node]))
 
 
 def table(run, name, **columns):
@@ -220,9 +251,57 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "rule", "corrupt", "also"), [(*case[:3], case[3:]) for case in CASES])
-def test_a_corruption_is_caught_by_its_rule(name, rule, corrupt, also):
-    run = run_of(name)
+TASK_CASES = [
+    ("plain", "description", lambda run: run.described(moving_delay=None)),
+    ("plain", "description", lambda run: run.described(moving_delay=-1.0)),
+    ("plain", "description", lambda run: run.described(plan_ahead=True)),
+    ("plain", "description", lambda run: run.described(granularity="core")),
+    ("plain", "columns", lambda run: run.with_table("nodes", run.result.table("nodes").drop("measured"))),
+    ("plain", "values", lambda run: renamed(run, "nodes", "num_tasks", 0), "references"),
+    ("plain", "references", lambda run: renamed(run, "copies", "task", 5)),
+    ("plain", "references", lambda run: renamed(run, "copies", "task", -1)),
+    ("plain", "references", lambda run: renamed(run, "transfers", "task", 5)),
+    ("plain", "all_nodes", unfinished_task, "withdrawals"),
+    ("plain", "duration", lambda run: longer(run, 1e-6)),
+    ("plain", "duration", other_runs, "conservation"),
+    ("measured", "duration", not_measured, "conservation"),
+    ("plain", "executor_exclusive", same_executor, "duration", "shares", "transfer_times"),
+    ("plain", "executor_down", outage_meanwhile, "transfer_times"),
+    ("outages", "interruptions", cut_without_outage, "repetitions"),
+    ("stopped", "withdrawals", lambda run: copy(run, "queued", outcome="withdrawn")),
+    ("plain", "duplicates", lambda run: copy(run, "completed", duplicate=True)),
+    ("plain", "repetitions", twice, "all_nodes"),
+    ("outages", "repetitions", lambda run: run.described(outages_lose_data=False), "withdrawals", "inputs", "shares"),
+    ("plain", "parents", before_parents, "inputs", "sources", "transfer_times"),
+    ("plain", "inputs", lambda run: run.dropped("transfers", 4)),
+    ("plain", "inputs", lambda run: run.repeated("transfers", 4)),
+    ("plain", "inputs", lambda run: shifted(run, "transfers", MOVED, arrival_time=1e3), "transfer_times"),
+    ("plain", "sources", swapped_source, "inputs", "transfer_times"),
+    ("small", "sources", lost_earlier),
+    (
+        "plain",
+        "transfer_times",
+        lambda run: shifted(run, "transfers", MOVED & (pl.col("starting_time") > 1), starting_time=-0.5),
+    ),
+    ("plain", "transfer_times", lambda run: shifted(run, "transfers", ~MOVED, arrival_time=-EARLIER)),
+    ("plain", "transfer_times", lambda run: shifted(run, "transfers", MOVED & SIZED, arrival_time=-EARLIER)),
+    ("plain", "transfer_times", lambda run: run.described(transfers="when_assigned")),
+    ("assigned", "transfer_times", lambda run: run.described(transfers="when_finished")),
+    ("plain", "shares", lambda run: run.edited("transfers", run.find("transfers", ~MOVED & SIZED), size=77.0)),
+    ("plain", "shares", lambda run: moved_share(run, 0.1), "transfer_times"),
+    ("plain", "no_waiting", later),
+    ("plain", "no_waiting", lambda run: run.described(moving_delay=0.5)),
+    ("plain", "moving_delay", started_before_moving, "job_times", "transfer_times"),
+    ("plain", "moving_delay", lambda run: run.described(moving_delay=1.5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "name", "rule", "corrupt", "also"),
+    [(tasks, *case[:3], case[3:]) for tasks, cases in ((False, CASES), (True, TASK_CASES)) for case in cases],
+)
+def test_a_corruption_is_caught_by_its_rule(tasks, name, rule, corrupt, also):
+    run = run_of(name, tasks)
     report = validate(corrupt(run), run.jobs)
     assert set(report.counts) == {rule, *also}, str(report)
     if rule not in ("description", "columns", "executors"):
@@ -230,16 +309,15 @@ def test_a_corruption_is_caught_by_its_rule(name, rule, corrupt, also):
         assert re.search(r"job \d+|executor \d+|at \d+", text), text
 
 
-@pytest.mark.parametrize("name", [*RUNS, "reused"])
-def test_the_runs_that_are_corrupted_are_valid(name):
-    run = run_of(name)
+@pytest.mark.parametrize(
+    ("tasks", "name"),
+    [*((False, name) for name in (*RUNS, "reused")), *((True, name) for name in (*TASK_RUNS, "small"))],
+)
+def test_the_runs_that_are_corrupted_are_valid(tasks, name):
+    run = run_of(name, tasks)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
 
 
 def test_every_rule_has_a_corruption():
-    assert {rule for _, rule, *_ in CASES} == set(rules_of("dag")) - {
-        "repetitions",
-        "shares",
-        "moving_delay",
-    }  # of tasks
+    assert {rule for _, rule, *_ in (*CASES, *TASK_CASES)} == set(rules_of("dag"))

@@ -1,26 +1,27 @@
-"""Validation of DAG runs: valid ones pass, errors in the simulator are noticed, the report reads well."""
+"""Validation of DAG runs, node by node and task by task: valid ones pass, and reports read well."""
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
-from dag_runs import AGENTS, Careless, random_executors, random_jobs, random_run
+from dag_corruptions import OUTCOME
+from dag_runs import AGENTS, TASK_AGENTS, Careless, random_executors, random_jobs, random_run, random_task_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.problems.dag import Assign, DagCluster, Executors, Job, JobState, SharedLinks
-from desim.problems.dag.execution import Execution
-from desim.problems.dag.plan import Plan
-from desim.processes.channels import SharedChannels
+from desim.problems.dag import Assign, DagCluster, Executors, Job, SharedLinks, TaskCluster, TaskTimes
+from desim.processes import random_outages
 from desim.validation import rules_of, validate
+from desim.workloads import tpch
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     agent=st.sampled_from(sorted(AGENTS)),
@@ -39,27 +40,72 @@ def test_random_runs_are_valid(seed, **options):
     assert report.ok, str(report)
 
 
+@settings(max_examples=50, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    agent=st.sampled_from(sorted(TASK_AGENTS)),
+    transfers=st.sampled_from(["when_finished", "when_assigned"]),
+    outages=st.booleans(),
+    lose=st.booleans(),
+    whole=st.booleans(),
+    moving_delay=st.sampled_from([0.0, 0.5, 2.0]),
+    executors=st.integers(1, 5),
+    until=st.sampled_from([math.inf, 40.0, 33.3]),
+)
+def test_random_runs_task_by_task_are_valid(seed, **options):
+    run = random_task_run(seed, **options)
+    report = validate(run.result, run.jobs)
+    assert report.ok, str(report)
+
+
+OF_TASKS = {"repetitions", "shares", "moving_delay"}
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("links", [False, True])
 def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, links):
-    for seed in range(5):
-        run = random_run(seed, agent=agent, outages=True, links=links)
+    run = random_run(3, agent=agent, outages=True, links=links)
+    report = validate(run.result, run.jobs)
+    assert report.ok, str(report)
+    assert set(report.checks) == set(rules_of("dag")) - OF_TASKS - {"earliest_source" if links else "links"}
+    assert report.checks["duration"] == len(run.result.table("copies"))
+    assert report.checks["sources"] == len(run.result.table("transfers"))
+    assert set(validate(run.result).checks) == set(report.checks) - {"conservation"}
+
+
+@pytest.mark.parametrize("agent", TASK_AGENTS)
+def test_every_agent_leaves_valid_records_task_by_task(agent):
+    repeated, outcomes = 0, Counter()
+    for seed in range(3):
+        run = random_task_run(seed, agent=agent, outages=True, moving_delay=1.0, whole=seed == 1)
         report = validate(run.result, run.jobs)
         assert report.ok, str(report)
-        assert set(report.checks) == set(rules_of("dag"))
-        assert report.checks["duration"] == len(run.result.table("copies"))
-        assert report.checks["sources"] == len(run.result.table("transfers"))
+        copies = run.result.table("copies")
+        assert set(report.checks) == set(rules_of("dag")) - {"earliest_source", "links"}
+        assert report.checks["repetitions"] == report.checks["duration"] == len(copies)
+        outcomes.update(copies["outcome"].to_list())
+        repeated += int(copies.filter(OUTCOME == "completed").select("job_id", "node", "task").is_duplicated().sum())
+    assert outcomes["interrupted"] > 0 and outcomes["withdrawn"] > 0 and repeated > 0
 
 
-def test_without_workload_nothing_is_compared_with_it():
-    report = validate(random_run(1).result)
-    assert report.ok
-    assert set(report.checks) == set(rules_of("dag")) - {"conservation"}
+def test_jobs_with_measured_durations_leave_valid_records():
+    jobs = tpch.generate(3, sizes=(2,), task_times=True, seed=2)
+    cluster = TaskCluster(
+        jobs, Executors([2.0, 2.5, 3.0] * 3, 1.0, 0.1), moving_delay=2.0, processes=[random_outages(100.0, 20.0)]
+    )
+    result = simulate(cluster, TASK_AGENTS["hrrn"](), seed=1, until=5_000.0)
+    assert result.table("nodes")["measured"].all()
+    assert len(result.table("outages"))
+    report = validate(result, jobs)
+    assert report.ok, str(report)
 
 
-@pytest.mark.parametrize("jobs", [[], [Job(1, [0.0])], [Job(1, [0.0, 0.0], [(0, 1, 0.0)]), Job(2, [0.0])]])
-def test_runs_in_which_nothing_takes_time_are_valid(jobs):
-    report = validate(simulate(DagCluster(jobs, Executors([1.0])), AGENTS["rank_up-deft"]()), jobs)
+@pytest.mark.parametrize("cluster", [DagCluster, TaskCluster])
+@pytest.mark.parametrize(
+    "jobs", [[], [Job(1, [0.0], num_tasks=[3])], [Job(1, [0.0, 0.0], [(0, 1, 0.0)]), Job(2, [0.0])]]
+)
+def test_runs_in_which_nothing_takes_time_are_valid(cluster, jobs):
+    report = validate(simulate(cluster(jobs, Executors([1.0, 1.0])), TASK_AGENTS["rank_up"]()), jobs)
     assert report.ok, str(report)
 
 
@@ -71,14 +117,13 @@ def test_agents_that_do_nothing_leave_valid_records():
     assert result.jobs["status"].unique().to_list() == ["queued"]
 
 
-@pytest.mark.parametrize("outages", [False, True])
-def test_stored_and_streamed_runs_are_valid(outages, tmp_path):
-    run = random_run(8, outages=outages)
+@pytest.mark.parametrize("simulated", [random_run, random_task_run])
+def test_stored_and_streamed_runs_are_valid(simulated, tmp_path):
+    run = simulated(8, outages=True)
     stored = Result.load(run.result.save(tmp_path / "stored"))
     assert str(validate(stored, run.jobs)) == str(validate(run.result, run.jobs))
-    rng = np.random.default_rng(8)
-    executors = random_executors(rng, 4, whole=False)
-    simulate(DagCluster(run.jobs, executors), AGENTS["sjf-deft"](), until=60.0, out=tmp_path / "streamed")
+    cluster = DagCluster if simulated is random_run else TaskCluster
+    simulate(cluster(run.jobs, Executors([1.0] * 4, 1.0)), TASK_AGENTS["sjf"](), until=60.0, out=tmp_path / "streamed")
     report = validate(Result.load(tmp_path / "streamed"), run.jobs)
     assert report.ok, str(report)
 
@@ -97,7 +142,7 @@ class Tired(Careless):
         return super().act(observation)
 
 
-@pytest.mark.parametrize("decisions", [0, 1, 7, 20])
+@pytest.mark.parametrize("decisions", [0, 7])
 @pytest.mark.parametrize("plan_ahead", [False, True])
 def test_a_failed_run_is_valid_as_far_as_it_went(decisions, plan_ahead):
     rng = np.random.default_rng(3)
@@ -109,14 +154,14 @@ def test_a_failed_run_is_valid_as_far_as_it_went(decisions, plan_ahead):
     assert report.ok, str(report)
 
 
-def test_ids_may_be_used_again():
+@pytest.mark.parametrize("cluster", [DagCluster, TaskCluster])
+def test_ids_may_be_used_again(cluster):
     jobs = [
-        Job(7, [4.0, 2.0], [(0, 1, 2.0)]),
+        Job(7, [4.0, 2.0], [(0, 1, 2.0)], num_tasks=[2, 3]),
         Job(8, [1.0], submission_time=1.0),
-        Job(7, [3.0, 1.0, 1.0], [(0, 2, 1.0), (1, 2, 3.0)], submission_time=50.0),
+        Job(7, [3.0, 1.0, 1.0], [(0, 2, 1.0), (1, 2, 3.0)], submission_time=50.0, num_tasks=[3, 1, 4]),
     ]
-    result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 1.0)), Careless(patience=1.0), seed=2)
-    report = validate(result, jobs)
+    report = validate(simulate(cluster(jobs, Executors([1.0, 2.0], 1.0)), Careless(patience=1.0), seed=2), jobs)
     assert report.ok, str(report)
 
 
@@ -200,107 +245,19 @@ def test_jobs_that_are_missing_or_invented(conserved):
     assert validate(stopped.result, endless).ok
 
 
-# -- errors in the simulator --------------------------------------------------------------------------
-
-
-def faster_transfers(patch):
-    """Let data arrive in half the time."""
-    right = JobState.arrival_from
-
-    def wrong(self, copy, size, executor, assigned):
-        begin = copy.finish
-        return begin + (right(self, copy, size, executor, assigned) - begin) / 2
-
-    patch.setattr(JobState, "arrival_from", wrong)
-
-
-def first_source(patch):
-    """Take data from the copy that was assigned first, if it has finished, not from the one that is first."""
-    right = JobState.receive
-
-    def wrong(self, copy, until):
-        kept = [list(copies) for copies in self.copies]
-        for copies in self.copies:
-            copies[:] = [other for other in copies if other.has_finished][:1] or copies
-        right(self, copy, until)
-        self.copies[:] = kept
-
-    patch.setattr(JobState, "receive", wrong)
-
-
-def longer_runs(patch):
-    """Let every copy run a little longer."""
-    right = Plan.begin
-
-    def wrong(self, copy, start):
-        right(self, copy, start)
-        copy.finish += 1e-3
-
-    patch.setattr(Plan, "begin", wrong)
-
-
-def unconcerned_starts(patch):
-    """Start copies as soon as their executor is free, whether or not their data are there."""
-    patch.setattr(JobState, "received_at", lambda self, copy: 0.0)
-
-
-def idle_starts(patch):
-    """Start copies a little late."""
-    right = Execution.start_time
-
-    def wrong(self, copy):
-        start = right(self, copy)
-        return start if start is None or copy.node % 2 else start + 0.5
-
-    patch.setattr(Execution, "start_time", wrong)
-
-
-def lasting_data(patch):
-    """Let nothing be lost in outages, although it should be."""
-    right = JobState.remove
-    patch.setattr(JobState, "remove", lambda self, copy: None if copy.has_finished else right(self, copy))
-
-
-def no_duplicates(patch):
-    """Call no copy a duplicate."""
-    right = JobState.add
-
-    def wrong(self, copy):
-        copy.duplicate = False
-        right(self, copy)
-
-    patch.setattr(JobState, "add", wrong)
-
-
-def generous_links(patch):
-    """Give each transfer all of each link that it takes."""
-    right = SharedChannels.__init__
-    patch.setattr(SharedChannels, "__init__", lambda self, env, bandwidths: right(self, env, [9.0] * len(bandwidths)))
-
-
 @pytest.mark.parametrize(
-    ("error", "rule", "options"),
+    ("changes", "message"),
     [
-        (faster_transfers, "transfer_times", {}),
-        (first_source, "earliest_source", {"agent": "careless"}),
-        (longer_runs, "duration", {}),
-        (unconcerned_starts, "inputs", {"plan_ahead": True}),
-        (idle_starts, "no_waiting", {}),
-        (lasting_data, "sources", {"outages": True, "data": 5.0, "agent": "fifo-eft"}),
-        (no_duplicates, "duplicates", {}),
-        (generous_links, "links", {"links": True}),
+        ({"num_tasks": [2, 2]}, "the number of tasks of node 1 was submitted as 2, recorded as 1"),
+        ({"task_times": [TaskTimes([1], [[]], [[1.0]], [[1.0]])] * 2}, "submitted with task times, recorded otherwise"),
     ],
 )
-def test_an_error_in_the_simulator_is_noticed(monkeypatch, error, rule, options):
-    assert all(validate(random_run(seed, **options).result).ok for seed in range(1, 9))
-    error(monkeypatch)
-    found = set()
-    for seed in range(1, 9):
-        try:
-            found |= set(validate(random_run(seed, **options).result).counts)
-        except (AssertionError, InvalidConfiguration):  # the simulator may notice itself
-            continue
-    assert rule in found
+def test_a_job_whose_tasks_were_changed(changes, message):
+    job = Job(1, [2.0, 3.0], [(0, 1, 10.0)], **{"num_tasks": [2, 1], **changes})
+    recorded = Job(1, [2.0, 3.0], [(0, 1, 10.0)], num_tasks=[2, 1])
+    result = simulate(TaskCluster([recorded], Executors([1.0, 1.0], 1.0)), TASK_AGENTS["fifo"]())
+    report = validate(result, [job])
+    assert [str(violation) for violation in report.violations] == [f"conservation: job 1: {message}"]
 
 
 # -- the report --------------------------------------------------------------------------
