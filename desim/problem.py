@@ -10,7 +10,7 @@ rights.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -109,6 +109,10 @@ class Metrics:
     def names(self) -> tuple[str, ...]:
         """The names in order."""
         return tuple(metric.name for metric in self.described)
+
+    def names_for(self, resources: Sequence[str]) -> list[str]:
+        """Return the names in order, with one for each resource in the place of those that stand for all."""
+        return [name.format(resource) for name in self.names for resource in (resources if "{}" in name else ("",))]
 
     def __getitem__(self, name: str) -> Metric:
         """Return what is known of a metric; of one that is unknown, its name."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Column", "DataType", "Table", "arrival_number", "fault_of"]
 
-DataType = Literal["integer", "float", "boolean", "text", "floats"]
-"""What a column can hold: whole numbers, numbers, truth values, text, or a list of numbers in each row."""
+DataType = Literal["integer", "float", "boolean", "text", "floats", "texts"]
+"""What a column can hold: whole numbers, numbers, truth values, text, or a list of numbers or of texts in each row."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Column:
     ----------
     name : str
         As it is recorded; with ``each``, it holds ``{}`` for the name of the thing.
-    dtype : {"integer", "float", "boolean", "text", "floats"}
+    dtype : {"integer", "float", "boolean", "text", "floats", "texts"}
         What it holds.
     meaning : str
         A phrase for the reference.
@@ -86,6 +86,7 @@ class Column:
             "boolean": pl.Boolean(),
             "text": pl.String(),
             "floats": pl.List(pl.Float64()),
+            "texts": pl.List(pl.String()),
         }[self.dtype]
 
 
@@ -106,8 +107,9 @@ class Table:
     chunk_rows : int
         Rows that are held as they were recorded before they become a frame.
     pack : callable or None
-        Turns a list of recorded rows and the run's description into columns by name: sequences, arrays or series.
-        Without one, a row is a tuple of all columns that have no formula.
+        Turns a list of recorded rows and the run's description into columns by name: sequences, arrays or series; texts
+        of which there are few may be given as an array of their indices. Without one, a row is a tuple of all columns
+        that have no formula.
     status : str
         The column that tells what has become of a row, see ``Column.given``.
     info : mapping
@@ -138,6 +140,11 @@ class Table:
         """
         columns = tuple(one for column in self.columns for one in _bound(column, info))
         return replace(self, columns=columns, info=info)
+
+    def naming(self, names: Mapping[str, tuple[str, ...]]) -> Table:
+        """Return the table with the texts that columns can hold in a run, by their names."""
+        columns = (replace(one, values=names.get(one.name, one.values)) for one in self.columns)
+        return replace(self, columns=tuple(columns))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -262,12 +269,13 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
     str
         Empty if all is well.
     """
-    kinds = {"integer": (int,), "float": (int, float), "boolean": (bool,), "text": (str,), "floats": (list,)}
+    kinds: dict[str, tuple[type, ...]] = {"integer": (int,), "float": (int, float), "boolean": (bool,), "text": (str,)}
     value: Any = info.get(column.name)
-    wanted = [kind.__name__ for kind in kinds[column.dtype]] + ["NoneType"] * column.nullable
+    allowed = kinds.get(column.dtype, (list,))
+    wanted = [kind.__name__ for kind in allowed] + ["NoneType"] * column.nullable
     if value is None and column.name in info and column.nullable:
         return ""
-    is_kind = isinstance(value, kinds[column.dtype]) and (column.dtype == "boolean" or type(value) is not bool)
+    is_kind = isinstance(value, allowed) and (column.dtype == "boolean" or type(value) is not bool)
     if not is_kind:
         return f"{column.name} is {value!r}, want {' or '.join(wanted)}"
     if column.values and value not in column.values:
@@ -291,7 +299,10 @@ def _series(column: Column, values: Any) -> pl.Series:
 
     if isinstance(values, pl.Series) and values.dtype == column.polars_type():
         return values.alias(column.name)
-    series = pl.Series(column.name, values, dtype=column.polars_type(), strict=column.dtype in ("text", "floats"))
+    if column.values and isinstance(values, np.ndarray) and values.dtype.kind in "ui":
+        return pl.Series(column.name, column.values, dtype=column.polars_type()).gather(values)
+    strict = column.dtype in ("text", "floats", "texts")
+    series = pl.Series(column.name, values, dtype=column.polars_type(), strict=strict)
     return series.fill_nan(None) if column.dtype == "float" and column.nullable else series
 
 

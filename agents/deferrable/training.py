@@ -155,7 +155,7 @@ def measure(gym_env: Any) -> dict[str, float]:
     Returns
     -------
     dict of str to float
-        Metrics of :mod:`desim.metrics.deferrable`.
+        Metrics of :mod:`desim.problems.deferrable.metrics`.
     """
     metrics = gym_env.unwrapped.result().metrics()
     return {name: metrics[name] for name in MEASURES}

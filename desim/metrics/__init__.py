@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
-from desim.metrics.deferrable import DEFERRABLE_METRICS, deferrable_metrics, deferrable_result_metrics
 from desim.metrics.multiserver import (
     MULTISERVER_METRICS,
     multiserver_metrics,
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
-    "DEFERRABLE_METRICS",
     "MULTISERVER_METRICS",
-    "deferrable_metrics",
     "metrics_of",
     "multiserver_metrics",
     "reward_ratio",
@@ -33,7 +30,6 @@ __all__ = [
 ]
 
 _MEASURES: dict[str, Callable[..., dict[str, float]]] = {
-    "deferrable": deferrable_result_metrics,
     "multiserver": multiserver_result_metrics,
 }
 
@@ -77,5 +73,4 @@ def _described(meanings: Mapping[str, str], measure: Callable[..., dict[str, flo
     return Metrics(tuple(Metric(names[name], text) for name, text in meanings.items()), measure)
 
 
-DEFERRABLE = _described(DEFERRABLE_METRICS, deferrable_result_metrics)
 MULTISERVER = _described(MULTISERVER_METRICS, multiserver_result_metrics)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import simpy
 
+from desim.checks import whole
 from desim.core import Decision, Phase, schedule_at
-from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem, Process
 from desim.processes.arrivals import arrivals
 
@@ -45,28 +44,16 @@ class SlottedProblem(Problem):
         If ``num_slots`` is no whole number of at least 1.
     """
 
-    sources: ClassVar[tuple[str, ...]] = ()
     observation: Any
 
     def __init__(self, *, num_slots: int | None = None, processes: Iterable[Process] = ()) -> None:
         super().__init__(processes=processes)
-        is_whole = isinstance(num_slots, int | np.integer) and not isinstance(num_slots, bool)
-        if num_slots is not None and (not is_whole or num_slots < 1):
-            raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1, or None")
-        self.num_slots = None if num_slots is None else int(num_slots)
-
-    def check_replayable(self) -> None:
-        """Raise :class:`InvalidConfiguration` if a workload can be read only once."""
-        for name in self.sources:
-            if isinstance(getattr(self, name), Iterator):
-                raise InvalidConfiguration(
-                    f"the {name} are an iterator, which can be read only once: pass a list to fork"
-                )
+        self.num_slots = None if num_slots is None else whole("num_slots", num_slots, least=1)
 
     def start(self, items: Iterable[Any], time_of: Callable[[Any], float], deliver: Callable[[Any], None]) -> None:
         """Start the slot clock and a workload, see :func:`desim.processes.arrivals`."""
         self.next_slot = 0
-        self.foreground.append(self.env.process(arrivals(self.env, items, time_of, deliver)))
+        self.keep_running(arrivals(self.env, items, time_of, deliver))
         self.env.process(self._run_clock())
 
     def observe(self, slot: int) -> None:
@@ -78,6 +65,9 @@ class SlottedProblem(Problem):
     def is_empty(self) -> bool:
         """Tell whether nothing is in the system that the run has to wait for; asked before ``next_slot`` begins."""
         return True
+
+    def foreground_ended(self, process: simpy.Event) -> None:
+        """Go on: the slot clock finds out as the next slot begins."""
 
     def expects_more(self) -> bool:
         """Tell whether anything may still arrive, or a process keeps the run going."""

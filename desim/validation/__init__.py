@@ -1,9 +1,8 @@
 """Independent check whether the records of a run are possible at all.
 
 Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
-error in the simulator cannot hide itself. `desim.problems.batch.rules` lists the rules of the batch cluster,
-`desim.problems.dag.rules` those of the DAG cluster, `desim.validation.deferrable` those of the cluster for
-deferrable jobs, `desim.validation.multiserver` those of the multi-server cluster.
+error in the simulator cannot hide itself. Each problem has its rules in ``desim.problems.<problem>.rules``; those of the
+multi-server cluster are in `desim.validation.multiserver`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration
 from desim.problem import kind_of
-from desim.validation.deferrable import DEFERRABLE_RULES, validate_deferrable
 from desim.validation.engine import rules_of
 from desim.validation.multiserver import MULTISERVER_RULES, validate_multiserver
 from desim.validation.report import ValidationReport, Violation
@@ -22,18 +20,15 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
-    "DEFERRABLE_RULES",
     "MULTISERVER_RULES",
     "ValidationReport",
     "Violation",
     "rules_of",
     "validate",
-    "validate_deferrable",
     "validate_multiserver",
 ]
 
 _VALIDATORS: dict[str, Callable[..., ValidationReport]] = {
-    "deferrable": validate_deferrable,
     "multiserver": validate_multiserver,
 }
 

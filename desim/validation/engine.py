@@ -78,7 +78,8 @@ class Recorded:
         self.tables = tables
         self.workload = workload
         self.end_time = float(info["end_time"])
-        self.until = math.inf if info["until"] is None else float(info["until"])
+        planned = (info["until"], info.get("num_slots"))
+        self.until = min((float(end) for end in planned if end is not None), default=math.inf)
         self._views: dict[Callable[[Any], Any], Any] = {}
 
     def __getitem__(self, table: str) -> pl.DataFrame:
@@ -356,59 +357,73 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
     )
 
 
-def conservation_rule(columns: Sequence[str], fields: Callable[[Any], Sequence[Any]]) -> Rule:
+def conservation_rule(
+    columns: Sequence[str] | Callable[[Recorded], Sequence[str]],
+    fields: Callable[[Any], Sequence[Any]] = tuple,
+    rows: Callable[[Recorded], Iterable[Sequence[Any]]] | None = None,
+) -> Rule:
     """Return the rule that every submitted job is recorded once, as it was submitted, and no other is.
 
     Parameters
     ----------
-    columns : sequence of str
-        Columns of the job table that the workload gives, ``submission_time`` among them.
+    columns : sequence of str, or callable
+        Columns of the job table that the workload gives, the identifier and ``submission_time`` first; or what returns
+        them for a run.
     fields : callable
         Returns these of a job of the workload.
+    rows : callable, optional
+        Returns these of all jobs, in order of arrival, for a run whose workload does not come as it is.
 
     Returns
     -------
     Rule
         ``conservation``. A run that was stopped need not have the jobs submitted at its end or later.
     """
-    time = list(columns).index("submission_time")
-    text = ", ".join(f"{column} {{{column}}}" for column in columns if column != "job_id")
-    given_text = ", ".join(f"{column} {{{column}_given}}" for column in columns if column != "job_id")
+    nth = pl.int_range(pl.len()).over("job_id").alias("nth")
 
-    def _compared(run: Recorded) -> pl.DataFrame:
-        """Put the jobs of the workload beside those of the table: those of one id in the order of their submission."""
-        rows = map(fields, run.workload or ())
-        known = list(rows if run.drained else takewhile(lambda row: not row[time] > run.end_time, rows))
-        recorded = run["jobs"].sort("submission_time", "arrival_number").select(columns)
-        given = pl.DataFrame(known, recorded.schema, orient="row", strict=False)
-        again = pl.int_range(pl.len()).over("job_id").alias("again")
-        given = given.sort("submission_time", maintain_order=True).with_columns(again, id=pl.col("job_id"))
-        return given.rename({column: f"{column}_given" for column in columns}).join(
-            recorded.with_columns(again, id=pl.col("job_id")),
-            on=["id", "again"],
+    def compared(run: Recorded) -> pl.DataFrame:
+        """Put the jobs of the workload beside those of the table: by identifier, those of one by submission."""
+        names = list(columns(run) if callable(columns) else columns)
+        recorded = run["jobs"].sort("submission_time", "arrival_number").select(*names, nth)
+        given_rows = map(fields, run.workload or ()) if rows is None else rows(run)
+        time = names.index("submission_time")
+        known = list(given_rows if run.drained else takewhile(lambda row: not row[time] > run.end_time, given_rows))
+        schema = {name: recorded.schema[name] for name in names}
+        given = pl.DataFrame(known, schema, orient="row", strict=False)
+        given = given.sort("submission_time", maintain_order=True).select(*names, nth)
+        said = (
+            pl.concat_str([pl.format(f"{name} {{}}", pl.col(name)) for name in names[1:]], separator=", ").alias(text)
+            for text in ("submitted", "recorded")
+        )
+        pairs = given.with_columns(next(said)).join(
+            recorded.with_columns(next(said)),
+            on=("job_id", "nth"),
             how="full",
+            coalesce=True,
+            suffix="_recorded",
             maintain_order="left_right",
         )
+        other = (pl.col(name).ne_missing(pl.col(f"{name}_recorded")) for name in names[1:])
+        return pairs.with_columns(other=pl.any_horizontal(other))
 
-    def _missing(run: Recorded) -> pl.DataFrame:
-        due = pl.lit(True) if run.drained else pl.col("submission_time_given") < run.end_time
-        return run.once(_compared).filter(pl.col("job_id").is_null() & due)
+    def missing(run: Recorded) -> pl.DataFrame:
+        due = pl.lit(True) if run.drained else pl.col("submission_time") < run.end_time
+        return run.once(compared).filter(pl.col("recorded").is_null() & due)
 
-    def _invented(run: Recorded) -> pl.DataFrame:
-        return run.once(_compared).filter(pl.col("job_id_given").is_null())
+    def invented(run: Recorded) -> pl.DataFrame:
+        return run.once(compared).filter(pl.col("submitted").is_null())
 
-    def _changed(run: Recorded) -> pl.DataFrame:
-        both = pl.col("job_id").is_not_null() & pl.col("job_id_given").is_not_null()
-        other = pl.any_horizontal(pl.col(column).ne_missing(pl.col(f"{column}_given")) for column in columns)
-        return run.once(_compared).filter(both & other)
+    def changed(run: Recorded) -> pl.DataFrame:
+        both = pl.col("recorded").is_not_null() & pl.col("submitted").is_not_null()
+        return run.once(compared).filter(both & pl.col("other"))
 
     return Rule(
         "conservation",
         "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
         (
-            Check("jobs", _missing, f"job {{job_id_given}} was submitted but is not recorded: {given_text}"),
-            Check("jobs", _invented, f"job {{job_id}} is recorded but was not submitted: {text}"),
-            Check("jobs", _changed, f"job {{job_id_given}} was submitted as {given_text} and is recorded as {text}"),
+            Check("jobs", missing, "job {job_id} was submitted but is not recorded: {submitted}"),
+            Check("jobs", invented, "job {job_id} is recorded but was not submitted: {recorded}"),
+            Check("jobs", changed, "job {job_id} was submitted as {submitted} and is recorded as {recorded}"),
         ),
         needs_workload=True,
     )

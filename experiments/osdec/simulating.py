@@ -61,7 +61,7 @@ METRICS = (
     "violation",
     "violation_slots",
 )
-"""What is kept of a run, see :mod:`desim.metrics.deferrable`."""
+"""What is kept of a run, see :mod:`desim.problems.deferrable.metrics`."""
 
 VOLATILE = replace(
     FLUCTUATING,

@@ -27,6 +27,7 @@ class PlainJob:
     """A job and what has become of it."""
 
     job: Job
+    number: int
     start: int | None = None
     finish: int | None = None
     evictions: int = 0
@@ -68,11 +69,11 @@ class PlainCluster:
         self.running: list[PlainJob] = []
         self.done: list[PlainJob] = []
         self.slots: list[dict[str, Any]] = []
-        self.evictions: list[tuple[int, int, int]] = []
+        self.evictions: list[tuple[int, int, int, int]] = []
         self.views: list[View] = []
         self.heard: list[tuple[float, str, int]] = []
         self.coming, self.last_event = self.submissions()
-        self.fresh = 0
+        self.fresh = self.arrived = 0
         self.error: DoesNotFitError | None = None
         try:
             self.end_time: float = self.run()
@@ -117,7 +118,8 @@ class PlainCluster:
     def submit(self, until: float, *, included: bool) -> None:
         while self.coming and (self.coming[0][0] < until or (included and self.coming[0][0] == until)):
             time, _, job = self.coming.pop(0)
-            self.known.append(PlainJob(job))
+            self.known.append(PlainJob(job, self.arrived))
+            self.arrived += 1
             self.heard.append((time, "submission", int(job.job_id)))
             self.fresh += 1
 
@@ -191,7 +193,7 @@ class PlainCluster:
         brought = [(job.revenue, job.delay) for job in gone]
         for job in gone:
             assert job.start is not None
-            self.evictions.append((int(job.job.job_id), job.start, slot))
+            self.evictions.append((int(job.job.job_id), job.start, slot, job.number))
             self.heard.append((slot, "eviction", int(job.job.job_id)))
             job.evictions += 1
             if self.scenario.eviction == "restarted" and job.job.latest_start >= slot:
@@ -225,11 +227,11 @@ class PlainCluster:
             row |= {"execution_time": None if start is None or finish is None else finish - start}
             row |= {"turnaround_time": None if finish is None else finish - g}
             row |= {"delay": None if start is None else job.delay, "revenue": job.revenue, "evictions": job.evictions}
-            row |= {"status": job.status, "success": job.status == "completed"}
+            row |= {"status": job.status, "success": job.status == "completed", "arrival_number": job.number}
             rows.append(row)
         return rows
 
     def eviction_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table of evictions, sorted as it is."""
-        names = ("job_id", "starting_time", "eviction_time")
+        names = ("job_id", "starting_time", "eviction_time", "arrival_number")
         return [dict(zip(names, row, strict=True)) for row in sorted(self.evictions, key=lambda row: (row[2], row[0]))]

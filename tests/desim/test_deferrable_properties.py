@@ -97,7 +97,10 @@ class TestConservation:
             cores = dict(result.jobs.select("job_id", "requested_cores").rows())
             started = result.jobs.filter(pl.col("starting_time").is_not_null())
             runs = started.select("job_id", "starting_time", pl.col("finish_time").fill_null(math.inf)).rows()
-            ends = {(job_id, start): end for job_id, start, end in [*runs, *result.table("evictions").rows()]}
+            ends = {
+                (job_id, start): end
+                for job_id, start, end in [*runs, *result.table("evictions").drop("arrival_number").rows()]
+            }
             for slot, used in result.table("slots").select("slot", "used_cores").rows():
                 assert used == sum(cores[job_id] for (job_id, start), end in ends.items() if start <= slot < end)
 
@@ -149,7 +152,7 @@ class TestRealTime:
             left = first.jobs.filter(pl.col("earliest_start") <= first.table("slots").height - 1)
             right = second.jobs.filter(pl.col("earliest_start") <= first.table("slots").height - 1)
             assert_frame_equal(left.select(times).sort("job_id"), right.select(times).sort("job_id"))
-            assert first.table("evictions").equals(second.table("evictions"))
+            assert first.table("evictions")[:, :3].equals(second.table("evictions")[:, :3])
             unlike = ["submitted", "future", "future_work"]
             assert first.table("slots").drop(unlike).equals(second.table("slots").drop(unlike))
             assert second.table("slots")["future"].sum() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -126,13 +127,13 @@ class TestFiles:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         scenario = example(8, num_slots=None)
-        schemas = DeferrableCluster.schemas
+        tables = DeferrableCluster.tables
 
         def in_small_parts(self: DeferrableCluster) -> dict[str, Any]:
-            return {name: schema._replace(chunk_rows=3) for name, schema in schemas(self).items()}
+            return {name: replace(table, chunk_rows=3) for name, table in tables(self).items()}
 
         in_memory = simulate(scenario.cluster(), agent(8))
-        monkeypatch.setattr(DeferrableCluster, "schemas", in_small_parts)
+        monkeypatch.setattr(DeferrableCluster, "tables", in_small_parts)
         streamed = simulate(scenario.cluster(), agent(8), out=tmp_path / "run")
         for name in TABLES:
             assert len(list((tmp_path / "run" / name).glob("part-*.parquet"))) > 2

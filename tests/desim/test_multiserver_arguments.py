@@ -31,7 +31,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], str]] = [
     *(
         (
             lambda value=value: HoldingCluster(REWARDS, [], 1.0, minimum_speed=value),
-            f"minimum_speed is {value!r}, want a number of at least 0",
+            f"minimum_speed is {value!r}, want a finite number of at least 0",
         )
         for value in (-1.0, math.nan, math.inf)
     ),

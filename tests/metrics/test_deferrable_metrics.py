@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.metrics import DEFERRABLE_METRICS, deferrable_metrics, metrics_of
 from desim.problems.deferrable import DeferrableCluster, Job
+from desim.problems.deferrable.metrics import METRICS, deferrable_metrics
 
 JOBS = {
-    "job_id": pl.Int64,
+    "arrival_number": pl.Int64,
     "submission_time": pl.Float64,
     "requested_cores": pl.Float64,
     "delay": pl.Float64,
@@ -20,7 +20,7 @@ JOBS = {
     "status": pl.String,
 }
 SLOTS = ("reward", "current_work", "future_work", "capacity_cores", "used_cores", "violation_cores")
-EVICTIONS = dict.fromkeys(("job_id", "starting_time", "eviction_time"), pl.Int64)
+EVICTIONS = dict.fromkeys(("arrival_number", "starting_time", "eviction_time"), pl.Int64)
 
 
 def tables(jobs, slots, evictions=()):
@@ -83,7 +83,7 @@ def test_all_metrics_of_one_resource(plain):
             "known_work_mean": 14,
         }
     )
-    assert list(values) == [name.replace("<resource>", "cores") for name in DEFERRABLE_METRICS]
+    assert list(values) == METRICS.names_for(["cores"])
     assert all(type(value) is float for value in values.values())
 
 
@@ -97,22 +97,15 @@ def test_each_resource_has_metrics_and_a_weight_of_its_own(plain):
     assert values["violation_slots"] == 1
     assert values["capacity_share_cores"] == pytest.approx(4 / 3)
     assert math.isnan(values["capacity_share_disk"])
-    resource = [("cores", "disk") if "<resource>" in name else ("",) for name in DEFERRABLE_METRICS]
-    names = [
-        name.replace("<resource>", each)
-        for name, both in zip(DEFERRABLE_METRICS, resource, strict=True)
-        for each in both
-    ]
-    assert list(values) == names
+    assert list(values) == METRICS.names_for(["cores", "disk"])
 
 
-def test_an_eviction_is_of_the_last_job_of_its_name():
-    held = [(7, time, cores, None, 1.0, "evicted") for time, cores in ((0.0, 2.0), (4.0, 3.0), (9.5, 5.0))]
-    evictions = [(7, 10, 12), (7, 0, 3), (7, 9, 10), (7, 4, 5)]
-    for order in ([0, 1, 2], [2, 0, 1]):
-        values = deferrable_metrics(*tables([held[place] for place in order], [], evictions))
-        assert values["lost_work"] == 2 * 3 + 3 * 1 + 3 * 1 + 5 * 2
-        assert values["num_evictions"] == 4
+def test_an_eviction_is_of_the_job_of_its_number():
+    held = [(number, 0.0, cores, None, 1.0, "evicted") for number, cores in ((7, 2.0), (8, 3.0), (9, 5.0))]
+    evictions = [(9, 10, 12), (7, 0, 3), (8, 9, 10), (8, 4, 5)]
+    values = deferrable_metrics(*tables(held, [], evictions))
+    assert values["lost_work"] == 2 * 3 + 3 * 1 + 3 * 1 + 5 * 2
+    assert values["num_evictions"] == 4
     assert math.isnan(deferrable_metrics(*tables(held[2:], [], evictions))["lost_work"])
 
 
@@ -130,18 +123,8 @@ def test_tables_without_a_column_are_refused(plain):
     jobs, slots, evictions = plain
     with pytest.raises(InvalidConfiguration, match="the table jobs lacks the columns delay, status"):
         deferrable_metrics(jobs.drop("status", "delay"), slots, evictions)
-    with pytest.raises(InvalidConfiguration, match="the table slots lacks the columns used_disk"):
-        deferrable_metrics(
-            jobs,
-            slots.with_columns(capacity_disk=1.0, violation_disk=1.0),
-            evictions,
-            resources=["cores", "disk"],
-            violation_weights=[1, 1],
-        )
     with pytest.raises(InvalidConfiguration, match="the table evictions lacks the columns eviction_time"):
         deferrable_metrics(jobs, slots, evictions.drop("eviction_time"))
-    with pytest.raises(InvalidConfiguration, match="the table jobs lacks the columns requested_cores"):
-        deferrable_metrics(jobs.drop("requested_cores"), slots, evictions)
 
 
 @pytest.mark.parametrize("name", ["penalty", "slots"])
@@ -210,7 +193,7 @@ def test_the_result_hands_its_tables_on_and_takes_no_options(tmp_path):
     )
     assert result.metrics() == pytest.approx(direct, rel=1e-12, nan_ok=True)
     stored = Result.load(result.save(tmp_path / "run"))
-    assert metrics_of(stored) == pytest.approx(direct, rel=1e-12, nan_ok=True)
+    assert stored.metrics() == pytest.approx(direct, rel=1e-12, nan_ok=True)
     with pytest.raises(TypeError, match="warm_up"):
         result.metrics(warm_up=3)
 
@@ -229,10 +212,3 @@ def test_a_run_without_an_end_can_be_measured(tmp_path):
     info = {key: value for key, value in result.info.items() if key not in ("end_time", "until", "agent")}
     broken = Result({name: result.scan(name) for name in result.table_names}, info | {"status": "running"})
     assert broken.metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
-
-
-def test_a_run_of_another_problem_is_refused():
-    from desim.metrics.deferrable import deferrable_result_metrics
-
-    with pytest.raises(InvalidConfiguration, match="the result is of problem 'batch', want 'deferrable'"):
-        deferrable_result_metrics(Result({}, {"problem": "batch"}))

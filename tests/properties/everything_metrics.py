@@ -8,18 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from desim.metrics import DEFERRABLE_METRICS, MULTISERVER_METRICS
+from desim.metrics import MULTISERVER_METRICS
 from desim.problem import kind_of
 from desim.result import Result
 
 __all__ = ["wrong_metrics"]
 
-_NAMES = {
-    "batch": {metric.name: metric.meaning for metric in kind_of("batch").metrics},
-    "dag": {metric.name: metric.meaning for metric in kind_of("dag").metrics},
-    "deferrable": DEFERRABLE_METRICS,
-    "multiserver": MULTISERVER_METRICS,
-}
+_NAMES = {"multiserver": MULTISERVER_METRICS}
 
 
 def wrong_metrics(result: Result) -> list[str]:
@@ -39,6 +34,9 @@ def wrong_metrics(result: Result) -> list[str]:
 
 def _expected_names(result: Result) -> list[str]:
     names = []
+    metrics = kind_of(result).metrics
+    if result.info["problem"] != "multiserver":
+        return metrics.names_for(result.info.get("resources", ()))
     for name, text in _NAMES[result.info["problem"]].items():
         if "(with holding)" in text and not result.info["holding"]:
             continue

@@ -13,14 +13,14 @@ from everything import PROBLEMS, Scenario, scenario
 from everything_checks import check
 from everything_names import agent_names
 
-from desim.validation import DEFERRABLE_RULES, MULTISERVER_RULES, rules_of
+from desim.validation import MULTISERVER_RULES, rules_of
 
 __all__ = ["RULES", "Summary", "check", "features", "run_all"]
 
 RULES: dict[str, frozenset[str]] = {
     "batch": frozenset(rules_of("batch")),
     "dag": frozenset(rules_of("dag")),
-    "deferrable": frozenset(DEFERRABLE_RULES),
+    "deferrable": frozenset(rules_of("deferrable")),
     "multiserver": frozenset(MULTISERVER_RULES),
 }
 """The names of all rules of validation."""

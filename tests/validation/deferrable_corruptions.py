@@ -130,7 +130,10 @@ def _exchanged(run: Run, index: int, place: int, time: float) -> Result:
     first = run.edited("jobs", row, **timed(kept), status="completed", success=True, evictions=0)
     gone = timed(mine | {"finish_time": float(time)})
     second = Run(first, run.jobs).edited("jobs", place, **gone, status="evicted", success=False, evictions=1)
-    changed = {"job_id": mine["job_id"], "starting_time": int(mine["starting_time"])}
+    changed = {
+        **{name: mine[name] for name in ("job_id", "arrival_number")},
+        "starting_time": int(mine["starting_time"]),
+    }
     return Run(second, run.jobs).edited("evictions", index, **changed)
 
 

@@ -29,7 +29,7 @@ from deferrable_corruptions import (
 )
 from deferrable_runs import random_run
 
-from desim.validation import DEFERRABLE_RULES, validate
+from desim.validation import rules_of, validate
 
 RUNS = {
     "plain": {"seed": 11, "num_slots": 40},
@@ -84,16 +84,22 @@ CASES = [
     ("plain", "columns", lambda run: run.edited("slots", 5, reward=math.inf)),
     ("plain", "columns", lambda run: run.edited("jobs", 5, status=None)),
     ("plain", "columns", lambda run: run.edited("jobs", 5, starting_time=math.nan)),
-    ("plain", "job_ids", same_name, "conservation"),
     (
         "plain",
-        "job_ids",
+        "arrival_numbers",
+        lambda run: all_jobs(run, arrival_number=pl.len() - 1 - pl.col("arrival_number")),
+    ),
+    ("plain", "unique_ids", same_name, "conservation"),
+    (
+        "plain",
+        "unique_ids",
         lambda run: run.repeated("jobs", row_of(run, COMPLETED, EARLY)),
         "slot_counts",
         "slot_work",
         "used",
         "slot_rewards",
         "conservation",
+        "arrival_numbers",
     ),
     (
         "plain",
@@ -131,16 +137,24 @@ CASES = [
         lambda run: resubmitted(run, row_of(run, COMPLETED, EARLY), 2.0),
         "slot_counts",
         "conservation",
+        "arrival_numbers",
     ),
     (
         "plain",
         "windows",
         lambda run: another_window(run, row_of(run, COMPLETED, ~SLACK, ~DELAYED), 0, -1),
         "starts",
+        "values",
         "conservation",
     ),
     ("instant", "real_time", lambda run: another_window(run, row_of(run, COMPLETED), 0, 1), "conservation"),
-    ("instant", "real_time", lambda run: resubmitted(run, row_of(run, COMPLETED), -0.25), "conservation"),
+    (
+        "instant",
+        "real_time",
+        lambda run: resubmitted(run, row_of(run, COMPLETED), -0.25),
+        "conservation",
+        "arrival_numbers",
+    ),
     ("plain", "real_time", lambda run: run.described(real_time=True), "conservation"),
     ("plain", "status_fields", lambda run: job(run, "completed", success=False)),
     ("plain", "status_fields", lambda run: job(run, "expired", success=True)),
@@ -215,6 +229,7 @@ CASES = [
         "cut",
         "horizon",
         lambda run: run.edited("jobs", row_of(run, STATUS == "pending"), submission_time=14.0),
+        "arrival_numbers",
         "windows",
         "slot_counts",
         "conservation",
@@ -233,12 +248,20 @@ CASES = [
         "plain",
         "slot_counts",
         lambda run: run.dropped("jobs", row_of(run, COMPLETED, EARLY)),
+        "arrival_numbers",
         "slot_work",
         "used",
         "slot_rewards",
         "conservation",
     ),
-    ("plain", "slot_counts", lambda run: run.dropped("jobs", row_of(run, EXPIRED, EARLY)), "slot_work", "conservation"),
+    (
+        "plain",
+        "slot_counts",
+        lambda run: run.dropped("jobs", row_of(run, EXPIRED, EARLY)),
+        "slot_work",
+        "conservation",
+        "arrival_numbers",
+    ),
     (
         "plain",
         "slot_counts",
@@ -308,6 +331,8 @@ CASES = [
         "restarted",
         "evictions",
         lambda run: run.edited("evictions", 1, starting_time=0),
+        "slot_work",
+        "eviction_order",
         "slot_counts",
         "used",
         "slot_rewards",
@@ -380,4 +405,4 @@ def test_the_runs_that_are_corrupted_are_valid(name):
 
 
 def test_every_rule_has_a_corruption():
-    assert {rule for _, rule, *_ in CASES} == set(DEFERRABLE_RULES)
+    assert {rule for _, rule, *_ in CASES} == set(rules_of("deferrable"))

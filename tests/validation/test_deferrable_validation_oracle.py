@@ -104,8 +104,10 @@ def slot_row(rows, slot, capacity):
 def result_of(rows, capacities, **info):
     """Put jobs into the tables of a run that goes on to its last slot."""
     empty = Simulation(DeferrableCluster([], [1.0], num_slots=SLOTS, resources=RESOURCES)).finish()
+    rows = [row | {"arrival_number": n} for n, row in enumerate(sorted(rows, key=lambda row: row["submission_time"]))]
     evictions = [
-        {"job_id": row["job_id"], "starting_time": row["starting_time"], "eviction_time": row["finish_time"]}
+        {name: row[name] for name in ("job_id", "starting_time", "arrival_number")}
+        | {"eviction_time": row["finish_time"]}
         for row in rows
         if row["status"] == "evicted"
     ]

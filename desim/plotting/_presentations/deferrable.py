@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from desim.metrics.deferrable import DEFERRABLE_METRICS
 from desim.plotting._presentations.base import Figure, Presentation
 from desim.plotting.capacity_use import capacity_use
 from desim.plotting.job_windows import job_windows
 from desim.plotting.known_work import known_work
+from desim.problems.deferrable.metrics import METRICS
 from desim.result import Result
+from desim.statistics import RESOURCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,7 +55,7 @@ def _workload(result: Result) -> dict[str, float]:
 
 DEFERRABLE = Presentation(
     problem="deferrable",
-    meanings=DEFERRABLE_METRICS,
+    meanings={metric.name.replace("{}", RESOURCE): metric.meaning for metric in METRICS},
     headline=("total_reward", "utilization", "time_delay", "violation_penalty", "acceptance_by_work"),
     main=(
         "total_reward",

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from math import isclose
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import finite, one_of
 from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
@@ -31,15 +32,13 @@ from desim.problems.deferrable.job import (
     submission_time_of,
 )
 from desim.problems.deferrable.observation import DeferrableObservation, limit_of, positions_of
-from desim.problems.deferrable.tables import COMPLETED, EVICTED, EXPIRED, PENDING, RUNNING, schemas
+from desim.problems.deferrable.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
 from desim.processes.capacity import CapacityProcess, amounts_of, replayed_capacity
-from desim.schema import Schema
 
 __all__ = ["DeferrableCluster", "Foresight", "SlotOutcome", "foresee"]
 
 Floats = NDArray[np.float64]
-Choice = TypeVar("Choice", bound=str | bool)
 Eviction = Literal["never", "lost", "restarted"]
 
 #: How far, relatively, the clock may be from a time that it was set to: it adds times up.
@@ -144,11 +143,11 @@ class DeferrableCluster(SlottedProblem):
         self.jobs = jobs
         self.resources = _names(resources)
         self.capacity_process = capacity if callable(capacity) else replayed_capacity(capacity)
-        self.delay_weight = float(_weights("delay_weight", delay_weight, 1)[0])
+        self.delay_weight = finite("delay_weight", delay_weight, least=0)
         self.violation_weights = _weights("violation_weight", violation_weight, len(self.resources))
-        self.overcommit = bool(_one_of("overcommit", overcommit, (True, False)))
-        self.eviction = _one_of("eviction", eviction, ("never", "lost", "restarted"))
-        self.real_time = bool(_one_of("real_time", real_time, (True, False)))
+        self.overcommit = bool(one_of("overcommit", overcommit, (True, False)))
+        self.eviction = one_of("eviction", eviction, ("never", "lost", "restarted"))
+        self.real_time = bool(one_of("real_time", real_time, (True, False)))
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without jobs and capacity, as plain values."""
@@ -162,10 +161,6 @@ class DeferrableCluster(SlottedProblem):
             "eviction": self.eviction,
             "real_time": self.real_time,
         }
-
-    def schemas(self) -> dict[str, Schema]:
-        """Return the tables ``jobs``, ``slots`` and ``evictions``."""
-        return schemas(self.resources)
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -261,7 +256,7 @@ class DeferrableCluster(SlottedProblem):
             rows = rows.copy()
             rows[:, EVICTIONS] += 1
             again = (JobSet(rows).latest_start >= slot) & (self.eviction == "restarted")
-            self._leave(rows[~again], slot, EVICTED)
+            self._leave(rows[~again], slot, "evicted")
             returned = rows[again]
             returned[:, START] = np.nan
             self._waiting = np.concatenate([self._waiting, returned])
@@ -283,7 +278,7 @@ class DeferrableCluster(SlottedProblem):
             self._running = np.concatenate([self._running, started])
             for end in np.unique(JobSet(started).finish_time).tolist():  # one event ends all that end together
                 at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
-        self._leave(expired, np.nan, EXPIRED)
+        self._leave(expired, np.nan, "expired")
         self._emit_jobs("start", started)
         self._emit_jobs("expiry", expired)
         self._account(JobSet(started), JobSet(expired), JobSet(self._evicted))
@@ -312,14 +307,14 @@ class DeferrableCluster(SlottedProblem):
         rows = self._running[ended]
         if len(rows):
             self._running = self._running[~ended]
-            self._leave(rows, self.env.now, COMPLETED)
+            self._leave(rows, self.env.now, "completed")
             self._emit_jobs("completion", rows)
 
-    def _leave(self, rows: Floats, finish: float, status: int) -> None:
+    def _leave(self, rows: Floats, finish: float, status: str) -> None:
         """Record jobs that leave the system."""
         if len(rows):
             self._known.difference_update(JobSet(rows).job_id.tolist())
-            self._record["jobs"].append((rows, finish, status), len(rows))
+            self._record["jobs"].append((rows, finish, STATUSES.index(status)), len(rows))
 
     def _emit_jobs(self, event: str, rows: Floats) -> None:
         if self.listening:
@@ -329,8 +324,8 @@ class DeferrableCluster(SlottedProblem):
     def close(self, time: float) -> None:
         """Record the jobs that run, or may still be started, when the run ends."""
         self._take_new()
-        self._leave(self._running, np.nan, RUNNING)
-        self._leave(self._waiting, np.nan, PENDING)
+        self._leave(self._running, np.nan, "running")
+        self._leave(self._waiting, np.nan, "pending")
 
 
 def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
@@ -439,9 +434,3 @@ def _weights(name: str, weights: ArrayLike, count: int) -> Floats:
         raise InvalidConfiguration(f"{name} is {weights!r}, want finite numbers of at least 0")
     table.flags.writeable = False
     return table
-
-
-def _one_of(name: str, value: Choice, choices: tuple[Choice, ...]) -> Choice:
-    if value not in choices:
-        raise InvalidConfiguration(f"{name} is {value!r}, want one of {', '.join(map(repr, choices))}")
-    return value

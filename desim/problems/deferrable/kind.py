@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from typing import Any
+
 from desim.problem import Kind
+from desim.problems.deferrable.tables import INFO, TABLES
 
 __all__ = ["KIND"]
+
+
+def _info_faults(info: Mapping[str, Any]) -> list[str]:
+    names, weights, last = info["resources"], info["violation_weights"], info["num_slots"]
+    if not names or any(type(name) is not str for name in names) or len({*names}) < len(names):
+        return [f"resources is {names!r}, want different names"]
+    numbers = [number for number in weights if type(number) in (int, float) and 0 <= number < math.inf]
+    if not len(numbers) == len(weights) == len(names):
+        return [f"violation_weights is {weights!r}, want a number of at least 0 for each of {names!r}"]
+    if last is not None and info["end_time"] > last:
+        return [f"end_time is {info['end_time']!r}, want a time between 0 and num_slots ({last!r})"]
+    return []
+
 
 KIND = Kind(
     name="deferrable",
     description="Jobs that may start within a window, in a capacity that on-demand jobs leave.",
     time_unit="slots",
-    metrics_from="desim.metrics:DEFERRABLE",
+    tables=TABLES,
+    info=INFO,
+    info_faults=_info_faults,
+    metrics_from="desim.problems.deferrable.metrics:METRICS",
+    rules_from="desim.problems.deferrable.rules:RULES",
     environment="desim.problems.deferrable.env:DeferrableEnv",
     system_from="desim.problems.deferrable.options:SYSTEM",
     agents=("desim.agents.deferrable.registry",),

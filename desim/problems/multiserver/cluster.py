@@ -18,6 +18,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import finite, whole
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
@@ -84,8 +85,8 @@ class MultiServerCluster(SlottedProblem):
         super().__init__(processes=processes)
         self.rewards = rewards
         self.arrivals = arrivals
-        self.jobs_per_port = _whole("jobs_per_port", jobs_per_port, 1)
-        self.record_allocations = _whole("record_allocations", record_allocations, 0)
+        self.jobs_per_port = whole("jobs_per_port", jobs_per_port, least=1)
+        self.record_allocations = whole("record_allocations", record_allocations, least=0)
         self.layout = Layout(rewards, self.jobs_per_port, gang)
 
     def describe(self) -> dict[str, Any]:
@@ -323,13 +324,11 @@ class HoldingCluster(MultiServerCluster):
             record_allocations=record_allocations,
             processes=processes,
         )
-        if not 0 <= minimum_speed < inf:
-            raise InvalidConfiguration(f"minimum_speed is {minimum_speed!r}, want a number of at least 0")
         if not longest_service > 0:
             raise InvalidConfiguration(f"longest_service is {longest_service!r}, want a number of slots above 0")
-        self.minimum_speed = float(minimum_speed)
+        self.minimum_speed = finite("minimum_speed", minimum_speed, least=0)
         self.longest_service = float(longest_service)
-        self.give_up_after = _whole("give_up_after", give_up_after, 1)
+        self.give_up_after = whole("give_up_after", give_up_after, least=1)
         self.work = work if callable(work) else _fixed_work(work, rewards.graph.num_ports)
 
     def describe(self) -> dict[str, Any]:
@@ -449,12 +448,6 @@ class HoldingCluster(MultiServerCluster):
         waiting = [job for queue in self._queues for job in queue]
         if waiting:
             self._record_waiting(*(np.array(column) for column in zip(*waiting, strict=True)))
-
-
-def _whole(name: str, value: object, least: int) -> int:
-    if not isinstance(value, int | np.integer) or value < least:
-        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least {least}")
-    return int(value)
 
 
 def _fixed_work(work: ArrayLike, num_ports: int) -> Work:

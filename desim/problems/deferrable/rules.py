@@ -1,0 +1,782 @@
+"""Rules of the cluster for deferrable jobs, checked on the tables ``jobs``, ``slots`` and ``evictions``.
+
+They hold for every kind of eviction, with and without overcommitment and foresight, and for any number of resources.
+Times and counts are compared exactly; sums of amounts and rewards may differ by one part in 1e9, and what is used may
+exceed the capacity by as much without being a violation.
+
+What is not recorded cannot be checked. The capacity is taken as it is. The order in which the jobs of one slot were
+started is not known, so that of the evictions among them is not checked. What a run did in a slot in which it broke off
+has no row in the table of slots. Without a workload, jobs that are submitted as a slot begins may be known from the
+next one on, as those are which a process submits once it has begun.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from desim.exceptions import WorkloadError
+from desim.validation.engine import Check, Recorded, Rule, conservation_rule
+
+__all__ = ["RULES"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+
+TOLERANCE = 1e-9
+"""By how much, relative to the capacity and at least to 1, what is used may exceed it without being a violation."""
+
+RELATIVE = 1e-9
+"""Difference of two sums, relative to the larger, that is taken for rounding."""
+
+ABSOLUTE = 1e-9
+"""Difference that is taken for rounding in any case, for sums near 0."""
+
+SUMMED = 1e-12
+"""Difference, relative to the largest, of products, and of sums that were built up by adding and taking away."""
+
+SHORT, TOO_MUCH = 0.5, 2.0
+"""What is used counts as too much for an eviction above the capacity and this part of the tolerance, and as too much
+for a job to stay above the capacity and this multiple of it."""
+
+LARGEST = 2**53
+"""Up to here floats hold all whole numbers."""
+
+KEY = ["arrival_number", "job_id"]
+"""What a row says of its job, and both have to be right."""
+
+status = pl.col("status").cast(pl.String)
+submission = pl.col("submission_time")
+first, last, length = pl.col("earliest_start"), pl.col("latest_start"), pl.col("requested_time")
+start, finish, eviction = pl.col("starting_time"), pl.col("finish_time"), pl.col("eviction_time")
+due = start + length
+
+
+# -- how a run ended -----------------------------------------------------------------------------
+
+
+def _is_complete(run: Recorded) -> bool:
+    return bool(run.info["status"] == "complete")
+
+
+def _is_cut(run: Recorded) -> bool:
+    """Tell whether the run ended because of its ``until``: what happens at that time is no part of it."""
+    return _is_complete(run) and run.info["until"] is not None and run.end_time >= run.info["until"]
+
+
+def _is_drained(run: Recorded) -> bool:
+    """Tell whether the run went on until nothing was left to happen."""
+    return _is_complete(run) and not _is_cut(run) and run.info["num_slots"] is None
+
+
+def _last_slot(run: Recorded) -> int:
+    """Return the last slot in which anything can have happened: one that broke off has no row."""
+    count = run["slots"].height
+    return count if not _is_complete(run) and run.end_time == count else count - 1
+
+
+HOW = "the {run.info[status]} run ends at {run.end_time}"
+
+
+# -- jobs ----------------------------------------------------------------------------------------
+
+
+def _reused(run: Recorded) -> pl.DataFrame:
+    """Return the jobs that come when another of the same identifier is still there."""
+    gone = pl.when(status == "expired").then(last.cast(pl.Float64)).otherwise(finish.fill_null(math.inf))
+    jobs = run["jobs"].with_columns(gone=gone).sort("job_id", "arrival_number")
+    before = (pl.col(name).shift().over("job_id").alias(f"{name}_before") for name in ("gone", "submission_time"))
+    return jobs.with_columns(before).filter(submission < pl.col("gone_before"))
+
+
+def _misnumbered(run: Recorded) -> pl.DataFrame:
+    jobs = run["jobs"].sort("arrival_number", maintain_order=True)
+    return jobs.with_columns(before=submission.shift()).filter(submission < pl.col("before"))
+
+
+def _too_small(run: Recorded) -> pl.Expr:
+    return pl.col(f"requested_{run.info['resources'][0]}") <= 0
+
+
+def _revenue(run: Recorded) -> pl.DataFrame:
+    jobs = run["jobs"].with_columns(worth=pl.col(f"requested_{run.info['resources'][0]}") * length)
+    return jobs.filter((pl.col("revenue") - pl.col("worth")).abs() > SUMMED * pl.col("worth").abs())
+
+
+def _not_in_window(run: Recorded) -> pl.Expr:
+    return (start != start.floor()) | (start < first) | (start > last) | (start > _last_slot(run))
+
+
+def _not_at_once(run: Recorded) -> pl.Expr:
+    return pl.lit(run.info["real_time"]) & ((submission != first) | (first != last))
+
+
+def _running_on(run: Recorded) -> pl.DataFrame:
+    ended = due <= run.end_time if _is_complete(run) and not _is_cut(run) else due < run.end_time
+    return run["jobs"].with_columns(due=due).filter((status == "running") & (ended | _is_drained(run)))
+
+
+def _pending_still(run: Recorded) -> pl.Expr:
+    return (status == "pending") & ((last < run["slots"].height) | _is_drained(run))
+
+
+def _after_the_end(column: str, run: Recorded) -> pl.Expr:
+    return pl.col(column) >= run.end_time if _is_cut(run) else pl.col(column) > run.end_time
+
+
+def _number_of_slots(run: Recorded) -> pl.DataFrame:
+    """Return a row if the slots are not as many as have begun; a run that broke off in a slot may have served it."""
+    count, end = run["slots"].height, run.end_time
+    most = math.ceil(end) if _is_complete(run) else math.floor(end) + 1
+    return _told(not math.ceil(end) <= count <= most, count=count)
+
+
+def _early_end(run: Recorded) -> pl.DataFrame:
+    complete = _is_complete(run) and not _is_cut(run)
+    planned = run["slots"].height if _is_drained(run) else run.info["num_slots"]
+    return _told(complete and run.end_time != planned)
+
+
+def _told(is_wrong: bool, **values: Any) -> pl.DataFrame:
+    """Return one row, or none if nothing is wrong."""
+    return pl.DataFrame({"row": [0], **{name: [value] for name, value in values.items()}}).head(int(is_wrong))
+
+
+# -- evictions -----------------------------------------------------------------------------------
+
+
+def _cuts(run: Recorded) -> pl.DataFrame:
+    """Return the evictions, with the job of each as far as there is one."""
+    jobs = run["jobs"].unique("arrival_number", keep="first", maintain_order=True)
+    jobs = jobs.select(*KEY, "earliest_start", "latest_start", "requested_time", of_job=status, known=True)
+    cuts = run["evictions"].join(jobs, on=KEY, how="left", maintain_order="left")
+    return cuts.with_columns(pl.col("known").fill_null(False))
+
+
+def _impossible_times(run: Recorded) -> pl.Expr:
+    return (eviction <= start) | (eviction - start >= length) | (eviction > _last_slot(run))
+
+
+def _runs(run: Recorded) -> pl.DataFrame:
+    """Return from each start of a job to its end or its eviction: first those that stood, then those that did not.
+
+    ``row`` is that of the job table; ``end`` is the first slot in which a job does not run any more, be that after the
+    end of the simulation.
+    """
+    jobs = run["jobs"].with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+    stood = status.is_in(["completed", "running"]) & (start == start.floor())
+    lasted = jobs.filter(stood).select("row", begin=_slot(start), end=_slot(start) + _slot(length), stood=True)
+    rows = jobs.unique("arrival_number", keep="first", maintain_order=True).select(*KEY, "row")
+    cuts = run.once(_cuts).filter("known").join(rows, on=KEY, how="left", maintain_order="left")
+    return pl.concat([lasted, cuts.select("row", begin="starting_time", end="eviction_time", stood=False)])
+
+
+def _slot(time: pl.Expr) -> pl.Expr:
+    """Return a time as a number of slots that can be added up; what is far out of range still is."""
+    return time.clip(-(2**60), 2**60).cast(pl.Int64)
+
+
+def _in_succession(run: Recorded) -> pl.DataFrame:
+    return run.once(_runs).sort("row", "begin", "end", maintain_order=True)
+
+
+def _started_anew(run: Recorded) -> pl.DataFrame:
+    """Return the runs that begin before the run of the same job before them has ended."""
+    before = [pl.col(name).shift().over("row").alias(f"{name}_before") for name in ("begin", "end")]
+    runs = run.once(_in_succession).with_columns(before).filter(pl.col("begin") < pl.col("end_before"))
+    return runs.with_columns(job_id=run["jobs"]["job_id"].gather(runs["row"]))
+
+
+def _not_the_last(run: Recorded) -> pl.DataFrame:
+    """Return the jobs that were evicted for good, but not by the last of their evictions."""
+    final = run.once(_in_succession).group_by("row").agg(pl.col("begin", "end").last())
+    jobs = run["jobs"].with_row_index("row").with_columns(pl.col("row").cast(pl.Int64)).filter(status == "evicted")
+    pairs = jobs.join(final, on="row", how="left", maintain_order="left")
+    other = start.ne_missing(pl.col("begin").cast(pl.Float64)) | finish.ne_missing(pl.col("end").cast(pl.Float64))
+    return pairs.filter(other & start.is_not_null() & finish.is_not_null())
+
+
+def _miscounted(run: Recorded) -> pl.DataFrame:
+    found = run.once(_cuts).filter("known").group_by(KEY).agg(found=pl.len().cast(pl.Int64))
+    jobs = run["jobs"].join(found, on=KEY, how="left", maintain_order="left")
+    return jobs.with_columns(pl.col("found").fill_null(0)).filter(pl.col("evictions") != pl.col("found"))
+
+
+def _outcomes(run: Recorded) -> pl.DataFrame:
+    """Return evictions that came to another end than they should: jobs come back only while their window is open."""
+    kind = run.info["eviction"]
+    lost = (pl.col("of_job") == "evicted") & (eviction == eviction.max().over("arrival_number"))
+    closed = last < eviction if kind == "restarted" else pl.lit(True)
+    told = pl.when("lost").then(pl.lit("was lost")).otherwise(pl.lit("came back"))
+    cuts = run.once(_cuts).filter("known").with_columns(lost=lost)
+    want = "not to be" if kind == "never" else kind
+    return cuts.filter((pl.col("lost") != closed) | (kind == "never")).with_columns(told=told, want=pl.lit(want))
+
+
+# -- what the other tables make of a slot --------------------------------------------------------
+
+
+def _matrix(run: Recorded, table: str, kind: str) -> Floats:
+    """Return the columns of a kind, one a resource."""
+    return run[table].select(f"{kind}_{name}" for name in run.info["resources"]).cast(pl.Float64).to_numpy()
+
+
+class _Amounts(NamedTuple):
+    """Amounts of the slots and of the jobs, a column a resource, and what may be used above the capacity."""
+
+    capacity: Floats
+    used: Floats
+    violation: Floats
+    requests: Floats
+    tolerance: Floats
+    excess: Floats
+
+
+def _amounts(run: Recorded) -> _Amounts:
+    capacity, used, violation = (_matrix(run, "slots", kind) for kind in ("capacity", "used", "violation"))
+    tolerance = TOLERANCE * np.maximum(np.abs(capacity), 1.0)
+    requests = _matrix(run, "jobs", "requested")
+    return _Amounts(capacity, used, violation, requests, tolerance, np.maximum(used - capacity, 0.0))
+
+
+def sums_at(slots: Whole, num_slots: int, weights: Floats | None = None) -> NDArray[Any]:
+    """Add up the weights of what happens in each slot, 1 if None; what is not in any slot is left out."""
+    there = (slots >= 0) & (slots < num_slots)
+    at = slots[there]
+    if weights is None:
+        return np.bincount(at, minlength=num_slots)
+    if weights.ndim == 1:
+        return np.bincount(at, weights[there], minlength=num_slots).astype(np.float64)  # of nothing it counts
+    return np.column_stack([sums_at(slots, num_slots, column) for column in weights.T])
+
+
+def sums_from(begin: Whole, end: Whole, num_slots: int, weights: Floats | None = None) -> NDArray[Any]:
+    """Add up the weights of what lasts from one slot up to another, 1 if None."""
+    lasts = begin != end  # else it would only leave its rounding
+    begin, end = np.maximum(begin[lasts], 0), np.maximum(end[lasts], 0)
+    weights = None if weights is None else weights[lasts]
+    sums: NDArray[Any] = np.cumsum(sums_at(begin, num_slots, weights) - sums_at(end, num_slots, weights), axis=0)
+    return sums
+
+
+class _Bounds(NamedTuple):
+    """What the other tables make of a column of the slots, and between what it may lie."""
+
+    found: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+
+def _expected(run: Recorded) -> dict[str, _Bounds]:
+    """Return what the other tables make of the columns of the slots."""
+    return _of_known(run) | _of_events(run) | _of_rewards(run)
+
+
+def _count(found: Whole, late: Whole | int = 0) -> _Bounds:
+    return _Bounds(found, found - late, found)
+
+
+def _sum(
+    run: Recorded, column: str, found: Floats, at_most: Mask | bool = False, slack: Floats | float = 0.0
+) -> _Bounds:
+    """Return the bounds of a sum; of one that is only known to be at most so much, the lower one is 0."""
+    said = run["slots"][column].to_numpy()
+    slack = slack + SUMMED * np.abs(found).max(initial=0.0) + ABSOLUTE
+    slack = slack + RELATIVE * np.maximum(np.abs(said), np.abs(found))
+    return _Bounds(found, np.where(at_most, 0.0, found) - slack, found + slack)
+
+
+def _of_known(run: Recorded) -> dict[str, _Bounds]:
+    """Return how many jobs become known, and those that could be started in each slot or can be in a later one."""
+    jobs, count = run["jobs"], run["slots"].height
+    known = jobs.select(_slot(submission.ceil())).to_series().to_numpy()
+    opens = np.maximum(jobs.select(_slot(first)).to_series().to_numpy(), known)
+    revenue = jobs["revenue"].to_numpy()
+    current = np.rint(_current(run, np.ones(len(jobs)))).astype(np.int64)
+    future = sums_from(known, opens, count)
+    late = np.zeros(count, dtype=np.int64)
+    if run.workload is None:  # processes may have submitted jobs once a slot had begun
+        late = _late(run, known, current + future)
+    return {
+        "submitted": _count(sums_at(known, count) - late + np.append(0, late)[:count]),
+        "current": _count(current, late),
+        "future": _count(future, late),
+        "current_work": _sum(run, "current_work", _current(run, revenue), late > 0),
+        "future_work": _sum(run, "future_work", sums_from(known, opens, count, revenue), late > 0),
+    }
+
+
+def _current(run: Recorded, weights: Floats) -> Floats:
+    """Add up the weights of the jobs that can be started in each slot, also of those that expire with it."""
+    count, jobs, runs = run["slots"].height, run["jobs"], run.once(_runs)
+    opens, closes = (jobs.select(_slot(column)).to_series().to_numpy() for column in (first, last))
+    lost = runs.filter(~pl.col("stood"))
+    job, time = lost["row"].to_numpy(), lost["end"].to_numpy()
+    back = closes[job] >= time if run.info["eviction"] == "restarted" else np.zeros(len(job), dtype=np.bool_)
+    came = sums_at(opens, count, weights) + sums_at(time[back], count, weights[job[back]])
+    ends = sums_at(runs["begin"].to_numpy() + 1, count, weights[runs["row"].to_numpy()])
+    expired = jobs.select((status == "expired").arg_true()).to_series().to_numpy()
+    ends += sums_at(closes[expired] + 1, count, weights[expired])
+    sums: Floats = np.cumsum(came - ends)
+    return sums
+
+
+def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
+    """Return how many jobs were submitted at the beginning of each slot but too late for it.
+
+    Nothing tells of them but that as many are missing among those that have become known and among those that wait.
+    """
+    slots, count = run["slots"], run["slots"].height
+    missing = waiting - (slots["current"] + slots["future"]).to_numpy()
+    ahead = np.cumsum(sums_at(known, count) - slots["submitted"].to_numpy())
+    at_slot = sums_at(known[run["jobs"]["submission_time"].to_numpy() == known], count)
+    return np.where((missing > 0) & (missing == ahead) & (missing <= at_slot), missing, 0)
+
+
+def _of_events(run: Recorded) -> dict[str, _Bounds]:
+    """Return what happens in each slot, and the jobs that run once jobs have been started, with what they hold."""
+    count, runs, requests = run["slots"].height, run.once(_runs), run.once(_amounts).requests
+    job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
+    expired = run["jobs"].filter(status == "expired").select(_slot(last)).to_series().to_numpy()
+    return {
+        "started": _count(sums_at(begin, count)),
+        "expired": _count(sums_at(expired, count)),
+        "evicted": _count(sums_at(run["evictions"]["eviction_time"].to_numpy(), count)),
+        "running": _count(sums_from(begin, end, count)),
+        **{
+            f"used_{name}": _sum(run, f"used_{name}", sums_from(begin, end, count, requests[job, place]))
+            for place, name in enumerate(run.info["resources"])
+        },
+    }
+
+
+def _of_rewards(run: Recorded) -> dict[str, _Bounds]:
+    """Return revenue, delay and reward of each slot: equation (6) of the OSDEC paper, less what evictions take back."""
+    count, runs, amounts = run["slots"].height, run.once(_runs), run.once(_amounts)
+    job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
+    lost = ~runs["stood"].to_numpy()
+    delays = (begin - run["jobs"]["earliest_start"].to_numpy()[job]).astype(np.float64)
+    weights = np.array(run.info["violation_weights"], dtype=np.float64)
+    reward, size = -(amounts.excess @ weights), amounts.excess @ weights + amounts.tolerance @ weights / RELATIVE
+    bounds = {}
+    parts = (
+        ("revenue", run["jobs"]["revenue"].to_numpy()[job], 1.0),
+        ("delay", delays, -float(run.info["delay_weight"])),
+    )
+    for column, values, factor in parts:
+        gained, taken = sums_at(begin, count, values), sums_at(end[lost], count, values[lost])
+        slack = RELATIVE * (np.abs(gained) + np.abs(taken))
+        bounds[column] = _sum(run, column, gained - taken, slack=slack)
+        reward = reward + factor * (gained - taken)
+        size = size + abs(factor) * (np.abs(gained) + np.abs(taken))
+    return bounds | {"reward": _sum(run, "reward", reward, slack=RELATIVE * size)}
+
+
+def _off(columns: Sequence[str], run: Recorded) -> pl.DataFrame:
+    """Return the slots in which a column is not what the others make of it; a name that ends with _ means several."""
+    slots, wrong = run["slots"], []
+    for name, (found, low, high) in run.once(_expected).items():
+        if name in columns or any(column[-1] == "_" and name.startswith(column) for column in columns):
+            said = slots[name].to_numpy()
+            there = np.flatnonzero((said > high) | (said < low))
+            texts = {"said": pl.Series(said[there]), "found": pl.Series(found[there])}
+            rows = {"slot": slots["slot"].gather(there), "name": pl.repeat(name, len(there), eager=True)}
+            wrong.append(pl.DataFrame(rows | {key: values.cast(pl.String) for key, values in texts.items()}))
+    return pl.concat(wrong)
+
+
+def _where(run: Recorded, wrong: Mask) -> pl.DataFrame:
+    """Return slots and resources at which something is wrong, with the amounts."""
+    at, place = np.nonzero(wrong)
+    amounts, names = run.once(_amounts), np.array(run.info["resources"])
+    return pl.DataFrame(
+        {
+            "slot": run["slots"]["slot"].gather(at),
+            "name": pl.Series(names[place], dtype=pl.String),
+            **{kind: getattr(amounts, kind)[at, place] for kind in ("capacity", "used", "violation")},
+        }
+    )
+
+
+def _violation(run: Recorded) -> pl.DataFrame:
+    amounts = run.once(_amounts)
+    differs = np.abs(amounts.violation - amounts.excess) > 2 * amounts.tolerance
+    return _where(run, differs | (amounts.violation < 0))
+
+
+def _started_beyond(run: Recorded) -> pl.DataFrame:
+    """Return slots in which jobs start that need something of a resource of which more is used than there is."""
+    runs, amounts = run.once(_runs), run.once(_amounts)
+    needs = (amounts.requests[runs["row"].to_numpy()] > 0).astype(np.float64)
+    started = sums_at(runs["begin"].to_numpy(), run["slots"].height, needs)
+    beyond = (started > 0) & (amounts.excess > 2 * amounts.tolerance)
+    return _where(run, beyond & (not run.info["overcommit"]))
+
+
+# -- the order of evictions: those that were started last go first, if they hold what is short ---
+
+
+class _Evicted(NamedTuple):
+    """Evictions in the order in which they must have happened: by slot, the last started first.
+
+    Attributes
+    ----------
+    slot, start, job : array of int, shape (n,)
+        When it was evicted and started, and its row of the job table.
+    group : array of int, shape (n,)
+        Number of the jobs that were started together and evicted together.
+    requests : array of float, shape (n, num_resources)
+        What it held.
+    over : array of float, shape (num_groups, num_resources)
+        What the jobs that are left then hold above the capacity, once those of the group have gone, too.
+    """
+
+    slot: Whole
+    start: Whole
+    job: Whole
+    group: Whole
+    requests: Floats
+    over: Floats
+
+
+def _over_before(run: Recorded) -> Floats:
+    """Return what the jobs that would run on hold above the capacity of each slot, before any is evicted."""
+    runs, amounts, count = run.once(_runs), run.once(_amounts), run["slots"].height
+    requests = amounts.requests[runs["row"].to_numpy()]
+    lost = ~runs["stood"].to_numpy()
+    gone = sums_at(runs["end"].to_numpy()[lost], count, requests[lost])
+    over: Floats = amounts.used - sums_at(runs["begin"].to_numpy(), count, requests) + gone - amounts.capacity
+    return over
+
+
+def _in_order(run: Recorded) -> _Evicted:
+    """Sort the evictions of recorded slots, and follow what is too much."""
+    lost = run.once(_runs).filter(~pl.col("stood") & pl.col("end").is_between(0, run["slots"].height - 1))
+    lost = lost.sort("end", "begin", descending=[False, True], maintain_order=True)
+    slot, start, job = (lost[name].to_numpy() for name in ("end", "begin", "row"))
+    requests = run.once(_amounts).requests[job]
+    new_slot = np.append(True, slot[1:] != slot[:-1])[: len(slot)]
+    new = new_slot | np.append(True, start[1:] != start[:-1])[: len(slot)]
+    gone = requests.copy()
+    if len(slot):  # begin anew in each slot: the sum of all would be too large for small differences
+        firsts = np.flatnonzero(new_slot)
+        gone[firsts[1:]] -= np.add.reduceat(requests, firsts, axis=0)[:-1]
+    gone = np.cumsum(gone, axis=0)
+    final = np.append(new[1:], True)[: len(slot)]
+    over = run.once(_over_before)[slot[final]] - gone[final]
+    return _Evicted(slot, start, job, np.cumsum(new) - 1, requests, over)
+
+
+def _needless(run: Recorded) -> pl.DataFrame:
+    """Return the evictions that are not necessary in the best order, going back from the last.
+
+    The tables do not tell in which order the jobs of one slot were started. So these may have gone in any order that
+    makes each of them necessary. Those that come later in the order of evictions can only find less to be short. So
+    whoever is necessary as the last of those that are left is put there, as long as there is one.
+    """
+    evicted = run.once(_in_order)
+    done, over = np.full(len(evicted.slot), run.info["eviction"] == "never"), evicted.over.copy()
+    least = SHORT * run.once(_amounts).tolerance[evicted.slot]
+    while True:
+        short = over[evicted.group] + evicted.requests > least
+        more = ~done & ((evicted.requests > 0) & short).any(axis=1)
+        if not more.any():
+            break
+        done |= more
+        for place, held in enumerate(evicted.requests.T):
+            over[:, place] += np.bincount(evicted.group[more], held[more], minlength=len(over))
+    ids = run["jobs"]["job_id"].gather(evicted.job[~done])
+    return pl.DataFrame({"job_id": ids, "slot": evicted.slot[~done], "start": evicted.start[~done]})
+
+
+def _survivors(run: Recorded) -> pl.DataFrame:
+    """Return jobs that stay though they hold what is short, and were started after those with which there is enough."""
+    runs, amounts, evicted = run.once(_runs), run.once(_amounts), run.once(_in_order)
+    too_much = run.once(_over_before) > TOO_MUCH * amounts.tolerance
+    enough = evicted.over[evicted.group] <= TOO_MUCH * amounts.tolerance[evicted.slot]
+    told: list[dict[str, Any]] = []
+    for place, name in enumerate(run.info["resources"] if run.info["eviction"] != "never" else ()):
+        settled = np.full(run["slots"].height, -1)  # start of the jobs with which there is enough again
+        rows = enough[:, place]
+        np.maximum.at(settled, evicted.slot[rows], evicted.start[rows])
+        holders = runs.filter(pl.Series(amounts.requests[runs["row"].to_numpy(), place] > 0))
+        newest = _newest(holders, run["slots"].height)
+        for slot in np.flatnonzero(too_much[:, place] & (newest > settled)).tolist():
+            stays = holders.filter((pl.col("begin") == newest[slot]) & (pl.col("end") > slot))
+            job = run["jobs"]["job_id"][stays["row"][0]]
+            told.append({"slot": slot, "job_id": job, "start": newest[slot], "name": name})
+    return pl.DataFrame(told, schema={"slot": pl.Int64, "job_id": pl.Int64, "start": pl.Int64, "name": pl.String})
+
+
+def _newest(runs: pl.DataFrame, count: int) -> Whole:
+    """Return the last start before each slot of a run that goes on in it, -1 if there is none."""
+    longest = np.zeros(count, dtype=np.int64)
+    there = runs.filter(pl.col("begin").is_between(0, count - 1))
+    np.maximum.at(longest, there["begin"].to_numpy(), there["end"].to_numpy())
+    newest = np.full(count, -1)
+    holders: list[tuple[int, int]] = []  # start and end: those below the top end later
+    for slot, end in enumerate(longest.tolist()):
+        while holders and holders[-1][1] <= slot:
+            holders.pop()
+        if holders:
+            newest[slot] = holders[-1][0]
+        holders.append((slot, end))
+    return newest
+
+
+# -- the workload --------------------------------------------------------------------------------
+
+
+def _submitted_columns(run: Recorded) -> list[str]:
+    times = ["job_id", "submission_time", "earliest_start", "latest_start", "requested_time"]
+    return [*times, *(f"requested_{name}" for name in run.info["resources"])]
+
+
+def _submitted(run: Recorded) -> Iterator[tuple[Any, ...]]:
+    """Return the numbers of the workload's jobs in order of arrival, in real time that of their earliest starts."""
+    rows = (_numbers(job, len(run.info["resources"]) - 1) for job in run.workload or ())
+    if not run.info["real_time"]:
+        return rows
+    come = rows if run.drained else takewhile(lambda row: not row[1] > run.end_time, rows)
+    at_once = ((job_id, earliest, earliest, earliest, *rest) for job_id, _, earliest, _, *rest in come)
+    return iter(sorted(at_once, key=lambda row: row[1]))
+
+
+def _numbers(job: Any, others: int) -> tuple[Any, ...]:
+    try:
+        *numbers, amounts = job
+        wrong = len(numbers) != 6 or len(amounts) != others
+    except (TypeError, ValueError):
+        wrong = True
+    if wrong:
+        raise WorkloadError(f"the workload has {job!r}, want a job with {others} others")
+    return (*numbers, *amounts)
+
+
+def _rule(name: str, sentence: str, *checks: tuple[str, Any, str]) -> Rule:
+    return Rule(name, sentence, tuple(Check(*check) for check in checks))
+
+
+def _agreeing(rule: str, sentence: str, *columns: str) -> Rule:
+    message = "slot {slot}: {name} is {said}, by the other tables {found}"
+    return _rule(rule, sentence, ("slots", partial(_off, columns), message))
+
+
+def _when(wrong: Callable[[Recorded], pl.Expr]) -> Callable[[Recorded], pl.DataFrame]:
+    """Apply an expression to the evictions of known jobs."""
+    return lambda run: run.once(_cuts).filter(pl.col("known") & wrong(run))
+
+
+_WINDOW = "submission {submission_time}, earliest start {earliest_start} and latest start {latest_start}"
+
+RULES = (
+    _rule(
+        "values",
+        "no time, duration, request, count or capacity is out of range",
+        *(
+            ("jobs", pl.col(name).abs() > LARGEST, f"job {{job_id}}: {name} is {{{name}}}, which is out of range")
+            for name in ("job_id", "latest_start", "requested_time")
+        ),
+        ("jobs", _too_small, "job {job_id} requests nothing of the first resource, or less"),
+    ),
+    _rule(
+        "unique_ids",
+        "of all jobs with one id at most one is in the system at any time",
+        (
+            "jobs",
+            _reused,
+            "job {job_id} is submitted at {submission_time}, and the one of that name submitted at "
+            "{submission_time_before} is there until {gone_before}",
+        ),
+    ),
+    _rule(
+        "arrival_numbers",
+        "jobs are numbered in the order in which they were submitted",
+        (
+            "jobs",
+            _misnumbered,
+            "job {job_id}, submitted at {submission_time}, has the number {arrival_number}; the one before it was "
+            "submitted at {before}",
+        ),
+    ),
+    _rule(
+        "windows",
+        "no job is submitted after its earliest start, which is not after its latest start",
+        ("jobs", (submission > first) | (first > last), f"job {{job_id}}: {_WINDOW} are not in this order"),
+    ),
+    _rule(
+        "real_time",
+        "a job is submitted at its earliest start, which is its latest start (in real time)",
+        ("jobs", _not_at_once, f"job {{job_id}}: {_WINDOW} are not the same"),
+    ),
+    _rule(
+        "starts",
+        "a job starts in a slot of its window, which is one of the run",
+        (
+            "jobs",
+            _not_in_window,
+            "job {job_id} starts at {starting_time}, want a slot from {earliest_start} to {latest_start} of the "
+            "{run.tables[slots].height} of the run",
+        ),
+    ),
+    _rule(
+        "finish_time",
+        "a job that has completed ran as long as requested; an evicted one less, and up to a whole slot",
+        (
+            "jobs",
+            (status == "completed") & (finish != due),
+            "job {job_id} ends at {finish_time}, started at {starting_time} for {requested_time} slots",
+        ),
+        (
+            "jobs",
+            (status == "evicted") & ((finish <= start) | (finish >= due) | (finish > finish.floor())),
+            "job {job_id} is evicted at {finish_time}, want a slot between its start at {starting_time} and its end, "
+            "{requested_time} slots later",
+        ),
+    ),
+    _rule(
+        "revenue",
+        "a job's revenue is its request of the first resource times its duration",
+        ("jobs", _revenue, "job {job_id}: revenue is {revenue}, {run.info[resources][0]} times duration is {worth}"),
+    ),
+    _rule(
+        "unfinished",
+        "a job still runs only if it is not due, is still pending only if its window was open at the end; there is "
+        "neither when a run has gone on until nothing was left",
+        ("jobs", _running_on, f"job {{job_id}}, due at {{due}}, is still running when {HOW}"),
+        (
+            "jobs",
+            _pending_still,
+            f"job {{job_id}}, to be started up to slot {{latest_start}}, is still {{status}} when {HOW}",
+        ),
+    ),
+    _rule(
+        "expiry",
+        "a job has expired only if its window had passed",
+        (
+            "jobs",
+            lambda run: (status == "expired") & (last > _last_slot(run)),
+            f"job {{job_id}} has expired and could still be started up to slot {{latest_start}}, and {HOW}",
+        ),
+    ),
+    _rule(
+        "horizon",
+        "nothing happens after the end of the run",
+        *(
+            ("jobs", partial(_after_the_end, name), f"job {{job_id}}: {name} is {{{name}}}, and {HOW}")
+            for name in ("submission_time", "finish_time")
+        ),
+    ),
+    _rule(
+        "slots",
+        "slots are numbered from 0 on, as many as the run has lasted, and a complete run has gone on to its end",
+        (
+            "slots",
+            pl.col("slot") != pl.int_range(pl.len()),
+            "slot {slot} is not in its place",
+        ),
+        ("slots", _number_of_slots, f"there are {{count}} slots, and {HOW}"),
+        (
+            "slots",
+            _early_end,
+            f"{HOW}, want num_slots ({{run.info[num_slots]!r}}), until ({{run.info[until]!r}}) or the last job",
+        ),
+    ),
+    _agreeing(
+        "slot_counts",
+        "as many jobs become known in a slot, can be started in it or later, start, expire, are evicted and run as it "
+        "says, so that every job is accounted for from its submission on",
+        *("submitted", "current", "future", "started", "expired", "evicted", "running"),
+    ),
+    _agreeing(
+        "slot_work",
+        "current and future work are cores times duration of the jobs that can or will be started",
+        *("current_work", "future_work"),
+    ),
+    _agreeing("used", "what is used in a slot is what the jobs request that run once jobs have been started", "used_"),
+    _rule(
+        "violation",
+        "the violation of a slot is what is used above the capacity",
+        ("slots", _violation, "slot {slot}: violation_{name} is {violation}, {used} is used of {capacity}"),
+    ),
+    _agreeing(
+        "slot_rewards",
+        "revenue and delay of a slot are those of the jobs that start less those of the evicted ones, and the reward "
+        "is what equation (6) of the OSDEC paper makes of them",
+        *("revenue", "delay", "reward"),
+    ),
+    _rule(
+        "overcommit",
+        "no job starts beyond the capacity (without overcommitment)",
+        ("slots", _started_beyond, "slot {slot}: jobs start that need {name}, and {used} is used of {capacity}"),
+    ),
+    _rule(
+        "evictions",
+        "an eviction is of a job that was started in its window and had neither ended nor been evicted; a job has as "
+        "many as it says, and one that is evicted for good was so by the last",
+        (
+            "evictions",
+            lambda run: run.once(_cuts).filter(~pl.col("known")),
+            "job {job_id}, evicted at {eviction_time}: there is no such job",
+        ),
+        (
+            "evictions",
+            _when(lambda run: (start < first) | (start > last)),
+            "job {job_id}, evicted at {eviction_time}, was started at {starting_time}, want a slot from "
+            "{earliest_start} to {latest_start}",
+        ),
+        (
+            "evictions",
+            _when(_impossible_times),
+            "job {job_id} is evicted at {eviction_time}, started at {starting_time} for {requested_time} slots; the "
+            "run has {run.tables[slots].height}",
+        ),
+        (
+            "evictions",
+            _started_anew,
+            "job {job_id} starts at {begin}, and its run from {begin_before} on goes up to {end_before}",
+        ),
+        (
+            "evictions",
+            _not_the_last,
+            "job {job_id} was evicted for good at {finish_time}, started at {starting_time}, which is not its last "
+            "eviction",
+        ),
+        (
+            "evictions",
+            _miscounted,
+            "job {job_id}: its number of evictions is {evictions}, there are {found}",
+        ),
+    ),
+    _rule(
+        "eviction_outcomes",
+        "no job is evicted, or all that are get lost, or only those whose window has passed",
+        (
+            "evictions",
+            _outcomes,
+            "job {job_id}, evicted at {eviction_time} and to be started up to slot {latest_start}, {told}, and evicted "
+            "jobs are {want}",
+        ),
+    ),
+    _rule(
+        "eviction_order",
+        "jobs are evicted if and only if what they hold is short once those started later have gone",
+        (
+            "evictions",
+            _needless,
+            "slot {slot}: job {job_id}, started at {start}, is evicted, and without it and those started later there "
+            "is enough of all that it holds",
+        ),
+        ("evictions", _survivors, "slot {slot}: job {job_id}, started at {start}, stays, and {name} is short"),
+    ),
+    conservation_rule(_submitted_columns, rows=_submitted),
+)
+"""What holds of a run beyond the description of its tables, in the order of checking."""
