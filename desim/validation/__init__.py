@@ -1,7 +1,7 @@
 """Independent check whether the records of a run are possible at all.
 
 Nothing here is shared with the dynamics: the rules are stated again, on the tables alone, so that an
-error in the simulator cannot hide itself. Each problem has its rules in ``desim.problems.<problem>.rules``; those of the
+error in the simulator cannot hide itself. Each problem has its rules in ``desim.problems.NAME.rules``; those of the
 multi-server cluster are in `desim.validation.multiserver`.
 """
 
