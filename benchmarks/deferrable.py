@@ -48,16 +48,16 @@ def trajectories() -> None:
 
 def decisions() -> None:
     """Print how long networks that score jobs take for a decision, in NumPy and in torch, and the ratio."""
-    from desim.agents.deferrable._score_network import _InTorch, scores_of
     from desim.agents.deferrable.score_agent import ScoreConfig
+    from desim.agents.deferrable.score_network import InTorch, scores_of
     from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env
 
     rows = []
     for auxiliary in ("none", "both"):
         config = ScoreConfig("attention", auxiliary)
         policy = config.policy(np.random.default_rng(0))
-        seen, _ = make_env(ScoreTraining(config, DeferrableEpisodes(("fluctuating",)))).reset(seed=1)
-        asked = [partial(_ask, ask, seen) for ask in (scores_of(policy), _InTorch(policy))]
+        seen, _ = make_env(ScoreTraining(config, episodes=DeferrableEpisodes(("fluctuating",)))).reset(seed=1)
+        asked = [partial(_ask, ask, seen) for ask in (scores_of(policy), InTorch(policy))]
         (numpy, _), (torch, _) = best_and_median(5, *asked)
         rows.append([f"attention, {auxiliary}", f"{2e4 * numpy:.0f}", f"{2e4 * torch:.0f}", f"{torch / numpy:.1f}"])
     print_table("Networks that score jobs, microseconds a decision", ["network", "NumPy", "torch", "ratio"], rows)

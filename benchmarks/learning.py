@@ -16,8 +16,8 @@ from desim import simulate
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, trace_episodes
 from desim.agents.batch.window_rules import WindowRule
+from desim.agents.learning.experience import Collector
 from desim.agents.learning.ppo import PPO
-from desim.agents.learning.rollout import Collector
 from desim.agents.learning.workers import WorkerCollector
 
 NETWORKS = {
@@ -31,7 +31,7 @@ EPISODES = EpisodeOptions(num_traces=4, trace_jobs=5_000)
 
 
 class Iteration(NamedTuple):
-    """Seconds that a rollout and the update that follows have taken; of processes, those of the slowest."""
+    """Seconds that collecting and the update that follows have taken; of processes, those of the slowest."""
 
     simulate: float
     infer: float
@@ -40,9 +40,9 @@ class Iteration(NamedTuple):
 
 
 def iterations(config: SplitWindowConfig, workers: int) -> Iteration:
-    """Train for some rollouts and return the median of each time; the first rollout warms up."""
+    """Train for some rounds and return the median of each time; the first round warms up."""
     settings = replace(SplitWindowTraining(), agent=config, episodes=EPISODES)
-    learner = PPO(config.policy(np.random.default_rng(0)), settings.ppo, np.random.default_rng(1))
+    learner = PPO(config.policy(np.random.default_rng(0)), settings.learning, np.random.default_rng(1))
     seeds, rng = np.random.SeedSequence(2).spawn(NUM_ENVS), np.random.default_rng(3)
     make: Any = partial(make_env, settings)
     collector = WorkerCollector(make, seeds, rng, workers) if workers else Collector(make, seeds, rng)
@@ -50,10 +50,10 @@ def iterations(config: SplitWindowConfig, workers: int) -> Iteration:
     found = []
     for _ in range(ROUNDS + 1):
         begin = time.perf_counter()
-        rollout = collector.collect(learner.policy, NUM_STEPS)
+        experience = collector.collect(learner.policy, NUM_STEPS)
         middle = time.perf_counter()
-        learner.update(rollout, 0.0)
-        spent = rollout.seconds
+        learner.update(experience, 0.0)
+        spent = experience.seconds
         found.append(Iteration(spent["simulate"], spent["infer"], middle - begin, time.perf_counter() - middle))
     if isinstance(collector, WorkerCollector):
         collector.close()
@@ -80,16 +80,16 @@ def training() -> None:
                 ]
             )
     head = ["network", "simulated/s", "inferred/s", "updated/s", "end to end/s", "speed", "% sim / inf / move / upd"]
-    title = f"PPO, {NUM_ENVS} environments x {NUM_STEPS} decisions a rollout (median of {ROUNDS})"
+    title = f"PPO, {NUM_ENVS} environments x {NUM_STEPS} decisions a round (median of {ROUNDS})"
     print_table(title, head, rows)
 
 
 def acting() -> None:
     """Print what an agent takes in a run, beside the rule on the same window."""
-    problem = trace_episodes(EPISODES, validation=True).at(0)
+    problem = trace_episodes(EPISODES, 256, validation=True).at(0)
     agents: dict[str, Any] = {"window-shortest-16-16": WindowRule("shortest", 16, 16)}
     for name, config in NETWORKS.items():
-        agents[name] = SplitWindowAgent(config.policy(np.random.default_rng(0)), config)
+        agents[name] = SplitWindowAgent(config.policy(np.random.default_rng(0)), config, name=name)
     times = best_and_median(3, *(partial(simulate, problem, agent) for agent in agents.values()))
     rule = times[0][1]
     rows = [

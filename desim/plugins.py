@@ -29,7 +29,7 @@ __all__ = [
     "episode_workload",
     "experiment_families",
     "modules",
-    "training_options",
+    "training_settings",
     "trainings",
     "workload_provider",
 ]
@@ -206,13 +206,13 @@ def episode_workload(problem: str) -> Callable[..., Any]:
 
 
 def trainings() -> dict[str, str]:
-    """Return what can be trained: names of problems, or of problems and agents, with the dataclass of its options."""
-    found = {name: options for kind in kinds().values() for name, options in kind.trainings.items()}
+    """Return what can be trained: names of problems, or of problems and agents, with the dataclass of its settings."""
+    found = {name: settings for kind in kinds().values() for name, settings in kind.trainings.items()}
     return dict(sorted(found.items()))
 
 
-def training_options(name: str) -> type[Any]:
-    """Return the options of a training.
+def training_settings(name: str) -> type[Any]:
+    """Return the settings of a training.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def training_options(name: str) -> type[Any]:
     Returns
     -------
     type
-        A dataclass with a method ``train(directory, report)``.
+        A nested dataclass, see :class:`desim.agents.learning.settings.TrainingSettings`.
 
     Raises
     ------

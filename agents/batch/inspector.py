@@ -8,22 +8,22 @@ condition.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+import torch
 
 from desim.agents.batch.backfilling import EASYBackfilling
-from desim.agents.batch.inspector_network import InspectorConfig
 from desim.agents.batch.orders import as_priority
 from desim.agents.batch.priorities import Priority
-from desim.agents.learning.policy import Policy, action_for
-from desim.agents.learning.pretrained import pretrained_stem
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.policy import MLPPolicy, Policy, action_for
 from desim.envs.base import Arrays
 from desim.problems.batch import BatchObservation, Queue
-from desim.problems.batch.inspection import Answer, Inspection, InspectionEncoder, Question
+from desim.problems.batch.inspection import INSPECTION_FEATURES, Answer, Inspection, InspectionEncoder, Question
 
-__all__ = ["BackfilledPriority", "Inspector", "Rule"]
+__all__ = ["BackfilledPriority", "Inspector", "InspectorConfig", "Rule"]
 
 Rule = Callable[[Arrays], int]
 """Says of the encoded observation of a question: 1 to accept, 0 to reject."""
@@ -83,7 +83,52 @@ class _Reserving(Priority):
         return self.position
 
 
-class Inspector:
+@dataclass(frozen=True)
+class InspectorConfig(AgentConfig[Policy]):
+    """Base policy, rules, and a small fully connected network, which begins by accepting, a departure of ours.
+
+    Parameters
+    ----------
+    base : str
+        The priority that chooses; see ``desim list``.
+    hidden : tuple of int
+        Units of the hidden layers, of actor and critic each.
+    max_rejections : int
+        Most rejections of a job.
+    interval : float
+        Longest time from a rejection to the next question, in seconds.
+    keeps_accepted : bool
+        An accepted job that does not fit stays the chosen one; otherwise the priority chooses anew at each arrival and
+        completion while it waits for its cores.
+    """
+
+    agent_kind: ClassVar[str] = "inspector"
+
+    base: str = "sjf-cores"
+    hidden: tuple[int, ...] = (32, 16, 8)
+    max_rejections: int = 72
+    interval: float = 600.0
+    keeps_accepted: bool = True
+
+    def rules(self) -> dict[str, Any]:
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` beside the base policy."""
+        return {
+            "max_rejections": self.max_rejections,
+            "interval": self.interval,
+            "keeps_accepted": self.keeps_accepted,
+        }
+
+    def policy(self, rng: np.random.Generator) -> Policy:
+        """Return a new network; it accepts nearly three out of four choices, and its likeliest action is to accept."""
+        policy = MLPPolicy({"features": len(INSPECTION_FEATURES)}, 2, rng, hidden=self.hidden)
+        bias = policy.actor[-1].bias
+        assert isinstance(bias, torch.Tensor)
+        with torch.no_grad():
+            bias.copy_(torch.tensor([0.0, 1.0]))
+        return policy
+
+
+class Inspector(LearnedAgent):
     """Follows a base policy's choices, or rejects them for a while.
 
     Parameters
@@ -95,8 +140,6 @@ class Inspector:
         accepted, which is the base policy alone, with back-filling.
     name : str, optional
         For records and tables; by default ``"inspector-BASE"``.
-    greedy : bool
-        Take the network's most likely action; otherwise draw one.
     **rules
         Further arguments of :class:`~desim.problems.batch.inspection.Inspection`.
 
@@ -117,33 +160,28 @@ class Inspector:
     [20.0, 30.0]
     """
 
+    config_type = InspectorConfig
+
     def __init__(
         self,
         base: str | Priority | type[Priority],
         policy: Policy | Rule | None = None,
         *,
         name: str | None = None,
-        greedy: bool = True,
         **rules: Any,
     ) -> None:
         self.inspection = Inspection(BackfilledPriority(base), **rules)
         self.encoder = InspectionEncoder(self.inspection)
         self.policy = policy.eval() if isinstance(policy, Policy) else policy
         self.name = f"inspector-{self.inspection.base.name}" if name is None else name
-        self.greedy = greedy
-        self.reset({}, np.random.default_rng(0))
+
+    @classmethod
+    def of(cls, config: InspectorConfig, policy: Policy, *, name: str) -> Inspector:
+        """Return the agent of a configuration and a network; its name is for records and tables."""
+        return cls(config.base, policy, name=name, **config.rules())
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run.
-
-        Parameters
-        ----------
-        simulation_info : dict
-            The problem's ``describe()``.
-        rng : numpy.random.Generator
-            For drawn actions.
-        """
-        self._rng = rng
+        """Forget the last run."""
         self.inspection.reset()
 
     def act(self, observation: BatchObservation) -> Answer:
@@ -153,74 +191,7 @@ class Inspector:
             return found
         if self.policy is None:
             return self.inspection.decide(observation, accept=True)
-        return self.encoder.decode(observation, self._choose(self.encoder.encode(observation)))[0]
-
-    def _choose(self, encoded: Arrays) -> int:
-        if not isinstance(self.policy, Policy):
-            assert self.policy is not None
-            return int(self.policy(encoded))
-        return int(action_for(self.policy, encoded, None if self.greedy else self._rng))
-
-    @classmethod
-    def of(cls, config: InspectorConfig, policy: Policy, **options: Any) -> Inspector:
-        """Return the agent that a configuration describes.
-
-        Parameters
-        ----------
-        config : InspectorConfig
-            Base policy and rules.
-        policy : Policy
-            The network.
-        **options
-            ``name`` and ``greedy``.
-
-        Returns
-        -------
-        Inspector
-            Ready to act.
-        """
-        return cls(config.base, policy, **config.rules(), **options)
-
-    @classmethod
-    def load(cls, stem: str | Path, *, greedy: bool = True) -> Inspector:
-        """Return an agent with trained weights.
-
-        Parameters
-        ----------
-        stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
-        greedy : bool
-            Take the most likely action; otherwise draw one.
-
-        Returns
-        -------
-        Inspector
-            Named after the files.
-
-        Raises
-        ------
-        RecordError
-            If the files are missing or broken.
-        InvalidConfiguration
-            If they hold something else.
-        """
-        config, policy = InspectorConfig.load(stem)
-        return cls.of(config, policy, name=Path(stem).name, greedy=greedy)
-
-    @classmethod
-    def pretrained(cls, name: str, *, greedy: bool = True) -> Inspector:
-        """Return an agent with weights that come with this package.
-
-        Parameters
-        ----------
-        name : str
-            For example ``"lublin256-inspector-f1"``.
-        greedy : bool
-            As for :meth:`load`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is none of this name.
-        """
-        return cls.load(pretrained_stem(name, InspectorConfig.agent_kind), greedy=greedy)
+        encoded = self.encoder.encode(observation)
+        choose = self.policy
+        action = int(action_for(choose, encoded)) if isinstance(choose, Policy) else int(choose(encoded))
+        return self.encoder.decode(observation, action)[0]

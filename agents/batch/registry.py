@@ -87,17 +87,16 @@ def _split_window(name: str) -> Agent:
     if window and not (head.isdecimal() and tail.isdecimal()):
         raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")
     sizes = {"head": int(head), "tail": int(tail)} if window else {}
-    if "/" in stem:  # no pretrained name
-        return SplitWindowAgent.load(stem, **sizes)
-    return SplitWindowAgent.pretrained(stem, **sizes)
+    agent = SplitWindowAgent.named(stem, **sizes)
+    agent.name = name
+    return agent
 
 
 def _inspector(name: str) -> Agent:
     """Return the inspector of trained weights: a pretrained name or a path."""
     from desim.agents.batch.inspector import Inspector
 
-    stem = name.partition(":")[2]
-    return Inspector.load(stem) if "/" in stem else Inspector.pretrained(stem)
+    return Inspector.named(name.partition(":")[2])
 
 
 def _rollout(name: str) -> Agent:

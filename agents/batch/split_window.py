@@ -9,17 +9,16 @@ nothing is asked.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from desim.agents.batch import _greedy
-from desim.agents.batch.networks import WindowScorer
-from desim.agents.learning.configuration import AgentConfig
+from desim.agents.batch.networks import WindowScorer, greedy
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import MLPPolicy, Policy, action_for
-from desim.agents.learning.pretrained import pretrained_stem
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
@@ -35,24 +34,25 @@ class SplitWindowConfig(AgentConfig[Policy]):
 
     Parameters
     ----------
-    head, tail : int
-        Slots at the head and at the tail of the queue.
+    head : int
+        Slots of the window at the head of the queue.
+    tail : int
+        Slots at its tail.
     network : {"scorer", "mlp"}
-        One that scores every job with the same weights from its features, or the paper's fully connected one over
-        the flat observation.
+        One that scores every job with the same weights from its features, or the DBF paper's fully connected one over
+        its flat observation.
     hidden : tuple of int
-        Units of the hidden layers; by default (64, 32) for the scorer, and the paper's (1024, 512, 256).
+        Units of the hidden layers; by default 64 32 for the scorer, and the paper's 1024 512 256.
     masked : bool
-        Whether impossible actions have no probability; otherwise they end the cycle.
+        Impossible actions have no probability; otherwise they may be chosen, and end the scheduling cycle.
     num_cores : int
-        Cores of the cluster, for the flat observation; the scorer serves clusters of any size.
-    reserve_after : float or None
+        Cores of the cluster; the scorer serves clusters of any size.
+    reserve_after : float, optional
         Once the oldest job has waited for so long, in seconds, it has a reservation, and what would delay it is
-        impossible; for the scorer. Never if None.
+        impossible; for the scorer.
     """
 
     agent_kind: ClassVar[str] = "split-window"
-    described: ClassVar[str] = "a split-window agent"
 
     head: int = 16
     tail: int = 16
@@ -94,8 +94,16 @@ class SplitWindowConfig(AgentConfig[Policy]):
         mask = ACTION_MASK if self.masked else None
         return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden or (1024, 512, 256), mask=mask, activation="relu")
 
+    @classmethod
+    def load(cls, stem: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Self, Policy]:
+        """Return a configuration and its network, as for any agent; the window can be another one for the scorer."""
+        config, policy = super().load(stem)
+        if changes and config.network != "scorer":
+            raise InvalidConfiguration(f"the network of {stem} is bound to its window")
+        return replace(config, **(changes or {})), policy
 
-class SplitWindowAgent:
+
+class SplitWindowAgent(LearnedAgent):
     """Starts the job that a network chooses from a split window, again and again until it chooses to wait.
 
     Parameters
@@ -106,37 +114,19 @@ class SplitWindowAgent:
         What it sees.
     name : str
         For records and tables.
-    greedy : bool
-        Take the most likely action; otherwise draw one.
     """
 
-    def __init__(
-        self, policy: Policy, config: SplitWindowConfig, *, name: str = "split-window", greedy: bool = True
-    ) -> None:
+    config_type = SplitWindowConfig
+
+    def __init__(self, policy: Policy, config: SplitWindowConfig, *, name: str = "split-window") -> None:
         self.policy = policy.eval()
         self.config = config
         self.encoder = config.encoder()
         self.name = name
-        self.greedy = greedy
-        self._choose = _greedy.greedy(self.policy) if greedy else None
-        self.reset({}, np.random.default_rng(0))
+        self._choose = greedy(self.policy)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Take the random numbers of a new run.
-
-        Parameters
-        ----------
-        simulation_info : dict
-            The problem's ``describe()``.
-        rng : numpy.random.Generator
-            For drawn actions.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If the network is for another number of cores.
-        """
-        self._rng = rng
+        """Begin a run; a network that is for another number of cores is an InvalidConfiguration."""
         cores = simulation_info.get("num_cores", self.config.num_cores)
         if isinstance(self.encoder, FlatEncoder) and cores != self.config.num_cores:
             raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
@@ -146,55 +136,5 @@ class SplitWindowAgent:
         if self.encoder.forced(observation):
             return None
         encoded = self.encoder.encode(observation)
-        if self._choose is not None:
-            return self.encoder.decode(observation, self._choose(encoded))[0]
-        action = action_for(self.policy, encoded, None if self.greedy else self._rng)
-        return self.encoder.decode(observation, int(action))[0]
-
-    @classmethod
-    def load(cls, stem: str | Path, *, head: int | None = None, tail: int | None = None) -> SplitWindowAgent:
-        """Return an agent with trained weights.
-
-        Parameters
-        ----------
-        stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
-        head, tail : int, optional
-            Another window than that of the training, for a network that scores every job with the same weights.
-
-        Returns
-        -------
-        SplitWindowAgent
-            Named after the files.
-
-        Raises
-        ------
-        RecordError
-            If the files are missing or broken.
-        InvalidConfiguration
-            If they hold something else, or the network is bound to its window.
-        """
-        config, policy = SplitWindowConfig.load(stem)
-        if head is not None or tail is not None:
-            if config.network != "scorer":
-                raise InvalidConfiguration(f"the network of {stem} is bound to its window")
-            config = replace(config, head=head or 0, tail=tail or 0)
-        return cls(policy, config, name=Path(stem).name)
-
-    @classmethod
-    def pretrained(cls, name: str, *, head: int | None = None, tail: int | None = None) -> SplitWindowAgent:
-        """Return an agent with weights that come with this package.
-
-        Parameters
-        ----------
-        name : str
-            For example ``"lublin256-m20-t5"``.
-        head, tail : int, optional
-            As for :meth:`load`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is none of this name.
-        """
-        return cls.load(pretrained_stem(name, SplitWindowConfig.agent_kind), head=head, tail=tail)
+        action = int(action_for(self.policy, encoded)) if self._choose is None else self._choose(encoded)
+        return self.encoder.decode(observation, action)[0]

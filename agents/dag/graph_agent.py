@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -21,8 +20,7 @@ from numpy.typing import NDArray
 from desim.agents.dag._graph_network import EmbeddedJob, GraphNetwork
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
-from desim.agents.learning.configuration import AgentConfig
-from desim.agents.learning.pretrained import pretrained_stem
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 from desim.problems.dag.features import (
@@ -48,10 +46,10 @@ class GraphConfig(AgentConfig[GraphPolicy]):
     Parameters
     ----------
     kind : {"lachesis", "decima"}
-        Which embedding and which features.
+        Whose embedding and features.
     mode : {"idle", "immediate", "planned"}
-        Whether a node is assigned to an idle executor only, and the network may wait, or, as in the paper, as soon as
-        it is executable. "planned" is for clusters that plan ahead: as "immediate", with insertion.
+        Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable; or,
+        for batches, plan ahead: as soon as their parents are assigned, with insertion.
     width : int
         Numbers in an embedding or a summary.
     hidden : tuple of int
@@ -59,7 +57,6 @@ class GraphConfig(AgentConfig[GraphPolicy]):
     """
 
     agent_kind: ClassVar[str] = "graph"
-    described: ClassVar[str] = "a graph agent"
 
     kind: Kind = "lachesis"
     mode: Mode = "idle"
@@ -101,7 +98,7 @@ class _Known(NamedTuple):
     embedded: EmbeddedJob
 
 
-class GraphAgent:
+class GraphAgent(LearnedAgent):
     """Assigns the node that a network scores highest to the executor that DEFT chooses, until it scores waiting higher.
 
     Parameters
@@ -113,6 +110,8 @@ class GraphAgent:
     name : str
         For records and tables.
     """
+
+    config_type = GraphConfig
 
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
         self.network = GraphNetwork(policy)
@@ -226,43 +225,3 @@ class GraphAgent:
             old = before.get(state)
             if old is not None:
                 self._progress[place], self._told[place] = progress[old], told[old]
-
-    @classmethod
-    def load(cls, stem: str | Path) -> GraphAgent:
-        """Return an agent with trained weights.
-
-        Parameters
-        ----------
-        stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
-
-        Returns
-        -------
-        GraphAgent
-            Named after the files.
-
-        Raises
-        ------
-        RecordError
-            If the files are missing or broken.
-        InvalidConfiguration
-            If they hold something else.
-        """
-        config, policy = GraphConfig.load(stem)
-        return cls(policy, config, name=Path(stem).name)
-
-    @classmethod
-    def pretrained(cls, name: str) -> GraphAgent:
-        """Return an agent with weights that come with this package.
-
-        Parameters
-        ----------
-        name : str
-            For example ``"tpch-lachesis-makespan"``.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is none of this name.
-        """
-        return cls.load(pretrained_stem(name, GraphConfig.agent_kind))

@@ -23,6 +23,7 @@ from desim.problems.dag.features import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_
 __all__ = ["INPUTS", "GraphPolicy", "Inputs", "Kind"]
 
 Kind = Literal["lachesis", "decima"]
+"""Whose network: what it sees, and how it passes messages."""
 
 
 class Inputs(NamedTuple):

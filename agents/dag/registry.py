@@ -98,7 +98,7 @@ def _graph(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path."""
     from desim.agents.dag.graph_agent import GraphAgent
 
-    return GraphAgent.load(source) if "/" in source else GraphAgent.pretrained(source)
+    return GraphAgent.named(source)
 
 
 def _rollout(name: str) -> Agent:

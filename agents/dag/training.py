@@ -1,120 +1,196 @@
-"""Training of LACHESIS and Decima, for ``desim train dag`` and for the experiments."""
+"""Training of LACHESIS and Decima on queries like those of TPC-H, on clusters of several kinds."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
 
-from desim.agents.dag._graph_episodes import GraphEpisodes
-from desim.agents.dag._graph_experts import EXPERTS
+from desim import plugins
 from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.graph_policy import GraphPolicy
-from desim.agents.learning.actor_critic import ActorCritic, ActorCriticConfig
+from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import imitate
-from desim.agents.learning.learner import Discounting, Learner
-from desim.agents.learning.ppo import PPO, PPOConfig
-from desim.agents.learning.recipe import train, write
+from desim.agents.learning.learner import LearningConfig
+from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
+from desim.envs import ACTION_MASK
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import DagCluster
 from desim.problems.dag.env import DagEnv
+from desim.problems.dag.features import CANDIDATE_FEATURES, PROMPT, SOON
 from desim.problems.dag.graph_encoder import GraphSizes
 
-__all__ = [
-    "PAPER_ALGORITHM",
-    "GraphEpisodes",
-    "GraphTraining",
-    "Objective",
-    "make_env",
-    "measure",
-    "train",
-    "write",
-]
+__all__ = ["EXPERTS", "GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "patient"]
 
 Objective = Literal["makespan", "completion_time"]
+"""What is to be short: all, or the mean time from arrival to completion of a job."""
 
 MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
 """What decides which weights are best, by objective."""
 
-DEFAULT_PPO = PPOConfig(
-    learning_rate=1e-3,
-    final_learning_rate=1e-4,
-    epochs=4,
-    minibatch_size=2048,
-    entropy=0.0,
-    discounting=Discounting(1.0, 0.9, 100.0),
-    group_size=8,
-)
-PAPER_ALGORITHM = ActorCriticConfig(entropy=0.0, discounting=Discounting(1.0, 0.9, 100.0), group_size=8)
-"""The paper's: each rollout is learned from once."""
+CANDIDATES_PER_JOB = 4
+"""Room for executable nodes in the arrays of an observation."""
 
-DEFAULT_TRAINING = TrainingConfig(
-    total_steps=1_000_000,
-    num_envs=64,
-    num_steps=1_500,
-    whole_episodes=True,
-    group_size=8,
-    validate_every=4,
-    validation_episodes=32,
-    averaging=0.9,
-)
+_DELAY = CANDIDATE_FEATURES.index("delay")
+
+
+def patient(observations: Arrays, order: str, most_delay: float) -> NDArray[Any]:
+    """Return the first candidate, by an order, that an idle executor finishes about as soon as any other would.
+
+    Parameters
+    ----------
+    observations : dict of str to array, shape (B, ...)
+        Of :class:`desim.problems.dag.graph_encoder.GraphEncoder`.
+    order : str
+        The feature of a candidate that is least for the first one.
+    most_delay : float
+        A node is held back if the logarithm of the ratio of the time that it takes on the best idle executor to that on
+        the best of all, waiting for that one included, is larger.
+
+    Returns
+    -------
+    array of int, shape (B,)
+        Candidates, or to wait. Where waiting is impossible, the node that loses least. Unless nodes are kept back until
+        an executor is idle, none loses anything.
+    """
+    candidates = observations["candidates"]
+    room = candidates.shape[1]
+    mask = observations[ACTION_MASK]
+    possible = mask[:, :room].astype(bool)
+    delay = candidates[:, :, _DELAY]
+    soon = possible & (delay <= most_delay)
+    chosen = np.where(soon, candidates[:, :, CANDIDATE_FEATURES.index(order)], np.inf).argmin(1)
+    least = np.where(possible, delay, np.inf).argmin(1)
+    wait = np.where(mask[:, room:].any(1), room, least)
+    result: NDArray[Any] = np.where(soon.any(1), chosen, wait)
+    return result
+
+
+EXPERTS: dict[str, Callable[[Arrays], NDArray[Any]]] = {
+    "makespan": partial(patient, order="before_by_rank", most_delay=PROMPT),
+    "completion_time": partial(patient, order="before_by_work", most_delay=SOON),
+}
+"""What networks imitate, by objective."""
 
 
 @dataclass(frozen=True)
-class GraphTraining:
-    """All that determines the training of a graph network.
+class GraphEpisodes:
+    """Where episodes come from: each setting of a cluster is drawn at random.
+
+    Parameters
+    ----------
+    num_jobs : tuple of two ints
+        Least and most jobs of an episode.
+    num_executors : tuple of int
+        Numbers of executors, one of which is drawn for an episode; their speeds are drawn as well.
+    ccr : tuple of float
+        Communication-to-computation ratios, one of which is drawn for an episode.
+    intervals : tuple of float
+        Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is nothing to draw from.
+    """
+
+    num_jobs: tuple[int, int] = (15, 30)
+    num_executors: tuple[int, ...] = (10,)
+    ccr: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
+    intervals: tuple[float, ...] = (0.0, 45.0)
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not 1 <= self.num_jobs[0] <= self.num_jobs[1]:
+            raise InvalidConfiguration(f"num_jobs is {self.num_jobs!r}, want two numbers from 1 on, in order")
+        for name in ("num_executors", "ccr", "intervals"):
+            if not getattr(self, name):
+                raise InvalidConfiguration(f"{name} is empty: there is nothing to draw from")
+
+    def draw(self, rng: Generator, *, plan_ahead: bool = False) -> DagCluster:
+        """Return the cluster of an episode, in which nodes may be assigned as soon as their parents are if it says so.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+        plan_ahead : bool
+            As for the cluster.
+        """
+        make: Callable[..., Any] = plugins.episode_workload("dag")
+        low, high = self.num_jobs
+        jobs, executors = make(
+            rng,
+            num_jobs=int(rng.integers(low, high + 1)),
+            num_executors=int(rng.choice(np.array(self.num_executors))),
+            ccr=float(rng.choice(np.array(self.ccr))),
+            mean_interval=float(rng.choice(np.array(self.intervals))),
+        )
+        return DagCluster(jobs, executors, plan_ahead=plan_ahead)
+
+
+@dataclass(frozen=True)
+class GraphTraining(TrainingSettings[GraphPolicy]):
+    """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
+
+    Examples::
+
+        desim train dag --quick --out quick
+        desim train dag --objective completion_time --warm-start 8 --out lachesis
+        desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
+        desim train dag --mode immediate --algorithm actor_critic --first-length 20 --out as-published
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
 
     Parameters
     ----------
     agent : GraphConfig
         Network and mode.
-    episodes : GraphEpisodes
-        Workloads.
-    sizes : GraphSizes
-        Room in the arrays of an observation.
-    objective : {"makespan", "completion_time"}
-        What is earned: minus the time that passes, or minus the time that jobs spend in the system.
-    warm_start : int
-        Rollouts in which the network first learns to do what a rule does, a patient one in mode "idle"; 0 does without.
-    algorithm : PPOConfig or ActorCriticConfig
-        Which one learns, and its settings.
+    learning : LearningConfig
+        How it learns; the paper's algorithm is the actor-critic.
     training : TrainingConfig
         Length, seed and environments.
+    episodes : GraphEpisodes
+        Workloads.
+    objective : {"makespan", "completion_time"}
+        Earn minus the time that passes, or minus the time that jobs spend in the system.
+    warm_start : int
+        Rounds in which the network first learns to do what a rule does, a patient one in mode idle.
     """
 
+    trained: ClassVar[str] = "dag"
+
     agent: GraphConfig = field(default_factory=GraphConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            learning_rate=1e-3, minibatch_size=2048, entropy=0.0, discount=1.0, decay=0.9, time_unit=100.0
+        )
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            num_envs=64, num_steps=1_500, whole_episodes=True, group_size=8, validate_every=4, averaging=0.9
+        )
+    )
     episodes: GraphEpisodes = field(default_factory=GraphEpisodes)
-    sizes: GraphSizes = field(default_factory=lambda: GraphSizes(jobs=30, candidates=120))
     objective: Objective = "makespan"
-    warm_start: int = 0
-    algorithm: PPOConfig | ActorCriticConfig = field(default_factory=lambda: DEFAULT_PPO)
-    training: TrainingConfig = field(default_factory=lambda: DEFAULT_TRAINING)
 
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        name = "ppo" if isinstance(self.algorithm, PPOConfig) else "actor_critic"
-        values = asdict(self) | {"agent": self.agent.plain()}
-        return values | {"algorithm": {"name": name} | values["algorithm"]}
+    @classmethod
+    def quick(cls) -> GraphTraining:
+        """Return a small training of a few minutes."""
+        default = cls()
+        training = replace(default.training, total_steps=60_000)
+        return cls(training=training, episodes=GraphEpisodes((8, 12)), warm_start=4)
 
-    def learner(self, policy: GraphPolicy, rng: np.random.Generator) -> Learner:
-        """Return what learns.
-
-        Parameters
-        ----------
-        policy : GraphPolicy
-            Is trained in place.
-        rng : numpy.random.Generator
-            For the order of samples.
-
-        Returns
-        -------
-        Learner
-            With the settings of the algorithm.
-        """
-        if isinstance(self.algorithm, PPOConfig):
-            return PPO(policy, self.algorithm, rng)
-        return ActorCritic(policy, self.algorithm, rng)
+    @property
+    def default_name(self) -> str:
+        """The kind and the objective."""
+        return f"{self.agent.kind}-{self.objective.replace('_', '-')}"
 
     def task(self) -> Task:
         """Return what is to be learned."""
@@ -125,46 +201,38 @@ class GraphTraining:
         """Let the network imitate the rule in whole episodes; return in which share of the decisions it agreed."""
         if not self.warm_start:
             return None
-        learner, expert = training.learner, EXPERTS[self.objective]
+        learner = training.learner
         collect = partial(training.collector.collect_episodes, learner.policy, self.training.num_steps)
-        return imitate(learner, collect, expert, num_rollouts=self.warm_start)[-1]
+        return imitate(learner, collect, EXPERTS[self.objective], rounds=self.warm_start)[-1]
 
 
 def make_env(settings: GraphTraining) -> DagEnv:
     """Return an environment for training or for validation, which differ by the seeds of their episodes.
 
+    It does not ask where there is no choice.
+
     Parameters
     ----------
     settings : GraphTraining
         Observation, reward and workloads.
-
-    Returns
-    -------
-    DagEnv
-        Which does not ask where there is no choice.
     """
+    most = settings.episodes.num_jobs[1]
     return DagEnv(
-        settings.episodes,
-        observation=settings.agent.encoder(settings.sizes),
+        partial(settings.episodes.draw, plan_ahead=settings.agent.mode == "planned"),
+        observation=settings.agent.encoder(GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)),
         reward=settings.objective,
         skip_forced=True,
     )
 
 
 def measure(gym_env: Any) -> dict[str, float]:
-    """Return measures of an episode that has ended.
+    """Return makespan and mean completion time of an episode in seconds, and the gap of the first to its lower bound.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
-        An environment of DAG jobs.
-
-    Returns
-    -------
-    dict of str to float
-        Makespan and mean completion time in seconds, and the gap of the makespan to its lower bound.
+        An environment of DAG jobs whose episode has ended.
     """
     metrics = gym_env.unwrapped.result().metrics()
-    names = ("makespan", "turnaround_time_mean")
     gap = metrics["makespan"] / metrics["lower_bound"] - 1.0
-    return {name: metrics[name] for name in names} | {"gap": gap}
+    return {name: metrics[name] for name in MEASURES.values()} | {"gap": gap}

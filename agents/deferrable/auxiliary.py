@@ -16,14 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from desim.agents.learning._drawing import drawn
-from desim.agents.learning.rollout import Rollout
+from desim.agents.learning.experience import Experience
+from desim.agents.learning.policy import drawn
 from desim.problems.deferrable.encoder import HISTORY_FEATURES
 
 __all__ = [
     "KNOWN",
     "TARGETS",
     "TASKS",
+    "UNITS",
     "WITH_AUXILIARY",
     "Auxiliary",
     "AuxiliaryTasks",
@@ -111,22 +112,22 @@ class AuxiliaryTasks(nn.Module):
     def loss(self, observations: dict[str, Tensor]) -> Tensor:
         """Return the mean squared error over all tasks, each in units of its own usual error."""
         known = observations[KNOWN]
-        scale = observations[TARGETS].new_tensor(_UNITS)
+        scale = observations[TARGETS].new_tensor(UNITS)
         errors = (self.predictions(observations["history"]) - observations[TARGETS]) / scale
         return (errors.square() * known).sum() / known.sum().clamp(min=1.0)
 
 
-_UNITS = (0.01, 0.2, 0.1, 0.02)
+UNITS = (0.01, 0.2, 0.1, 0.02)
 """About how far predictions are off, which lets no task drown the others; the capacity, which has to be told from what
 it was a slot ago by hundredths, counts a little more."""
 
 
-def next_slots(rollout: Rollout, num_resources: int) -> dict[str, NDArray[np.float32]]:
-    """Return what the tasks are to predict in each step of a rollout.
+def next_slots(experience: Experience, num_resources: int) -> dict[str, NDArray[np.float32]]:
+    """Return what the tasks are to predict in each step.
 
     Parameters
     ----------
-    rollout : Rollout
+    experience : Experience
         T steps of N environments that ask in every slot.
     num_resources : int
         Resources of the cluster.
@@ -134,14 +135,14 @@ def next_slots(rollout: Rollout, num_resources: int) -> dict[str, NDArray[np.flo
     Returns
     -------
     dict of str to array of shape (T, N, tasks)
-        The targets, in the scale of the encoder, and whether each is known: at the end of an episode or a rollout
-        nothing is, and in a slot without jobs their means are not.
+        The targets, in the scale of the encoder, and whether each is known: at the end of an episode or of
+        the experience nothing is, and in a slot without jobs their means are not.
     """
-    slots = rollout.observations["history"][:, :, -1]
+    slots = experience.observations["history"][:, :, -1]
     targets = np.zeros((*slots.shape[:2], len(TASKS)), np.float32)
     known = np.zeros_like(targets)
     targets[:-1], known[:-1] = seen_of(slots[1:], num_resources)
-    known[:-1] *= (rollout.valid[1:] & ~rollout.ends[:-1])[:, :, None]
+    known[:-1] *= (experience.valid[1:] & ~experience.ends[:-1])[:, :, None]
     return {TARGETS: targets, KNOWN: known}
 
 

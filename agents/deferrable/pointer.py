@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Unpack, cast
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax
 
-from desim.agents.deferrable.score_policy import ContextOptions, ScorePolicy
-from desim.agents.learning._drawing import drawn
+from desim.agents.deferrable.auxiliary import Auxiliary
+from desim.agents.deferrable.score_policy import ScorePolicy
 from desim.agents.learning.distributions import Distribution
-from desim.agents.learning.policy import Observations, initialized, mlp
+from desim.agents.learning.policy import Observations, drawn, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.problems.deferrable.encoder import ScoreEncoder
 
@@ -36,16 +36,14 @@ class PointerPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
+    auxiliary : {"none", "high", "low", "both"}
+        As for :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
     width : int
         Units of both recurrent networks.
-    **context
-        Of :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
     """
 
-    def __init__(
-        self, encoder: ScoreEncoder, rng: np.random.Generator, *, width: int = 32, **context: Unpack[ContextOptions]
-    ) -> None:
-        super().__init__(encoder, rng, **context)
+    def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, width: int) -> None:
+        super().__init__(encoder, rng, auxiliary)
         self.of_system = drawn(nn.Linear(self.context_width, width), rng)
         self.of_job = drawn(nn.Linear(self.shapes["current"][1], width), rng)
         self.reader = drawn(nn.LSTM(width, width, batch_first=True), rng)

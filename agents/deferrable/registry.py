@@ -71,7 +71,7 @@ def _score(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path."""
     from desim.agents.deferrable.score_agent import ScoreAgent
 
-    return ScoreAgent.load(source) if "/" in source else ScoreAgent.pretrained(source)
+    return ScoreAgent.named(source)
 
 
 def descriptions() -> dict[str, str]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.agents.deferrable._score_network import scores_of
 from desim.agents.deferrable.auxiliary import Auxiliary
 from desim.agents.deferrable.fitting import first_fitting
 from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.list_plan import PlannedWaits
 from desim.agents.deferrable.pointer import PointerPolicy
+from desim.agents.deferrable.score_network import scores_of
 from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
-from desim.agents.learning.configuration import AgentConfig
-from desim.agents.learning.pretrained import pretrained_stem
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
@@ -34,15 +32,15 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
     Parameters
     ----------
     network : {"attention", "mlp", "pointer"}
-        Which one scores.
+        What scores: a Transformer encoder, a fully connected network over rows in a fixed order, or a pointer network.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module it sees.
+        Which vectors of the auxiliary module it sees; both is OSDEC.
     rule : {"stop", "skip", "reserve"}
-        Whether the first job that does not fit ends the slot, as in the paper, is passed over, or keeps its place, for
-        which all known jobs have scores.
+        The first job that does not fit ends the slot, as in the paper, is passed over, or keeps its place, for which
+        all known jobs have scores.
     threshold : float
         Jobs whose scores are at or below it are held back; -1 holds back none, as in the paper.
-    max_jobs, max_future_jobs : int
+    max_jobs : int
         Room for jobs whose window is open, and for those whose window is yet to open.
     num_resources : int
         Resources of the cluster.
@@ -51,7 +49,7 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
     layers : int
         Encoder layers.
     plans : bool
-        Whether the network sees when list plans would start each job.
+        Show the network when list plans would start each job.
 
     Raises
     ------
@@ -60,14 +58,12 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
     """
 
     agent_kind: ClassVar[str] = "score"
-    described: ClassVar[str] = "a score agent"
 
     network: Network = "attention"
     auxiliary: Auxiliary = "both"
     rule: DecodingRule = "stop"
     threshold: float = -1.0
     max_jobs: int = 32
-    max_future_jobs: int = 32
     num_resources: int = 1
     width: int = 32
     layers: int = 2
@@ -78,7 +74,7 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
         for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", DecodingRule)):
             if getattr(self, name) not in get_args(known):
                 raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
-        for name in ("max_jobs", "max_future_jobs", "num_resources", "width", "layers"):
+        for name in ("max_jobs", "num_resources", "width", "layers"):
             if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
                 raise InvalidConfiguration(f"{name} is {getattr(self, name)!r}, want a whole number of at least 1")
         if self.network == "pointer" and self.rule == "reserve":
@@ -91,7 +87,7 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
         return ScoreEncoder(
             self.max_jobs,
             self.num_resources,
-            max_future_jobs=self.max_future_jobs,
+            max_future_jobs=self.max_jobs,
             threshold=self.threshold,
             rule=self.rule,
             advice=PlannedWaits() if self.plans else None,
@@ -99,15 +95,15 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
 
     def policy(self, rng: Generator) -> ScorePolicy:
         """Return a new network, actor and critic, with weights from a generator."""
-        encoder, auxiliary, width = self.encoder(), self.auxiliary, self.width
+        encoder, width = self.encoder(), self.width
         if self.network == "mlp":
-            return FixedLengthPolicy(encoder, rng, auxiliary=auxiliary, hidden=2 * width)
+            return FixedLengthPolicy(encoder, rng, self.auxiliary, 2 * width)
         if self.network == "pointer":
-            return PointerPolicy(encoder, rng, auxiliary=auxiliary, width=width)
-        return AttentionPolicy(encoder, rng, auxiliary=auxiliary, width=width, layers=self.layers)
+            return PointerPolicy(encoder, rng, self.auxiliary, width)
+        return AttentionPolicy(encoder, rng, self.auxiliary, width, self.layers)
 
 
-class ScoreAgent:
+class ScoreAgent(LearnedAgent):
     """Starts jobs in the order of the scores that a network gives them, while they fit.
 
     Parameters
@@ -126,6 +122,8 @@ class ScoreAgent:
     policy : ScorePolicy
         The network, for those who want to look into it.
     """
+
+    config_type = ScoreConfig
 
     def __init__(
         self, policy: ScorePolicy, config: ScoreConfig, *, forecast: Forecast | None = None, name: str = "score"
@@ -165,48 +163,3 @@ class ScoreAgent:
         steps = int(observation.current.duration.max()) - 1
         room = room_ahead(observation, self.forecast.predict(observation, steps))
         return first_fitting(observation.current, order, room, skip=self.config.rule == "skip")
-
-    @classmethod
-    def load(cls, stem: str | Path, **changes: Any) -> ScoreAgent:
-        """Return an agent with trained weights.
-
-        Parameters
-        ----------
-        stem : str or Path
-            The files, without ``.safetensors`` and ``.json``.
-        **changes : object
-            ``forecast``, and what is to be otherwise than in the card: ``rule``, ``threshold``.
-
-        Returns
-        -------
-        ScoreAgent
-            Named after the files.
-
-        Raises
-        ------
-        RecordError
-            If the files are missing or broken.
-        InvalidConfiguration
-            If they hold something else.
-        """
-        forecast = changes.pop("forecast", None)
-        config, policy = ScoreConfig.load(stem, changes)
-        return cls(policy, config, forecast=forecast, name=Path(stem).name)
-
-    @classmethod
-    def pretrained(cls, name: str, **changes: Any) -> ScoreAgent:
-        """Return an agent with weights that come with this package.
-
-        Parameters
-        ----------
-        name : str
-            For example ``"osdec"``.
-        **changes : object
-            As for :meth:`load`.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is none of this name.
-        """
-        return cls.load(pretrained_stem(name, ScoreConfig.agent_kind), **changes)

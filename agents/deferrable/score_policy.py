@@ -7,7 +7,7 @@ as well, and so is the system itself, so that there always is one.
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict, Unpack, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -16,26 +16,18 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from desim.agents.deferrable.auxiliary import WITH_AUXILIARY, Auxiliary, AuxiliaryTasks, next_slots
-from desim.agents.learning._drawing import drawn
 from desim.agents.learning.distributions import Distribution, Gaussian
-from desim.agents.learning.policy import Observations, Policy, initialized, mlp
-from desim.agents.learning.rollout import Rollout
+from desim.agents.learning.experience import Experience
+from desim.agents.learning.policy import Observations, Policy, drawn, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.problems.deferrable.encoder import ScoreEncoder
 
-__all__ = ["AttentionPolicy", "ContextOptions", "FixedLengthPolicy", "Network", "ScorePolicy"]
+__all__ = ["AttentionPolicy", "FixedLengthPolicy", "Network", "ScorePolicy"]
 
 Network = Literal["attention", "mlp", "pointer"]
 """Which network scores: a Transformer encoder, a fully connected one over rows in a fixed order, a pointer network."""
 
 LEAST_DEVIATION = 0.02
-
-
-class ContextOptions(TypedDict, total=False):
-    """What can be said of the context that a network sees, see :class:`ScorePolicy`."""
-
-    auxiliary: Auxiliary
-    prior: tuple[float, float]
 
 
 class ScorePolicy(Policy):
@@ -48,26 +40,16 @@ class ScorePolicy(Policy):
     rng : numpy.random.Generator
         For the weights.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context.
-    prior : tuple of float
-        What the high-level and the low-level vector are multiplied by; the paper's 10, for amounts that are not scaled,
-        come to about 1 here.
+        Which vectors of the auxiliary module are part of the context. The paper multiplies them by 10, for amounts that
+        are not scaled, which comes to about 1 here.
     """
 
-    def __init__(
-        self,
-        encoder: ScoreEncoder,
-        rng: np.random.Generator,
-        *,
-        auxiliary: Auxiliary = "none",
-        prior: tuple[float, float] = (1.0, 1.0),
-    ) -> None:
+    def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary) -> None:
         super().__init__()
         shapes = {name: space.shape for name, space in encoder.observation_space.items()}
         self.shapes = {name: shape for name, shape in shapes.items() if shape is not None}
         self.num_resources = encoder.num_resources
         self.auxiliary_kind = auxiliary
-        self.prior = prior
         self.auxiliary_rate = 100.0
         self.context_width = self.shapes["system"][0] + int(np.prod(self.shapes["free"]))
         self.auxiliary: AuxiliaryTasks | None = None
@@ -83,18 +65,18 @@ class ScorePolicy(Policy):
         if self.auxiliary is not None:
             low, high = (vector.detach() for vector in self.auxiliary.vectors(observations["history"]))
             if self.auxiliary_kind != "low":
-                parts.append(high * self.prior[0])
+                parts.append(high)
             if self.auxiliary_kind != "high":
-                parts.append(low * self.prior[1])
+                parts.append(low)
         return torch.cat(parts, dim=1)
 
     def rates(self) -> dict[str, float]:
         """Return by which factor parts learn faster than the policy, by the beginning of their names."""
         return {"value": 2.0, "auxiliary": self.auxiliary_rate}
 
-    def targets(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+    def targets(self, experience: Experience) -> dict[str, NDArray[np.float32]]:
         """Return what the auxiliary tasks are to predict."""
-        return {} if self.auxiliary is None else next_slots(rollout, self.num_resources)
+        return {} if self.auxiliary is None else next_slots(experience, self.num_resources)
 
     def auxiliary_loss(self, observations: Observations) -> Tensor | None:
         """Return the error of the predictions."""
@@ -129,33 +111,23 @@ class AttentionPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
+    auxiliary : {"none", "high", "low", "both"}
+        As for :class:`ScorePolicy`.
     width : int
         Numbers in a token.
     layers : int
-        Encoder layers.
-    heads : int
-        Heads of the attention; one in the paper.
-    **context
-        Of :class:`ScorePolicy`.
+        Encoder layers, with one head as in the paper.
     """
 
     def __init__(
-        self,
-        encoder: ScoreEncoder,
-        rng: np.random.Generator,
-        *,
-        width: int = 32,
-        layers: int = 2,
-        heads: int = 1,
-        **context: Unpack[ContextOptions],
+        self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, width: int, layers: int
     ) -> None:
-        super().__init__(encoder, rng, **context)
+        super().__init__(encoder, rng, auxiliary)
         self.of_system = drawn(nn.Linear(self.context_width, width), rng)
         self.of_current = drawn(nn.Linear(self.shapes["current"][1], width), rng)
         self.of_future = drawn(nn.Linear(self.shapes["future"][1], width), rng)
         self.layers = nn.ModuleList(
-            drawn(nn.TransformerEncoderLayer(width, heads, 2 * width, 0.0, batch_first=True), rng)
-            for _ in range(layers)
+            drawn(nn.TransformerEncoderLayer(width, 1, 2 * width, 0.0, batch_first=True), rng) for _ in range(layers)
         )
         self.score = initialized(mlp([width, width, 2], nn.ReLU), rng, 0.1)
         _begin(cast(nn.Linear, self.score[-1]))
@@ -217,7 +189,7 @@ class AttentionPolicy(ScorePolicy):
         Returns
         -------
         list of Tensor
-            One of shape (B, L, L) for each layer, the mean over its heads, whose rows sum to 1; the tokens are those of
+            One of shape (B, L, L) for each layer, whose rows sum to 1; the tokens are those of
             :meth:`tokens`.
         """
         tokens, absent, _ = self.tokens(observations)
@@ -237,16 +209,14 @@ class FixedLengthPolicy(ScorePolicy):
         Whose observations are seen.
     rng : numpy.random.Generator
         For the weights.
+    auxiliary : {"none", "high", "low", "both"}
+        As for :class:`ScorePolicy`.
     hidden : int
         Units of each of two hidden layers, of actor and critic each.
-    **context
-        Of :class:`ScorePolicy`.
     """
 
-    def __init__(
-        self, encoder: ScoreEncoder, rng: np.random.Generator, *, hidden: int = 64, **context: Unpack[ContextOptions]
-    ) -> None:
-        super().__init__(encoder, rng, **context)
+    def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, hidden: int) -> None:
+        super().__init__(encoder, rng, auxiliary)
         rows = int(np.prod(self.shapes["current"]) + np.prod(self.shapes["future"]))
         width = self.context_width + rows
         self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)

@@ -1,117 +1,146 @@
-"""Training of OSDEC and its variants, for ``desim train deferrable`` and for the experiments."""
+"""Training of OSDEC and its variants on deferrable jobs of several workloads."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from functools import partial
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
-from desim.agents.deferrable._demonstrations import agreement, demonstrations, distance
-from desim.agents.deferrable._training_episodes import DeferrableEpisodes
+from desim import plugins
+from desim.agents.deferrable.demonstrations import agreement, demonstrations, distance
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import ScorePolicy
 from desim.agents.learning.imitation import clone
-from desim.agents.learning.learner import Discounting, Learner
-from desim.agents.learning.ppo import PPO, PPOConfig
-from desim.agents.learning.recipe import train, write
-from desim.agents.learning.reinforce import Reinforce, ReinforceConfig
+from desim.agents.learning.learner import Learner, LearningConfig
+from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import DeferrableCluster
 from desim.problems.deferrable.env import DeferrableEnv
 
-__all__ = [
-    "DEFAULT_PPO",
-    "DEFAULT_REINFORCE",
-    "DeferrableEpisodes",
-    "ScoreTraining",
-    "make_env",
-    "measure",
-    "train",
-    "write",
-]
-
-DEFAULT_PPO = PPOConfig(
-    learning_rate=1e-4,
-    final_learning_rate=1e-5,
-    minibatch_size=64,
-    entropy=0.0,
-    discounting=Discounting(0.99, 0.95),
-)
-"""Learning rates, mini-batches and discount are those of the paper's table 3, which tells no others."""
-
-DEFAULT_REINFORCE = ReinforceConfig(learning_rate=1e-3, final_learning_rate=1e-4, baseline="mean", discount=0.99)
-
-DEFAULT_TRAINING = TrainingConfig(
-    total_steps=500_000, num_envs=16, num_steps=128, validate_every=20, validation_episodes=50
-)
-"""Batches of 2,048 decisions of 16 environments, as in the paper."""
+__all__ = ["DeferrableEpisodes", "ScoreTraining", "make_env", "measure"]
 
 DEMONSTRATIONS = 2
 """What the seeds of the demonstrations begin with, which keeps them apart from those of training and validation."""
 
-CLONING: dict[str, Any] = {"epochs": 6, "minibatch_size": 128, "learning_rate": 1e-3}
-"""How demonstrations are learned from."""
-
 MEASURES = ("total_reward", "utilization", "time_delay", "violation_penalty")
+
+REAL_TIME = {"no": (False,), "yes": (True,), "half": (False, True)}
+
+
+@cache
+def _workload() -> Callable[..., Any]:
+    """Return what draws jobs and capacity; to look for it takes longer than to draw them."""
+    found: Callable[..., Any] = plugins.episode_workload("deferrable")
+    return found
 
 
 @dataclass(frozen=True)
-class ScoreTraining:
-    """All that determines the training of a network that scores jobs.
+class DeferrableEpisodes:
+    """Where episodes come from: workload and setting of a cluster are drawn at random.
+
+    Parameters
+    ----------
+    workloads : tuple of str
+        One of which is drawn for an episode: default, fluctuating, core-1 to -3, duration-1 to -3.
+    real_time : {"no", "yes", "half"}
+        Jobs are shown at their earliest start only and must be started then; or so in half of the episodes.
+    delay_weight : float
+        What a slot of a job's delay costs, in core-slots.
+    violation_weight : float
+        What each core above the capacity costs in a slot.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is nothing to draw from.
+    """
+
+    workloads: tuple[str, ...] = ("default",)
+    real_time: Literal["no", "yes", "half"] = "no"
+    delay_weight: float = 2.0
+    violation_weight: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        if not self.workloads:
+            raise InvalidConfiguration("workloads is empty: there is nothing to draw from")
+
+    def __call__(self, rng: Generator) -> DeferrableCluster:
+        """Return the cluster of an episode, drawn by a generator."""
+        make, real_time = _workload(), REAL_TIME[self.real_time]
+        workload = self.workloads[int(rng.integers(len(self.workloads)))]
+        in_real_time = real_time[int(rng.integers(len(real_time)))]
+        scenario = make(rng, settings=workload)
+        return DeferrableCluster(
+            scenario.jobs,
+            scenario.capacity,
+            num_slots=scenario.num_slots,
+            delay_weight=self.delay_weight,
+            violation_weight=self.violation_weight,
+            real_time=in_real_time,
+        )
+
+
+@dataclass(frozen=True)
+class ScoreTraining(TrainingSettings[ScorePolicy]):
+    """Train OSDEC or a variant for deferrable jobs; the weights and their card are written to the directory.
+
+    Examples::
+
+        desim train deferrable --quick --out quick
+        desim train deferrable --auxiliary none --seed 1 --out attention
+        desim train deferrable --warm-start 300 --workloads core-1 core-2 core-3 --out cores
+        desim train deferrable --algorithm reinforce --learning-rate 0.001 --whole-episodes --num-steps 1000 --out plain
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
 
     Parameters
     ----------
     agent : ScoreConfig
         Network, and how its scores are read.
+    learning : LearningConfig
+        How it learns. Learning rate, mini-batches and discount are those of the paper's table 3, for PPO.
+    training : TrainingConfig
+        Length, seed and environments: batches of 2,048 decisions of 16 environments, as in the paper.
     episodes : DeferrableEpisodes
         Workloads and objective.
     auxiliary_rate : float
         How many times faster than the policy the auxiliary module learns; 100 in the paper.
     warm_start : int
-        Episodes from which the network first learns to do what a list plan does; 0 does without.
-    algorithm : PPOConfig or ReinforceConfig
-        Which one learns, and its settings.
-    training : TrainingConfig
-        Length, seed and environments.
+        Episodes from which the network first learns to do what a list plan does.
     """
 
+    trained: ClassVar[str] = "deferrable"
+
     agent: ScoreConfig = field(default_factory=ScoreConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(learning_rate=1e-4, minibatch_size=64, entropy=0.0)
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(total_steps=500_000, num_envs=16, num_steps=128, validation_episodes=50)
+    )
     episodes: DeferrableEpisodes = field(default_factory=DeferrableEpisodes)
     auxiliary_rate: float = 100.0
-    warm_start: int = 0
-    algorithm: PPOConfig | ReinforceConfig = field(default_factory=lambda: DEFAULT_PPO)
-    training: TrainingConfig = field(default_factory=lambda: DEFAULT_TRAINING)
 
-    def plain(self) -> dict[str, Any]:
-        """Return plain values, for a card."""
-        values = asdict(self)
-        return values | {"algorithm": {"name": self.algorithm_name} | values["algorithm"]}
+    @classmethod
+    def quick(cls) -> ScoreTraining:
+        """Return a small training of a few minutes."""
+        return cls(training=replace(cls().training, total_steps=60_000, validate_every=5))
 
     @property
-    def algorithm_name(self) -> Literal["ppo", "reinforce"]:
-        """Which algorithm learns."""
-        return "ppo" if isinstance(self.algorithm, PPOConfig) else "reinforce"
+    def default_name(self) -> str:
+        """The network and what it sees."""
+        return f"{self.agent.network}-{self.agent.auxiliary}"
 
-    def learner(self, policy: ScorePolicy, rng: np.random.Generator) -> Learner:
-        """Return what learns.
-
-        Parameters
-        ----------
-        policy : ScorePolicy
-            Is trained in place, its auxiliary module at the rate of these settings.
-        rng : numpy.random.Generator
-            For the order of samples.
-
-        Returns
-        -------
-        Learner
-            With the settings of the algorithm.
-        """
+    def learner(self, policy: ScorePolicy, rng: Generator) -> Learner:
+        """Return what learns; the auxiliary module at its own rate."""
         policy.auxiliary_rate = self.auxiliary_rate
-        if isinstance(self.algorithm, PPOConfig):
-            return PPO(policy, self.algorithm, rng)
-        return Reinforce(policy, self.algorithm, rng)
+        return super().learner(policy, rng)
 
     def task(self) -> Task:
         """Return what is to be learned."""
@@ -125,37 +154,29 @@ class ScoreTraining:
         seeds = np.random.SeedSequence([DEMONSTRATIONS, self.training.seed]).spawn(self.warm_start)
         workers = self.training.num_workers
         shown, done = demonstrations(self.agent, self.episodes, seeds, num_workers=workers)
-        return clone(training.learner, shown, done, distance, agrees=agreement, **CLONING)[-1]
+        return clone(training.learner, shown, done, distance, agrees=agreement)[-1]
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:
     """Return an environment for training or for validation, which differ by the seeds of their episodes.
 
+    It asks in every slot, so that each follows the one before.
+
     Parameters
     ----------
     settings : ScoreTraining
         Observation and workloads.
-
-    Returns
-    -------
-    DeferrableEnv
-        Which asks in every slot, so that each follows the one before.
     """
     return DeferrableEnv(settings.episodes, observation=settings.agent.encoder())
 
 
 def measure(gym_env: Any) -> dict[str, float]:
-    """Return measures of an episode that has ended.
+    """Return metrics of an episode that has ended.
 
     Parameters
     ----------
     gym_env : gymnasium.Env
         An environment of deferrable jobs.
-
-    Returns
-    -------
-    dict of str to float
-        Metrics of :mod:`desim.problems.deferrable.metrics`.
     """
     metrics = gym_env.unwrapped.result().metrics()
     return {name: metrics[name] for name in MEASURES}

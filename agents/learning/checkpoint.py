@@ -26,7 +26,7 @@ DOCUMENT = "checkpoint.json"
 
 
 def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[str, Any]) -> None:
-    """Write a checkpoint in place of the one that is there.
+    """Write a checkpoint in place of the one that is there, which stays if that fails.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[
     Raises
     ------
     RecordError
-        If it cannot be written; what was there before stays.
+        If it cannot be written.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -59,23 +59,7 @@ def save_checkpoint(directory: Path, tensors: dict[str, Tensor], document: dict[
 
 
 def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read a checkpoint.
-
-    Parameters
-    ----------
-    directory : Path
-        Where it is.
-
-    Returns
-    -------
-    tuple of dict and dict, or None
-        Tensors and plain values; None if there is no checkpoint.
-
-    Raises
-    ------
-    RecordError
-        If there is one that cannot be read.
-    """
+    """Return tensors and plain values of a checkpoint; None if there is none, a RecordError if it is broken."""
     path = directory / DOCUMENT
     if not path.exists():
         return None
@@ -83,13 +67,11 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
         document = json.loads(path.read_text())
         name = document["tensors"]
         content = (directory / name).read_bytes()
-        if name != _name_of(content):
-            raise RecordError(f"{directory / name} is not the file that {path} was written with")
         tensors = load(content)
-    except RecordError:
-        raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise RecordError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    if name != _name_of(content):
+        raise RecordError(f"{directory / name} is not the file that {path} was written with")
     return tensors, document
 
 
@@ -108,17 +90,14 @@ def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -
     tensors : dict of str to Tensor
         The weights; stored in single precision.
     card : dict
-        Configuration, seed, training curve, evaluation.
+        Configuration, settings of the training, learning curve, evaluation.
 
     Raises
     ------
     RecordError
         If they cannot be written.
     """
-    single = {
-        name: tensor.float().contiguous() if tensor.is_floating_point() else tensor.contiguous()
-        for name, tensor in tensors.items()
-    }
+    single = {name: (t.float() if t.is_floating_point() else t).contiguous() for name, t in tensors.items()}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
         content = save(single)
@@ -165,22 +144,7 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) -> None:
-    """Give a module its weights.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Of the shape that the card describes.
-    tensors : dict of str to Tensor
-        Weights by name.
-    source : str
-        Where they come from, for the error.
-
-    Raises
-    ------
-    RecordError
-        If names or shapes differ.
-    """
+    """Give a module its weights, or raise RecordError if names or shapes differ, naming where they come from."""
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:

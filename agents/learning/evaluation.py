@@ -9,11 +9,13 @@ import gymnasium
 import numpy as np
 import torch
 
+from desim.agents.learning.experience import Lane, Measure
 from desim.agents.learning.policy import Policy, one_thread, to_tensors
 
 __all__ = ["evaluate", "mean_of"]
 
-Measure = Callable[[gymnasium.Env[Any, Any]], dict[str, float]]
+TOGETHER = 32
+"""Most environments that advance at the same time."""
 
 
 def evaluate(
@@ -22,10 +24,8 @@ def evaluate(
     seeds: Sequence[int],
     *,
     measure: Measure | None = None,
-    rng: np.random.Generator | None = None,
-    together: int = 32,
 ) -> list[dict[str, float]]:
-    """Let a policy act through one episode for each seed.
+    """Let a policy act through one episode for each seed, taking the most likely action.
 
     Parameters
     ----------
@@ -37,10 +37,6 @@ def evaluate(
         Of the episodes.
     measure : callable, optional
         Called with the environment at the end of an episode; returns measures by name.
-    rng : numpy.random.Generator, optional
-        Draw the actions; by default, the most likely one is taken.
-    together : int
-        Most environments that advance at the same time.
 
     Returns
     -------
@@ -50,75 +46,45 @@ def evaluate(
     was_training = policy.training
     policy.eval()
     device = next(policy.parameters()).device.type
-    envs = [make_env() for _ in range(min(together, len(seeds)))]
-    waiting = list(enumerate(seeds))[::-1]
+    waiting = iter(enumerate(seeds))
     found: list[dict[str, float]] = [{} for _ in seeds]
-    lanes = [_Lane(gym_env) for gym_env in envs]
-    active = [lane for lane in lanes if lane.next(waiting)]
+    active: list[tuple[int, Lane]] = []  # each with the place of its seed
+    for lane in [Lane(make_env()) for _ in range(min(TOGETHER, len(seeds)))]:
+        place, seed = next(waiting)
+        lane.begin(seed)
+        active.append((place, lane))
     try:
         with torch.inference_mode(), one_thread():
             while active:
-                names = active[0].observation
-                batch = {name: np.stack([lane.observation[name] for lane in active]) for name in names}
-                distribution, _ = policy(to_tensors(_single(batch), device))
-                actions = (distribution.mode() if rng is None else distribution.sample(rng)).cpu().numpy()
+                names = active[0][1].observation
+                batch = {name: np.stack([lane.observation[name] for _, lane in active]) for name in names}
+                distribution, _ = policy(to_tensors(batch, device))
+                actions = distribution.mode().cpu().numpy()
                 plain = actions.tolist() if actions.ndim == 1 else actions
-                for lane, action in zip(active, plain, strict=True):
-                    if lane.step(action):
-                        measures = {} if measure is None else measure(lane.gym_env)
-                        found[lane.place] = {"return": lane.earned, "length": float(lane.length), **measures}
-                        lane.over = not lane.next(waiting)
-                active = [lane for lane in active if not lane.over]
+                left = []
+                for (place, lane), action in zip(active, plain, strict=True):
+                    _, terminated, truncated, _ = lane.step(action)
+                    if terminated or truncated:
+                        found[place] = lane.outcome(measure)
+                        following = next(waiting, None)
+                        if following is not None:
+                            lane.begin(following[1])
+                            left.append((following[0], lane))
+                    else:
+                        left.append((place, lane))
+                active = left
     finally:
         policy.train(was_training)
     return found
 
 
-class _Lane:
-    """One environment and its episode."""
-
-    over = False
-
-    def __init__(self, gym_env: gymnasium.Env[Any, Any]) -> None:
-        self.gym_env = gym_env
-
-    def next(self, waiting: list[tuple[int, int]]) -> bool:
-        """Begin the next episode, if there is one."""
-        if not waiting:
-            return False
-        self.place, seed = waiting.pop()
-        self._see(self.gym_env.reset(seed=seed)[0])
-        self.earned, self.length = 0.0, 0
-        return True
-
-    def step(self, action: Any) -> bool:
-        """Act; tell whether the episode is over."""
-        observation, reward, terminated, truncated, _ = self.gym_env.step(action)
-        self._see(observation)
-        self.earned += float(reward)
-        self.length += 1
-        return terminated or truncated
-
-    def _see(self, observation: Any) -> None:
-        self.observation = observation if isinstance(observation, dict) else {"observation": observation}
-
-
-def _single(batch: dict[str, Any]) -> dict[str, Any]:
-    return {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in batch.items()}
-
-
 def mean_of(episodes: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return the mean of every measure over episodes.
+    """Return the mean of every measure over episodes, all with the same names; none if there is no episode.
 
     Parameters
     ----------
     episodes : sequence of dict
-        All with the same names.
-
-    Returns
-    -------
-    dict of str to float
-        Empty if there is no episode.
+        Measures by name.
     """
     if not episodes:
         return {}

@@ -1,14 +1,9 @@
-"""Behavioural cloning: a policy learns to do what an expert would do, as a warm start.
-
-The policy itself acts, so that it learns what to do where its own mistakes lead: Ross, Gordon and Bagnell, "A reduction
-of imitation learning and structured prediction to no-regret online learning", AISTATS 2011.
-"""
+"""Behavioural cloning: a policy learns to do what an expert would do, as a warm start."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, between
 from desim.agents.learning.policy import one_thread, to_tensors
-from desim.agents.learning.rollout import Rollout
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Expert", "clone", "imitate"]
 
-Expert = Callable[[dict[str, NDArray[Any]]], NDArray[Any]]
+Expert = Callable[[Arrays], NDArray[np.int64]]
 """Returns the action for each of a batch of encoded observations."""
 
 Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
@@ -33,28 +28,31 @@ Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
 @one_thread()  # sums of gradients from several threads would not be the same again
 def imitate(
     learner: Learner,
-    collect: Callable[[], Rollout],
+    collect: Callable[[], Experience],
     expert: Expert,
     *,
-    num_rollouts: int,
+    rounds: int,
     epochs: int = 4,
     minibatch_size: int = 1024,
     learning_rate: float = 2e-3,
 ) -> list[float]:
     """Train a policy to act as an expert would, and its critic on what it earns meanwhile.
 
+    The policy itself acts, so that it learns what to do where its own mistakes lead: Ross, Gordon and Bagnell, "A
+    reduction of imitation learning and structured prediction to no-regret online learning", AISTATS 2011.
+
     Parameters
     ----------
     learner : Learner
         Whose policy is trained in place; its own optimizer is not touched.
     collect : callable
-        Returns a rollout of the policy.
+        Returns experience of the policy.
     expert : callable
         What should have been done.
-    num_rollouts : int
-        How many rollouts to learn from.
+    rounds : int
+        How often experience is collected and learned from.
     epochs : int
-        How often each is used.
+        How often each sample is used.
     minibatch_size : int
         Samples a step.
     learning_rate : float
@@ -63,21 +61,23 @@ def imitate(
     Returns
     -------
     list of float
-        Share of the decisions of each rollout for which the expert's action was the policy's most likely one.
+        Share of the decisions of each round for which the expert's action was the policy's most likely one.
     """
     student = _Student(learner, minibatch_size, learning_rate)
     agreements = []
-    for number in range(num_rollouts):
-        rate = between(learning_rate, 0.1 * learning_rate, number / num_rollouts)
+    for number in range(rounds):
+        rate = between(learning_rate, 0.1 * learning_rate, number / rounds)
         agreements.append(_imitate_in(collect(), student, expert, repeat(rate), epochs))
     return agreements
 
 
-def _imitate_in(rollout: Rollout, student: _Student, expert: Expert, rates: Iterator[float], epochs: int) -> float:
-    """Learn from a rollout what the expert would have done; return the agreement in the first epoch."""
+def _imitate_in(
+    experience: Experience, student: _Student, expert: Expert, rates: Iterator[float], epochs: int
+) -> float:
+    """Learn from experience what the expert would have done; return the agreement in the first epoch."""
     learner = student.learner
-    samples = learner.samples(rollout, *learner.estimate(rollout))
-    shown = {name: array[rollout.valid] for name, array in rollout.observations.items()}
+    samples = learner.samples(experience)
+    shown = {name: array[experience.valid] for name, array in experience.observations.items()}
     device = samples.targets.device
     wanted = to_tensors({"actions": expert(shown)}, device.type)["actions"]
 
@@ -97,14 +97,14 @@ def _imitate_in(rollout: Rollout, student: _Student, expert: Expert, rates: Iter
 @one_thread()
 def clone(
     learner: Learner,
-    observations: dict[str, NDArray[Any]],
-    actions: NDArray[Any],
+    observations: Arrays,
+    actions: NDArray[np.generic],
     distance: Callable[[Distribution, Tensor], Tensor],
     *,
     agrees: Callable[[Tensor, Tensor], Tensor] = torch.eq,
     epochs: int = 6,
-    minibatch_size: int = 256,
-    learning_rate: float = 2e-3,
+    minibatch_size: int = 128,
+    learning_rate: float = 1e-3,
 ) -> list[float]:
     """Train a policy on what an expert did, without acting itself.
 

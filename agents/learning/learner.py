@@ -1,28 +1,135 @@
-"""What the algorithms share: discounts, an optimizer, a scale of values, and a state to go on from."""
+"""What the algorithms share: their settings, an optimizer, a scale of values, and a state to go on from."""
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from desim.agents.learning.baselines import group_means
-from desim.agents.learning.gae import Discounting, advantages
-from desim.agents.learning.normalizers import RunningMoments
+from desim.agents.learning.experience import Experience
 from desim.agents.learning.policy import Policy, to_tensors
-from desim.agents.learning.rollout import Rollout
+from desim.checks import finite, whole
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Discounting", "Learner", "Samples", "between", "explained"]
+__all__ = ["Learner", "LearningConfig", "RunningMoments", "Samples", "between"]
+
+Floats = NDArray[np.float64]
+
+MAX_GRADIENT = 0.5
+"""Longer gradients are cut to this."""
+
+LAST_RATE = 0.1
+"""Part of the learning rate that is left at the end."""
+
+
+@dataclass(frozen=True)
+class LearningConfig:
+    """How experience is learned from.
+
+    Parameters
+    ----------
+    algorithm : {"ppo", "actor_critic", "reinforce"}
+        Proximal policy optimization, the synchronous actor-critic, or REINFORCE.
+    learning_rate : float
+        Of Adam at the beginning; it falls to a tenth of this.
+    discount : float
+        Weight of what comes one decision, or one unit of time, later: gamma.
+    decay : float
+        The lambda of generalized advantage estimation, for one decision or unit of time; not for REINFORCE.
+    time_unit : float
+        In seconds or slots: discount and decay then hold for so much simulated time, and decisions at the same instant
+        are not discounted at all (semi-Markov decision process). With 0 they hold for one decision.
+    entropy : float
+        Weight of the entropy at the beginning; it falls to 0.
+    value_weight : float
+        Weight of the critic's loss; not for REINFORCE.
+    clip : float
+        Of PPO: how far the ratio of probabilities may go from 1.
+    epochs : int
+        Of PPO: how often each sample is used.
+    minibatch_size : int
+        Of PPO: samples in a step of the optimizer.
+    target_kl : float
+        Of PPO: an update ends when the policy has moved further than 1.5 times this, in nats; never with 0.
+    """
+
+    algorithm: Literal["ppo", "actor_critic", "reinforce"] = "ppo"
+    learning_rate: float = 3e-4
+    discount: float = 0.99
+    decay: float = 0.95
+    time_unit: float = 0.0
+    entropy: float = 0.01
+    value_weight: float = 0.5
+    clip: float = 0.2
+    epochs: int = 4
+    minibatch_size: int = 1024
+    target_kl: float = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        for name in ("learning_rate", "clip"):
+            finite(name, getattr(self, name), above=0)
+        for name in ("time_unit", "entropy", "value_weight", "target_kl"):
+            finite(name, getattr(self, name), least=0)
+        for name in ("discount", "decay"):
+            finite(name, getattr(self, name), least=0, most=1)
+        for name in ("epochs", "minibatch_size"):
+            whole(name, getattr(self, name), least=1)
+
+    def weights(self, elapsed: Floats) -> tuple[Floats, Floats]:
+        """Return discount and decay of each step, by the time that elapsed with it in seconds or slots."""
+        if not self.time_unit:
+            return np.full_like(elapsed, self.discount), np.full_like(elapsed, self.decay)
+        units = elapsed / self.time_unit
+        return self.discount**units, self.decay**units
+
+
+class RunningMoments:
+    """Mean and standard deviation of all numbers so far.
+
+    Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37(3),
+    1983: how the moments of two samples are joined.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.mean = self.squares = 0.0
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; 1 as long as it is not known or is 0."""
+        return math.sqrt(self.squares / self.count) if self.count > 1 and self.squares > 0 else 1.0
+
+    def update(self, numbers: NDArray[np.floating]) -> None:
+        """Take in numbers of any shape."""
+        count = float(numbers.size)
+        if not count:
+            return
+        mean = float(numbers.mean())
+        squares = float(((numbers - mean) ** 2).sum())
+        total = self.count + count
+        difference = mean - self.mean
+        self.squares += squares + difference * difference * self.count * count / total
+        self.mean += difference * count / total
+        self.count = total
+
+    def normalized(self, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Return numbers less the mean, over the deviation."""
+        return (numbers - self.mean) / self.deviation
+
+    def restored(self, numbers: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Undo :meth:`normalized`."""
+        return numbers * self.deviation + self.mean
 
 
 @dataclass
 class Samples:
-    """The valid steps of a rollout in a row, as tensors on the policy's device.
+    """The valid steps of some experience in a row, as tensors on the policy's device.
 
     Attributes
     ----------
@@ -32,6 +139,8 @@ class Samples:
         What was done.
     log_probs, advantages, targets : Tensor, shape (S,)
         Log-probabilities when acting, advantages, and targets of the critic on its own scale.
+    explained_variance : float
+        Which part of the variance of the targets the critic had foreseen; NaN where all targets are equal.
     """
 
     observations: dict[str, Tensor]
@@ -39,6 +148,7 @@ class Samples:
     log_probs: Tensor
     advantages: Tensor
     targets: Tensor
+    explained_variance: float = math.nan
 
     def part(self, places: Tensor) -> Samples:
         """Return some of the samples, by their places."""
@@ -51,7 +161,7 @@ class Samples:
         )
 
 
-class ParameterGroup(NamedTuple):
+class _Group(NamedTuple):
     """Parameters that learn at the same rate: how many times the usual one, their names, and themselves."""
 
     scale: float
@@ -59,13 +169,12 @@ class ParameterGroup(NamedTuple):
     parameters: list[nn.Parameter]
 
 
-def parameter_groups(policy: Policy) -> list[ParameterGroup]:
+def _parameter_groups(policy: Policy) -> list[_Group]:
     """Return the parameters of a policy by how fast they learn, those at the usual rate first."""
     rates = policy.rates()
     if not all(rate > 0 for rate in rates.values()):
         raise InvalidConfiguration(f"some parameters would learn {rates!r} times as fast, want numbers above 0")
-    groups = {"": ParameterGroup(1.0, [], [])}
-    groups |= {prefix: ParameterGroup(rate, [], []) for prefix, rate in rates.items()}
+    groups = {"": _Group(1.0, [], [])} | {prefix: _Group(rate, [], []) for prefix, rate in rates.items()}
     for name, parameter in policy.named_parameters():
         group = groups[next((prefix for prefix in rates if name.startswith(prefix)), "")]
         group.names.append(name)
@@ -73,61 +182,37 @@ def parameter_groups(policy: Policy) -> list[ParameterGroup]:
     return [group for group in groups.values() if group.names]
 
 
-class Learner:
-    """Base class of the algorithms.
+class Learner(ABC):
+    """Base class of the algorithms. The critic learns values on a scale of mean 0 and deviation 1.
 
     Parameters
     ----------
     policy : Policy
         Is trained in place.
-    discounting : Discounting
-        How much the future counts.
-    learning_rate : float
-        Of Adam, at the beginning.
+    config : LearningConfig
+        Settings.
     rng : numpy.random.Generator
         For the order of samples.
-    normalize_values : bool
-        Let the critic learn values on a scale of mean 0 and deviation 1.
-    max_grad_norm : float
-        Longer gradients are cut to this.
-    group_size : int
-        If above 1, the mean of the advantages of so many neighbouring environments, which face the same episodes, at
-        the same simulated time is taken off; rollouts are then whole episodes.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        discounting: Discounting,
-        learning_rate: float,
-        rng: np.random.Generator,
-        *,
-        normalize_values: bool = True,
-        max_grad_norm: float = 0.5,
-        group_size: int = 1,
-    ) -> None:
-        if not learning_rate > 0:
-            raise InvalidConfiguration(f"the learning rate is {learning_rate!r}, want a number above 0")
+    def __init__(self, policy: Policy, config: LearningConfig, rng: np.random.Generator) -> None:
         self.policy = policy
-        self.discounting = discounting
-        self.learning_rate = learning_rate
+        self.config = config
         self.rng = rng
-        self.normalize_values = normalize_values
-        self.max_grad_norm = max_grad_norm
-        self.group_size = group_size
-        self._groups = parameter_groups(policy)
-        self._names = [name for group in self._groups for name in group.names]
-        groups = [{"params": group.parameters, "lr": group.scale * learning_rate} for group in self._groups]
-        self.optimizer = torch.optim.Adam(groups, lr=learning_rate, eps=1e-5)
         self.moments = RunningMoments()
+        self._groups = _parameter_groups(policy)
+        self._names = [name for group in self._groups for name in group.names]
+        groups = [{"params": group.parameters, "lr": group.scale * config.learning_rate} for group in self._groups]
+        self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, eps=1e-5)
 
-    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
-        """Learn from a rollout.
+    @abstractmethod
+    def update(self, experience: Experience, progress: float) -> dict[str, float]:
+        """Learn from experience of the policy as it is now.
 
         Parameters
         ----------
-        rollout : Rollout
-            Of the policy as it is now.
+        experience : Experience
+            T steps of N environments.
         progress : float
             Part of the training that is over, 0 to 1, for schedules.
 
@@ -136,77 +221,48 @@ class Learner:
         dict of str to float
             Figures for the log.
         """
-        raise NotImplementedError
 
-    def estimate(self, rollout: Rollout) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    @abstractmethod
+    def estimate(self, experience: Experience) -> tuple[Floats, Floats]:
         """Return the advantages of all steps and the targets of the critic, in units of reward, shape (T, N) each."""
-        discounts, decays = self.discounting.weights(rollout.elapsed)
-        values: NDArray[Any] = self.moments.restored(rollout.values) if self.normalize_values else rollout.values
-        last: NDArray[Any] = rollout.last_values
-        final: NDArray[Any] = rollout.final_values
-        if self.normalize_values:
-            last = self.moments.restored(last)
-            final = np.where(final != 0, self.moments.restored(final), 0.0)
-        found = advantages(
-            rollout.rewards,
-            values,
-            ends=rollout.ends,
-            final_values=final,
-            last_values=last,
-            discounts=discounts,
-            decays=decays,
-        )
-        targets = found + values
-        if self.group_size > 1:
-            found = found - group_means(found, rollout, self.group_size)
-        return found, targets
 
-    def samples(self, rollout: Rollout, found: NDArray[np.float64], targets: NDArray[np.float64]) -> Samples:
-        """Return the valid steps of a rollout as tensors; the scale of the values takes the targets in.
-
-        Parameters
-        ----------
-        rollout : Rollout
-            T steps of N environments.
-        found, targets : array of float, shape (T, N)
-            Advantages, and targets of the critic.
-
-        Returns
-        -------
-        Samples
-            S of them, by step and environment.
-        """
-        device = next(self.policy.parameters()).device.type
-        valid = rollout.valid
+    def samples(self, experience: Experience) -> Samples:
+        """Return the valid steps with their advantages and targets; the scale of the values takes the targets in."""
+        advantages, targets = self.estimate(experience)
+        valid = experience.valid
         chosen: NDArray[Any] = targets[valid]
-        if self.normalize_values:
-            self.moments.update(chosen)
-            chosen = self.moments.normalized(chosen)
+        self.moments.update(chosen)
+        chosen = self.moments.normalized(chosen).astype(np.float32)
+        device = next(self.policy.parameters()).device.type
         tensors = to_tensors(
             {
-                "actions": rollout.actions[valid],
-                "log_probs": rollout.log_probs[valid],
-                "advantages": found[valid].astype(np.float32),
-                "targets": chosen.astype(np.float32),
+                "actions": experience.actions[valid],
+                "log_probs": experience.log_probs[valid],
+                "advantages": advantages[valid],
+                "targets": chosen,
             },
             device,
         )
-        shown = rollout.observations | self.policy.targets(rollout)
+        shown = experience.observations | self.policy.targets(experience)
         observations = to_tensors({name: array[valid] for name, array in shown.items()}, device)
-        return Samples(observations, **tensors)
+        variance = float(chosen.var())
+        errors = float((chosen - experience.values[valid]).var())
+        return Samples(observations, **tensors, explained_variance=1.0 - errors / variance if variance else math.nan)
 
     def descend(self, loss: Tensor) -> float:
         """Take one step down a loss; return the length of the gradient of what learns at the usual rate."""
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        norms = [torch.nn.utils.clip_grad_norm_(group.parameters, self.max_grad_norm) for group in self._groups]
+        norms = [torch.nn.utils.clip_grad_norm_(group.parameters, MAX_GRADIENT) for group in self._groups]
         self.optimizer.step()
         return float(norms[0])
 
-    def set_learning_rate(self, rate: float) -> None:
-        """Go on with another learning rate."""
+    def schedule(self, progress: float) -> float:
+        """Set the learning rate for the progress of the training, and return the weight of the entropy."""
+        rate = between(self.config.learning_rate, LAST_RATE * self.config.learning_rate, progress)
         for group, known in zip(self.optimizer.param_groups, self._groups, strict=True):
             group["lr"] = rate * known.scale
+        return between(self.config.entropy, 0.0, progress)
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the weights and the state of the optimizer, by name."""
@@ -218,18 +274,10 @@ class Learner:
 
     def state(self) -> dict[str, Any]:
         """Return all else that it needs to go on, as plain values."""
-        return {"rng": self.rng.bit_generator.state, "moments": self.moments.state()}
+        return {"rng": self.rng.bit_generator.state, "moments": vars(self.moments).copy()}
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Take over what :meth:`tensors` and :meth:`state` returned.
-
-        Parameters
-        ----------
-        tensors : dict of str to Tensor
-            Weights and state of the optimizer.
-        state : dict
-            The rest.
-        """
+        """Take over what :meth:`tensors` and :meth:`state` returned."""
         weights = {name.removeprefix("policy."): t for name, t in tensors.items() if name.startswith("policy.")}
         self.policy.load_state_dict(weights)
         optimizer = self.optimizer.state_dict()
@@ -241,45 +289,9 @@ class Learner:
                 optimizer["state"][number] = found
         self.optimizer.load_state_dict(optimizer)
         self.rng.bit_generator.state = state["rng"]
-        self.moments.restore(state["moments"])
+        vars(self.moments).update(state["moments"])
 
 
 def between(first: float, last: float, progress: float) -> float:
-    """Return the value of a linear schedule.
-
-    Parameters
-    ----------
-    first, last : float
-        At the beginning and at the end.
-    progress : float
-        Part that is over, 0 to 1.
-
-    Returns
-    -------
-    float
-        Between both.
-    """
+    """Return the value of a linear schedule, given both ends and the part that is over, 0 to 1."""
     return first + (last - first) * min(max(progress, 0.0), 1.0)
-
-
-def explained(samples: Samples, rollout: Rollout) -> dict[str, float]:
-    """Return which part of the variance of the targets the critic had foreseen, as ``explained_variance``.
-
-    Parameters
-    ----------
-    samples : Samples
-        Of the rollout.
-    rollout : Rollout
-        With the values as they were when acting.
-
-    Returns
-    -------
-    dict of str to float
-        NaN where all targets are equal.
-    """
-    targets = samples.targets.cpu().numpy()
-    variance = float(targets.var())
-    if variance == 0:
-        return {"explained_variance": float("nan")}
-    errors = targets - rollout.values[rollout.valid]
-    return {"explained_variance": 1.0 - float(errors.var()) / variance}

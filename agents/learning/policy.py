@@ -1,4 +1,4 @@
-"""What a network must offer to be trained, and the plain one."""
+"""What a network must offer to be trained, the plain one, and what networks are made of."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 import torch
@@ -17,11 +17,25 @@ from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
-    from desim.agents.learning.rollout import Rollout
+    from desim.agents.learning.experience import Experience
 
-__all__ = ["MLPPolicy", "Policy", "action_for", "initialized", "mlp", "one_thread", "to_tensors"]
+__all__ = [
+    "MLPPolicy",
+    "ObservationNormalizer",
+    "Observations",
+    "Policy",
+    "action_for",
+    "drawn",
+    "initialized",
+    "mlp",
+    "one_thread",
+    "to_tensors",
+]
 
 Observations = dict[str, Tensor]
+"""Parts of a batch of observations by name."""
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
 class Policy(nn.Module):
@@ -46,37 +60,26 @@ class Policy(nn.Module):
         raise NotImplementedError
 
     def observe(self, observations: Observations) -> None:
-        """Take in what was seen in a rollout, after it was learned from; normalizers override this."""
+        """Take in what was seen in some experience, after it was learned from; those that normalize override this."""
 
     def rates(self) -> dict[str, float]:
         """Return how many times faster than the others some parameters learn, by the beginning of their names."""
         return {}
 
-    def targets(self, rollout: Rollout) -> dict[str, NDArray[np.float32]]:
+    def targets(self, experience: Experience) -> dict[str, NDArray[np.float32]]:
         """Return what is to be learned beside actions and values, arrays of shape (T, N, ...) by name.
 
         They stand among the observations when :meth:`auxiliary_loss` is asked for.
-
-        Parameters
-        ----------
-        rollout : Rollout
-            T steps of N environments.
         """
         return {}
 
     def auxiliary_loss(self, observations: Observations) -> Tensor | None:
-        """Return the loss of what is learned beside actions and values; None if nothing is.
-
-        Parameters
-        ----------
-        observations : dict of str to Tensor
-            A batch, with the targets.
-        """
+        """Return the loss of what is learned beside actions and values, of a batch with targets; None if nothing is."""
         return None
 
 
 def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> Observations:
-    """Return arrays as tensors that share their memory where they can.
+    """Return arrays as tensors, double precision in single, which share the arrays' memory where they can.
 
     Parameters
     ----------
@@ -84,13 +87,9 @@ def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> O
         A batch of observations.
     device : str
         Where to.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Of the same names and shapes.
     """
-    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+    single = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in arrays.items()}
+    return {name: torch.from_numpy(array).to(device) for name, array in single.items()}
 
 
 @contextmanager
@@ -108,33 +107,16 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def action_for(
-    policy: Policy, observation: dict[str, NDArray[np.generic]], rng: np.random.Generator | None = None
-) -> Tensor:
-    """Return what a policy does about a single observation.
-
-    Parameters
-    ----------
-    policy : Policy
-        Who acts.
-    observation : dict of str to numpy.ndarray
-        Encoded, without an axis for a batch.
-    rng : numpy.random.Generator, optional
-        Draw the action; by default, the most likely one is taken.
-
-    Returns
-    -------
-    Tensor of shape (1, ...)
-        A batch of one action.
-    """
+def action_for(policy: Policy, observation: dict[str, NDArray[np.generic]]) -> Tensor:
+    """Return what a policy does most likely about a single encoded observation, as a batch of one action."""
     with torch.inference_mode(), one_thread():
         distribution, _ = policy(to_tensors({name: array[None] for name, array in observation.items()}))
-        action: Tensor = distribution.mode() if rng is None else distribution.sample(rng)
+        action: Tensor = distribution.mode()
     return action
 
 
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
-    """Return a fully connected network without an activation at its end.
+    """Return a fully connected network without an activation at its end, with weights as torch draws them.
 
     Parameters
     ----------
@@ -142,11 +124,6 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Seque
         Numbers of inputs, of the units of each hidden layer, and of outputs.
     activation : type
         Between layers.
-
-    Returns
-    -------
-    torch.nn.Sequential
-        With weights as torch draws them; see :func:`initialized`.
     """
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
@@ -167,11 +144,6 @@ def initialized(network: nn.Sequential, rng: np.random.Generator, last: float = 
         For the weights.
     last : float
         Scale of the last layer's weights, small for a policy, so that it begins near to uniform.
-
-    Returns
-    -------
-    torch.nn.Sequential
-        The same network.
     """
     layers = [layer for layer in network if isinstance(layer, nn.Linear)]
     for layer in layers:
@@ -180,6 +152,77 @@ def initialized(network: nn.Sequential, rng: np.random.Generator, last: float = 
         nn.init.orthogonal_(layer.weight, gain, generator=generator)
         nn.init.zeros_(layer.bias)
     return network
+
+
+def drawn(module: Module, rng: np.random.Generator) -> Module:
+    """Give a module of the library weights as Glorot and Bengio propose, no biases; return it.
+
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks", AISTATS
+    2010. The weights of normalization layers stay as they are.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Changed in place.
+    rng : numpy.random.Generator
+        For the weights.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter.dim() >= 2:
+            bound = math.sqrt(6.0 / (parameter.shape[0] + parameter.shape[1]))
+            numbers = rng.uniform(-bound, bound, tuple(parameter.shape)).astype(np.float32)
+            parameter.data = torch.from_numpy(numbers)
+        elif "bias" in name:
+            nn.init.zeros_(parameter)
+    return module
+
+
+class ObservationNormalizer(nn.Module):
+    """Scales each input by its running mean and deviation; part of a network, and of its weights.
+
+    It learns only when told so, by :meth:`update`, so that policies act alike in all processes.
+
+    Source: Chan, Golub and LeVeque, "Algorithms for computing the sample variance", The American Statistician 37(3),
+    1983: how the moments of two samples are joined.
+
+    Parameters
+    ----------
+    size : int
+        Number of inputs.
+    """
+
+    count: Tensor
+    mean: Tensor
+    squares: Tensor
+
+    LIMIT = 10.0
+    """Scaled inputs are cut at plus and minus this."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("squares", torch.zeros(size, dtype=torch.float64))
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the scaled inputs, shape (B, size); as they are before anything was seen."""
+        if not self.count:
+            return inputs
+        deviation = (self.squares / self.count).sqrt().clamp(min=1e-6)
+        scaled = (inputs - self.mean) / deviation
+        return scaled.clamp(-self.LIMIT, self.LIMIT).to(inputs.dtype)
+
+    @torch.no_grad()
+    def update(self, inputs: Tensor) -> None:
+        """Take in a batch of inputs, shape (B, size)."""
+        inputs = inputs.double()
+        count = float(len(inputs))
+        mean = inputs.mean(0)
+        total = self.count + count
+        difference = mean - self.mean
+        self.squares += ((inputs - mean) ** 2).sum(0) + difference**2 * self.count * count / total
+        self.mean += difference * count / total
+        self.count.fill_(total)
 
 
 class MLPPolicy(Policy):

@@ -1,79 +1,111 @@
-"""Proximal policy optimization with a clipped objective.
+"""Proximal policy optimization, from experience to an update.
 
-Source: Schulman, Wolski, Dhariwal, Radford and Klimov, "Proximal policy optimization algorithms", 2017
-(arXiv:1707.06347).
+1. The policy acts in many environments: :class:`~desim.agents.learning.experience.Collector` notes observations s_t,
+   actions a_t, log pi_old(a_t | s_t), values V(s_t) and rewards r_t.
+2. :func:`advantages` estimates how much better each action was than expected, A_t (generalized advantage estimation).
+3. :meth:`PPO.loss` is the clipped objective: with rho_t = pi(a_t | s_t) / pi_old(a_t | s_t),
+
+       L = -mean min(rho_t A_t, clip(rho_t, 1 - epsilon, 1 + epsilon) A_t) + c1 mean (V(s_t) - R_t)^2 - c2 mean H(pi).
+
+4. :meth:`PPO.update` goes down L in minibatches, several times over, until the policy has moved far enough.
+
+Sources: Schulman, Wolski, Dhariwal, Radford and Klimov, "Proximal policy optimization algorithms", 2017
+(arXiv:1707.06347); Schulman, Moritz, Levine, Jordan and Abbeel, "High-dimensional continuous control using generalized
+advantage estimation", ICLR 2016. Discounts may differ from step to step, as in semi-Markov decision processes, where a
+decision that is followed by another at the same instant is not discounted at all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from desim.agents.learning.learner import Discounting, Learner, Samples, between, explained
-from desim.agents.learning.policy import Policy
-from desim.agents.learning.rollout import Rollout
-from desim.exceptions import InvalidConfiguration
+from desim.agents.learning.experience import Experience
+from desim.agents.learning.learner import Learner, Samples
 
-__all__ = ["PPO", "PPOConfig"]
+__all__ = ["PPO", "advantages", "group_means"]
+
+Floats = NDArray[np.float64]
+Reals = NDArray[np.floating]
 
 
-@dataclass(frozen=True)
-class PPOConfig:
-    """Settings of PPO.
+def advantages(
+    experience: Experience, values: Reals, final: Reals, last: Reals, weights: tuple[Floats, Floats]
+) -> Floats:
+    """Return the advantage A_t of every action of N environments over T steps, shape (T, N).
+
+    delta_t = r_t + gamma_t V(s_t+1) - V(s_t) and A_t = delta_t + gamma_t lambda_t A_t+1, up to the end of the episode.
+    A truncated episode counts on the value of its last observation; one that has terminated, on nothing.
 
     Parameters
     ----------
-    learning_rate, final_learning_rate : float
-        Of Adam, at the beginning and at the end of the training.
-    clip : float
-        How far the ratio of probabilities may go from 1.
-    epochs : int
-        How often each sample is used.
-    minibatch_size : int
-        Samples a step of the optimizer.
-    value_weight : float
-        Of the critic's loss.
-    entropy, final_entropy : float
-        Weight of the entropy at the beginning and at the end.
-    max_grad_norm : float
-        Longer gradients are cut.
-    target_kl : float or None
-        An update ends when the policy has moved further than 1.5 times this, in nats; never if None.
-    normalize_values : bool
-        Let the critic learn on a normalized scale.
-    discounting : Discounting
-        How much the future counts.
-    group_size : int
-        Neighbouring environments with the same episodes whose mean advantage is taken off; 1 does without.
+    experience : Experience
+        Rewards, and where episodes end.
+    values : array, shape (T, N)
+        V(s_t), in units of reward.
+    final : array, shape (T, N)
+        Where an episode was truncated, the value of its last observation; 0 where it terminated.
+    last : array, shape (N,)
+        Value of the observation after the last step.
+    weights : two arrays, shape (T, N)
+        gamma_t and lambda_t of each step.
+
+    Returns
+    -------
+    array of float, shape (T, N)
+        Add the values to get the targets of the critic.
     """
+    rewards, ends = experience.rewards, experience.ends
+    gamma, lambda_ = weights
+    result = np.zeros(rewards.shape)
+    following = last.astype(np.float64)
+    advantage = np.zeros(rewards.shape[1])
+    for t in range(len(rewards) - 1, -1, -1):
+        following = np.where(ends[t], final[t], following)
+        delta = rewards[t] + gamma[t] * following - values[t]
+        result[t] = advantage = delta + np.where(ends[t], 0.0, gamma[t] * lambda_[t] * advantage)
+        following = values[t]
+    return result
 
-    learning_rate: float = 3e-4
-    final_learning_rate: float = 3e-4
-    clip: float = 0.2
-    epochs: int = 4
-    minibatch_size: int = 1024
-    value_weight: float = 0.5
-    entropy: float = 0.01
-    final_entropy: float = 0.0
-    max_grad_norm: float = 0.5
-    target_kl: float | None = 0.02
-    normalize_values: bool = True
-    discounting: Discounting = field(default_factory=Discounting)
-    group_size: int = 1
 
-    def __post_init__(self) -> None:
-        """Refuse what is out of range."""
-        if not self.clip > 0 or self.epochs < 1 or self.minibatch_size < 1:
-            given = f"clip {self.clip!r}, epochs {self.epochs!r}, minibatch_size {self.minibatch_size!r}"
-            raise InvalidConfiguration(f"{given}: want values above 0")
-        if not (self.entropy >= 0 and self.final_entropy >= 0 and self.final_learning_rate >= 0):
-            given = (
-                f"entropy {self.entropy!r} to {self.final_entropy!r}, final_learning_rate {self.final_learning_rate!r}"
-            )
-            raise InvalidConfiguration(f"{given}: want values of at least 0")
+def group_means(figures: Floats, experience: Experience) -> Floats:
+    """Return the mean over each group of a figure at the time of each step, interpolated linearly between steps.
+
+    Several environments that face the same arrivals share most of their luck: what is left after the mean of the group
+    at the same simulated time is taken off comes from their actions.
+
+    Source: Mao, Venkatakrishnan, Schwarzkopf and Alizadeh, "Variance reduction for reinforcement learning in
+    input-driven environments", ICLR 2019; for the time alignment, Mao et al., "Learning scheduling algorithms for data
+    processing clusters", SIGCOMM 2019.
+
+    Parameters
+    ----------
+    figures : array of float, shape (T, N)
+        Returns or advantages.
+    experience : Experience
+        Whole episodes of N environments; those of a group, which are neighbours, face the same input.
+
+    Returns
+    -------
+    array of float, shape (T, N)
+        0 for steps that are not valid. An episode that has ended counts with 0 behind its end. If no time passes at all
+        before the last decision of any, as where plans are made, steps are matched by their numbers.
+    """
+    size = experience.group_size
+    times = np.cumsum(experience.elapsed, axis=0) - experience.elapsed
+    result = np.zeros_like(figures)
+    for first in range(0, figures.shape[1], size):
+        members = range(first, first + size)
+        lengths = [int(experience.valid[:, member].sum()) for member in members]
+        if not any(times[:n, member].any() for n, member in zip(lengths, members, strict=True)):
+            times[:, first : first + size] = np.arange(len(times))[:, None]
+        curves = [(times[:n, member], figures[:n, member]) for n, member in zip(lengths, members, strict=True)]
+        for member, (own, _) in zip(members, curves, strict=True):
+            at_own_times = [np.interp(own, known, values, right=0.0) for known, values in curves]
+            result[: len(own), member] = np.mean(at_own_times, axis=0)
+    return result
 
 
 class PPO(Learner):
@@ -83,67 +115,78 @@ class PPO(Learner):
     ----------
     policy : Policy
         Is trained in place.
-    config : PPOConfig
+    config : LearningConfig
         Settings.
     rng : numpy.random.Generator
         For the order of samples.
     """
 
-    def __init__(self, policy: Policy, config: PPOConfig, rng: np.random.Generator) -> None:
-        super().__init__(
-            policy,
-            config.discounting,
-            config.learning_rate,
-            rng,
-            normalize_values=config.normalize_values,
-            max_grad_norm=config.max_grad_norm,
-            group_size=config.group_size,
-        )
-        self.config = config
+    def estimate(self, experience: Experience) -> tuple[Floats, Floats]:
+        """Return advantages A_t, less the mean of the group if there are groups, and targets R_t = A_t + V(s_t)."""
+        restored = self.moments.restored
+        values, last = restored(experience.values), restored(experience.last_values)
+        final = np.where(experience.final_values != 0, restored(experience.final_values), 0.0)
+        found = advantages(experience, values, final, last, self.config.weights(experience.elapsed))
+        targets = found + values
+        if experience.group_size > 1:
+            found = found - group_means(found, experience)
+        return found, targets
 
-    def update(self, rollout: Rollout, progress: float) -> dict[str, float]:
-        """Learn from a rollout, several times over."""
+    def update(self, experience: Experience, progress: float) -> dict[str, float]:
+        """Learn from experience, several times over."""
         config = self.config
-        self.set_learning_rate(between(config.learning_rate, config.final_learning_rate, progress))
-        entropy_weight = between(config.entropy, config.final_entropy, progress)
-        samples = self.samples(rollout, *self.estimate(rollout))
+        entropy_weight = self.schedule(progress)
+        samples = self.samples(experience)
         size = len(samples.targets)
+        far = 1.5 * config.target_kl if config.target_kl else np.inf
         totals: dict[str, float] = {}
         steps, divergence = 0, 0.0
         for _ in range(config.epochs):
             order = torch.from_numpy(self.rng.permutation(size)).to(samples.targets.device)
-            divergences = []
             for places in torch.split(order, config.minibatch_size):
                 if len(places) < min(size, config.minibatch_size) // 2:
                     continue  # a small rest gives a noisy step
-                loss, figures = self._loss(samples.part(places), entropy_weight)
-                divergences.append(figures["kl"])
-                if config.target_kl is not None and figures["kl"] > 1.5 * config.target_kl and steps:
+                loss, figures = self.loss(samples.part(places), entropy_weight)
+                divergence = figures["kl"]
+                if divergence > far and steps:
                     break
                 figures["gradient"] = self.descend(loss)
                 steps += 1
                 for name, value in figures.items():
                     totals[name] = totals.get(name, 0.0) + value
-            divergence = divergences[-1]
-            if config.target_kl is not None and divergence > 1.5 * config.target_kl:
+            if divergence > far:
                 break
         self.policy.observe(samples.observations)
         means = {name: total / max(steps, 1) for name, total in totals.items()}
-        return means | {"kl": divergence, "optimizer_steps": float(steps)} | explained(samples, rollout)
+        further = {"optimizer_steps": float(steps), "explained_variance": samples.explained_variance}
+        return means | {"kl": divergence} | further
 
-    def _loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
-        config = self.config
+    def loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss L of some samples, and figures of it.
+
+        Parameters
+        ----------
+        part : Samples
+            A minibatch.
+        entropy_weight : float
+            c2, above.
+
+        Returns
+        -------
+        Tensor and dict of str to float
+            A number to go down from, and what it is made of.
+        """
+        epsilon = self.config.clip
         distribution, values = self.policy(part.observations)
         log_ratio = distribution.log_prob(part.actions) - part.log_probs
-        ratio = log_ratio.exp()
-        scaled = part.advantages
-        if len(scaled) > 1:  # one alone has no deviation
-            scaled = (scaled - scaled.mean()) / (scaled.std() + 1e-8)
-        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-        policy_loss = -torch.minimum(scaled * ratio, scaled * clipped).mean()
+        rho = log_ratio.exp()
+        a = part.advantages
+        if len(a) > 1:  # one alone has no deviation
+            a = (a - a.mean()) / (a.std() + 1e-8)
+        policy_loss = -torch.minimum(a * rho, a * rho.clamp(1 - epsilon, 1 + epsilon)).mean()
         value_loss = (values - part.targets).square().mean()
         entropy = distribution.entropy().mean()
-        loss = policy_loss + config.value_weight * value_loss - entropy_weight * entropy
+        loss = policy_loss + self.config.value_weight * value_loss - entropy_weight * entropy
         auxiliary = self.policy.auxiliary_loss(part.observations)
         if auxiliary is not None:
             loss = loss + auxiliary
@@ -152,9 +195,7 @@ class PPO(Learner):
                 "policy_loss": policy_loss.item(),
                 "value_loss": value_loss.item(),
                 "entropy": entropy.item(),
-                "kl": ((ratio - 1) - log_ratio).mean().item(),
-                "clipped": ((ratio - 1).abs() > config.clip).float().mean().item(),
+                "kl": ((rho - 1) - log_ratio).mean().item(),
+                "clipped": ((rho - 1).abs() > epsilon).float().mean().item(),
             }
-            if auxiliary is not None:
-                figures["auxiliary_loss"] = auxiliary.item()
-        return loss, figures
+        return loss, figures if auxiliary is None else figures | {"auxiliary_loss": auxiliary.item()}

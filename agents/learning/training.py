@@ -1,51 +1,157 @@
 """The training loop: collect, learn, now and then evaluate and store.
 
-A training that is interrupted goes on later as if it had not been.
-
-Episodes for training and for validation come from seeds that are kept apart. The weights that did best on the
-validation episodes are what a training returns.
+A training that is interrupted goes on later as if it had not been. Episodes for training and for validation come from
+seeds that are kept apart. The weights that did best on the validation episodes are what a training returns.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+import gymnasium
 import numpy as np
-import torch
 from torch import Tensor
 
-from desim.agents.learning._averaging import WeightAverage, weights_of
-from desim.agents.learning._task import LENGTHS, TRAINING, Task, TrainingConfig, TrainingResult, validation_seeds
 from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
 from desim.agents.learning.evaluation import evaluate, mean_of
+from desim.agents.learning.experience import Collector, Experience, Measure
 from desim.agents.learning.learner import Learner, between
-from desim.agents.learning.policy import Policy
-from desim.agents.learning.rollout import Collector, Rollout
+from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector
+from desim.checks import finite, whole
 from desim.core import deferred_interrupts
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 
 __all__ = ["Task", "Training", "TrainingConfig", "TrainingResult", "validation_seeds"]
 
+VALIDATION, TRAINING, LENGTHS = 0, 1, 2
+"""What the seeds of validation and training episodes, and of their lengths, begin with, which keeps them apart."""
 
-class Collecting(Protocol):
-    """What makes rollouts: in this process or in several."""
+COUNTERS = ("steps", "updates", "seconds", "history", "best")
+"""What a checkpoint holds of a training beside learner and environments."""
 
-    def collect(self, policy: Policy, num_steps: int) -> Rollout:
-        """Act for a number of steps."""
+Report = Callable[[dict[str, Any]], None]
+"""Called with each new entry of the learning curve."""
 
-    def collect_episodes(self, policy: Policy, longest: int) -> Rollout:
-        """Act through whole episodes."""
 
-    def state(self) -> dict[str, Any]:
-        """Return where it stands."""
+@dataclass(frozen=True)
+class Task:
+    """What is to be learned.
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go to where it stood."""
+    Parameters
+    ----------
+    make_env : callable
+        Returns a new environment to train in.
+    make_validation_env : callable
+        Returns a new environment to evaluate in.
+    measure : callable, optional
+        Called with an environment whose episode has ended; returns measures by name.
+    objective : str
+        The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
+    maximize : bool
+        Whether more is better.
+    """
+
+    make_env: Callable[[], gymnasium.Env[Any, Any]]
+    make_validation_env: Callable[[], gymnasium.Env[Any, Any]]
+    measure: Measure | None = None
+    objective: str = "return"
+    maximize: bool = True
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How long is learned, from how many environments, and how often it is validated.
+
+    Parameters
+    ----------
+    total_steps : int
+        Decisions to learn from.
+    seed : int
+        Of everything random in the training.
+    num_envs : int
+        Environments that advance together.
+    num_steps : int
+        Decisions of each environment between updates; of whole episodes, the most.
+    whole_episodes : bool
+        Learn from one episode of each environment at a time.
+    first_length : float, optional
+        Of whole episodes: how many decisions of an episode count is drawn for each update from an exponential
+        distribution; this is its mean at the beginning, and it grows to the most at the end. By default all do.
+    group_size : int
+        Neighbouring environments that face the same episodes, whose mean advantage is taken off; 1 does without, more
+        need whole episodes.
+    num_workers : int
+        Processes that simulate; 0 simulates in this one. Results depend on it.
+    validation_episodes : int
+        Episodes of a validation.
+    validate_every : int
+        Updates between validations; a checkpoint is written after each.
+    averaging : float
+        Share that the average of the weights keeps in an update, which is what is validated and kept: that takes off
+        what is noise in single updates. With 0 the last weights count alone.
+    """
+
+    total_steps: int = 1_000_000
+    seed: int = 0
+    num_envs: int = 32
+    num_steps: int = 256
+    whole_episodes: bool = False
+    first_length: float | None = None
+    group_size: int = 1
+    num_workers: int = 0
+    validation_episodes: int = 32
+    validate_every: int = 20
+    averaging: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
+            whole(name, getattr(self, name), least=1)
+        for name in ("seed", "num_workers"):
+            whole(name, getattr(self, name), least=0)
+        finite("averaging", self.averaging, least=0, below=1)
+        if self.num_envs % self.group_size or (self.group_size > 1 and not self.whole_episodes):
+            raise InvalidConfiguration(
+                f"groups of {self.group_size} need whole episodes, and {self.num_envs} environments to be a whole "
+                "number of groups"
+            )
+        if self.first_length is not None and not (self.whole_episodes and 1 <= self.first_length <= self.num_steps):
+            raise InvalidConfiguration(
+                f"first_length is {self.first_length!r}, want a number from 1 to num_steps, of whole episodes"
+            )
+
+
+@dataclass
+class TrainingResult:
+    """What has come of a training.
+
+    Attributes
+    ----------
+    weights : dict of str to Tensor
+        Those that did best on the validation episodes.
+    best : dict of str to float
+        Their measures.
+    history : list of dict
+        The learning curve: an entry for each validation.
+    status : str
+        ``"complete"`` or ``"interrupted"``.
+    """
+
+    weights: dict[str, Tensor]
+    best: dict[str, float]
+    history: list[dict[str, Any]]
+    status: str
+
+
+def validation_seeds(count: int) -> list[int]:
+    """Return the seeds of so many validation episodes, the same for all trainings; more of them begin with the same."""
+    return [int(seed) for seed in np.random.SeedSequence(VALIDATION).generate_state(count)]
 
 
 class Training:
@@ -67,8 +173,7 @@ class Training:
     Raises
     ------
     InvalidConfiguration
-        If the directory holds a checkpoint of another training, or the learner's groups are not those of the
-        environments.
+        If the directory holds a checkpoint of another training.
     RecordError
         If the checkpoint cannot be read.
     """
@@ -81,41 +186,36 @@ class Training:
         directory: Path | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
-        if learner.group_size > 1 and (config.group_size != learner.group_size or not config.whole_episodes):
-            raise InvalidConfiguration(
-                f"groups of {learner.group_size} for advantages need whole episodes and environments in such groups, "
-                f"not {config.group_size}"
-            )
         self.task = task
         self.learner = learner
         self.config = config
         self.directory = directory
-        self._settings = {**asdict(replace(config, total_steps=1, num_threads=1)), **(settings or {})}
-        self.steps = self.updates = self.stale = 0
+        self._settings = {**asdict(replace(config, total_steps=1)), **(settings or {})}
+        self.steps = self.updates = 0
         self.seconds = 0.0
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, float] = {}
-        self._average = WeightAverage(config.averaging)
-        self._weights = weights_of(learner.policy)
+        self._average: dict[str, Tensor] = {}
+        self._weights = _weights_of(learner.policy)
         self.collector = self._make_collector()
         self._writer: Any = None
         self._since: dict[str, list[Any]] = {"episodes": [], "figures": [], "seconds": []}
         if directory is not None:
             self._resume(directory)
 
-    def _make_collector(self) -> Collecting:
-        config = self.config
-        root = np.random.SeedSequence([TRAINING, config.seed])
-        acting, episodes = root.spawn(2)
+    def _make_collector(self) -> Collector | WorkerCollector:
+        config, task = self.config, self.task
+        acting, episodes = np.random.SeedSequence([TRAINING, config.seed]).spawn(2)
         groups = episodes.spawn(config.num_envs // config.group_size)
         seeds = [groups[number // config.group_size] for number in range(config.num_envs)]
         rng = np.random.default_rng(acting)
+        further: dict[str, Any] = {"measure": task.measure, "group_size": config.group_size}
         if config.num_workers:
-            return WorkerCollector(self.task.make_env, seeds, rng, config.num_workers, measure=self.task.measure)
-        return Collector(self.task.make_env, seeds, rng, measure=self.task.measure)
+            return WorkerCollector(task.make_env, seeds, rng, config.num_workers, **further)
+        return Collector(task.make_env, seeds, rng, **further)
 
-    def rollout(self) -> Rollout:
-        """Collect what the next update learns from."""
+    def collect(self) -> Experience:
+        """Return what the next update learns from."""
         config, policy = self.config, self.learner.policy
         if config.whole_episodes:
             return self.collector.collect_episodes(policy, self._length())
@@ -134,7 +234,7 @@ class Training:
         rng = np.random.default_rng([LENGTHS, config.seed, self.updates])
         return min(max(round(rng.exponential(mean)), 1), config.num_steps)
 
-    def run(self, report: Callable[[dict[str, Any]], None] | None = None) -> TrainingResult:
+    def run(self, report: Report | None = None) -> TrainingResult:
         """Train to the end, or until Ctrl-C, which loses nothing.
 
         Parameters
@@ -147,52 +247,67 @@ class Training:
         TrainingResult
             The best weights so far, and the learning curve.
         """
-        config = self.config
-        threads = torch.get_num_threads()
+        total = self.config.total_steps
         status = "complete"
         try:
             if not self.history:
                 self._validate({}, report)
             with deferred_interrupts() as interrupted:
-                while self.steps < config.total_steps and not self._is_stale():
+                while self.steps < total:
                     self._iterate(report)
                     if interrupted:
                         status = "interrupted"
                         break
-            if self.steps >= config.total_steps and self.history[-1]["steps"] != self.steps:
+            if self.steps >= total and self.history[-1]["steps"] != self.steps:
                 self._validate(self._summary(), report)
-            if status == "complete" and self._is_stale():
-                status = "stopped"
         finally:
-            torch.set_num_threads(threads)
-            close = getattr(self.collector, "close", None)
             if status == "interrupted":
                 self._store()
-            if close is not None:
-                close()
+            if isinstance(self.collector, WorkerCollector):
+                self.collector.close()
             if self._writer is not None:
                 self._writer.close()
         return TrainingResult(self._weights, self.best, self.history, status)
 
-    def _is_stale(self) -> bool:
-        return self.config.patience is not None and self.stale >= self.config.patience
-
-    def _iterate(self, report: Callable[[dict[str, Any]], None] | None) -> None:
+    def _iterate(self, report: Report | None) -> None:
         begin = time.perf_counter()
-        rollout = self.rollout()
-        torch.set_num_threads(self.config.num_threads)
+        experience = self.collect()
         middle = time.perf_counter()
-        figures = self.learner.update(rollout, self.steps / self.config.total_steps)
+        with one_thread():  # sums of gradients from several threads would not be the same again
+            figures = self.learner.update(experience, self.steps / self.config.total_steps)
         end = time.perf_counter()
-        self.steps += rollout.num_steps
+        self.steps += experience.num_steps
         self.updates += 1
-        self._average.take(self.learner.policy)
+        self._take_average()
         self.seconds += end - begin
-        self._since["episodes"] += rollout.episodes
+        self._since["episodes"] += experience.episodes
         self._since["figures"].append(figures)
-        self._since["seconds"].append(rollout.seconds | {"update": end - middle, "decisions": rollout.num_steps})
+        self._since["seconds"].append(experience.seconds | {"update": end - middle, "decisions": experience.num_steps})
         if self.updates % self.config.validate_every == 0:
             self._validate(self._summary(), report)
+
+    def _take_average(self) -> None:
+        """Let the weights after an update count in their average.
+
+        Source: Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control
+        and Optimization 30(4), 1992; here with weights that fall exponentially into the past.
+        """
+        share = self.config.averaging
+        if share:
+            now = _weights_of(self.learner.policy)
+            before = self._average or now
+            self._average = {name: share * before[name] + (1.0 - share) * tensor for name, tensor in now.items()}
+
+    @contextmanager
+    def _averaged(self) -> Iterator[Policy]:
+        """Let the policy have the averaged weights, if there are any, for the time of a context."""
+        policy = self.learner.policy
+        own = _weights_of(policy)
+        policy.load_state_dict(self._average or own)
+        try:
+            yield policy
+        finally:
+            policy.load_state_dict(own)
 
     def _summary(self) -> dict[str, Any]:
         """Return means of all since the last validation."""
@@ -205,17 +320,14 @@ class Training:
             "throughput": seconds,
         }
 
-    def _validate(self, summary: dict[str, Any], report: Callable[[dict[str, Any]], None] | None) -> None:
-        seeds = validation_seeds(self.config.validation_episodes)
+    def _validate(self, summary: dict[str, Any], report: Report | None) -> None:
         task = self.task
-        sign = 1.0 if task.maximize else -1.0
-        policy = self.learner.policy
-        with self._average.lent_to(policy):
+        seeds = validation_seeds(self.config.validation_episodes)
+        with self._averaged() as policy:
             found = mean_of(evaluate(policy, task.make_validation_env, seeds, measure=task.measure))
+            sign = 1.0 if task.maximize else -1.0
             if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
-                self.best, self._weights, self.stale = found, weights_of(policy), 0
-            else:
-                self.stale += 1
+                self.best, self._weights = found, _weights_of(policy)
         entry = {"steps": self.steps, "updates": self.updates, "seconds": self.seconds, "validation": found, **summary}
         self.history.append(entry)
         self._log(entry)
@@ -240,13 +352,13 @@ class Training:
         if self.directory is None:
             return
         weights = {f"best.{name}": tensor for name, tensor in self._weights.items()}
-        weights |= {f"average.{name}": tensor for name, tensor in self._average.weights.items()}
+        weights |= {f"average.{name}": tensor for name, tensor in self._average.items()}
         document = {
             "settings": self._settings,
             "learner": self.learner.state(),
             "collector": self.collector.state(),
             "since": self._since,
-            **{name: getattr(self, name) for name in ("steps", "updates", "stale", "seconds", "history", "best")},
+            **{name: getattr(self, name) for name in COUNTERS},
         }
         save_checkpoint(self.directory, self.learner.tensors() | weights, document)
 
@@ -264,20 +376,24 @@ class Training:
 
     def _take_over(self, tensors: dict[str, Tensor], document: dict[str, Any], directory: Path) -> None:
         settings = document["settings"]
-        differing = [name for name in self._settings if settings.get(name) != _plain(self._settings[name])]
-        if differing:
-            name = differing[0]
-            raise InvalidConfiguration(
-                f"{directory} holds a checkpoint of another training: its {name} is "
-                f"{settings.get(name)!r}, not {self._settings[name]!r}"
-            )
+        for name, value in self._settings.items():
+            if settings.get(name) != _plain(value):
+                raise InvalidConfiguration(
+                    f"{directory} holds a checkpoint of another training: its {name} is {settings.get(name)!r}, "
+                    f"not {value!r}"
+                )
         self.learner.restore(tensors, document["learner"])
         self.collector.restore(document["collector"])
         self._since = document["since"]
-        for name in ("steps", "updates", "stale", "seconds", "history", "best"):
+        for name in COUNTERS:
             setattr(self, name, document[name])
         self._weights = _with_prefix(tensors, "best.")
-        self._average.weights = _with_prefix(tensors, "average.")
+        self._average = _with_prefix(tensors, "average.")
+
+
+def _weights_of(policy: Policy) -> dict[str, Tensor]:
+    """Return a copy of the weights of a policy, by name."""
+    return {name: tensor.detach().cpu().clone() for name, tensor in policy.state_dict().items()}
 
 
 def _with_prefix(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

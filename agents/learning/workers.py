@@ -1,4 +1,4 @@
-"""Rollouts in several processes, each with environments and a copy of the policy of its own."""
+"""Experience of several processes, each with environments and a copy of the policy of its own."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ import gymnasium
 import numpy as np
 import torch
 
+from desim.agents.learning.experience import Collector, Experience, Measure, concatenated
 from desim.agents.learning.policy import Policy
-from desim.agents.learning.rollout import Collector, Rollout, concatenated
 from desim.exceptions import DesimError, InvalidConfiguration
 
 __all__ = ["WorkerCollector"]
 
 
 class WorkerCollector:
-    """A :class:`~desim.agents.learning.rollout.Collector` whose environments are spread over processes.
+    """A :class:`~desim.agents.learning.experience.Collector` whose environments are spread over processes.
 
     Results depend on the number of processes, as each draws its actions from a generator of its own.
 
@@ -41,6 +41,8 @@ class WorkerCollector:
         Processes, at most as many as environments.
     measure : callable, optional
         Called with an environment whose episode has ended; returns measures by name.
+    group_size : int
+        Neighbouring environments with equal seeds.
 
     Raises
     ------
@@ -55,7 +57,8 @@ class WorkerCollector:
         rng: np.random.Generator,
         num_workers: int,
         *,
-        measure: Callable[[gymnasium.Env[Any, Any]], dict[str, float]] | None = None,
+        measure: Measure | None = None,
+        group_size: int = 1,
     ) -> None:
         if not 1 <= num_workers <= len(seeds):
             raise InvalidConfiguration(f"{num_workers!r} workers for {len(seeds)} environments")
@@ -73,6 +76,7 @@ class WorkerCollector:
             self._pipes.append(near)
             self._processes.append(process)
         self._known = False
+        self._group_size = group_size
 
     def _ask(self, requests: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send a request to each worker and wait for all answers."""
@@ -110,20 +114,20 @@ class WorkerCollector:
             raise InvalidConfiguration(f"a state of {len(states)} workers, there are {len(self._pipes)}")
         self._ask([("restore", part) for part in states])
 
-    def collect(self, policy: Policy, num_steps: int) -> Rollout:
+    def collect(self, policy: Policy, num_steps: int) -> Experience:
         """Act for a number of steps in every environment."""
         return self._collect("collect", policy, num_steps)
 
-    def collect_episodes(self, policy: Policy, longest: int) -> Rollout:
+    def collect_episodes(self, policy: Policy, longest: int) -> Experience:
         """Act through one episode in every environment."""
         return self._collect("collect_episodes", policy, longest)
 
-    def _collect(self, method: str, policy: Policy, length: int) -> Rollout:
+    def _collect(self, method: str, policy: Policy, length: int) -> Experience:
         if not self._known:
             self._ask([("policy", _Sent(policy))] * len(self._pipes))
             self._known = True
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in policy.state_dict().items()}
-        return concatenated(self._ask([(method, weights, length)] * len(self._pipes)))
+        return concatenated(self._ask([(method, weights, length)] * len(self._pipes)), self._group_size)
 
     def close(self) -> None:
         """End the processes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,25 +30,36 @@ class Train:
 
     out: Annotated[Path, arg(metavar="DIR")]
     """Where checkpoints, the log for TensorBoard and the weights go. A training that was interrupted there goes on."""
+    name: str | None = None
+    """Of the files with the weights; by default after the agent."""
+    quick: bool = False
+    """A small training of a few minutes, but for what is given otherwise."""
     as_json: JsonFlag = False
     """Print JSON only."""
 
     def execute(self) -> int:
         """Train; 1 if it was interrupted."""
-        options: Any = getattr(self, "options", None)  # of the problem's own class
-        if options is None:
+        settings: Any = getattr(self, "settings", None)  # of the problem's own class
+        if settings is None:
             raise InvalidConfiguration("what is to be learned is missing: desim train PROBLEM, for example batch")
+        if self.quick:
+            settings = _instead_of_defaults(settings, type(settings)(), type(settings).quick())
         begin = time.monotonic()
-        found = options.train(self.out, _report)
+        result = settings.train(self.out / "checkpoint", _report)
+        stem = self.out / (self.name or settings.default_name)
+        if result.status != "interrupted":
+            settings.write(stem, result)
+        seconds = time.monotonic() - begin
         if self.as_json:
-            print_json(found | {"seconds": time.monotonic() - begin})
-        elif found["status"] == "interrupted":
+            found = {"status": result.status, "weights": str(stem), "validation": result.best}
+            print_json(found | {"seconds": seconds})
+        elif result.status == "interrupted":
             print_text(f"interrupted; the same command goes on from {self.out}")
         else:
-            print_text(f"{found['status']} after {time.monotonic() - begin:,.0f} s")
-            print_text(f"weights: {found['weights']}.safetensors and .json")
-            print_text(", ".join(f"{name} {value:,.6g}" for name, value in found["validation"].items()))
-        return 1 if found["status"] == "interrupted" else 0
+            print_text(f"{result.status} after {seconds:,.0f} s")
+            print_text(f"weights: {stem}.safetensors and .json")
+            print_text(", ".join(f"{name} {value:,.6g}" for name, value in result.best.items()))
+        return 1 if result.status == "interrupted" else 0
 
 
 def train_command(problem: str) -> type[Train]:
@@ -73,12 +84,26 @@ def train_command(problem: str) -> type[Train]:
     """
     if problem not in plugins.trainings():
         raise InvalidConfiguration(f"nothing to train {problem!r}; there are {', '.join(plugins.trainings())}")
-    options = plugins.training_options(problem)
+    settings = plugins.training_settings(problem)
     made = dataclasses.make_dataclass(
-        "TrainProblem", [("options", options, field(default_factory=options))], bases=(Train,), frozen=True
+        "TrainProblem", [("settings", settings, field(default_factory=settings))], bases=(Train,), frozen=True
     )
-    made.__doc__ = options.__doc__
+    made.__doc__ = (settings.__doc__ or "").partition("Parameters\n")[0].rstrip()
     return made
+
+
+def _instead_of_defaults(given: Any, default: Any, quick: Any) -> Any:
+    """Return settings with those of a quick training where nothing else was given."""
+    names = [one.name for one in fields(given)]
+    triples = {name: (getattr(given, name), getattr(default, name), getattr(quick, name)) for name in names}
+    return replace(
+        given,
+        **{
+            name: _instead_of_defaults(*triple) if is_dataclass(triple[0]) else triple[2]
+            for name, triple in triples.items()
+            if is_dataclass(triple[0]) or triple[0] == triple[1]
+        },
+    )
 
 
 def _report(entry: Mapping[str, Any]) -> None:

@@ -98,7 +98,8 @@ def perform_training(run: Run) -> dict[str, Any]:
         The ``card`` of the weights, which are not kept, with their ``history``.
     """
     from desim.agents.batch.split_window import SplitWindowConfig
-    from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, train
+    from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
+    from desim.agents.learning.learned import plain
     from desim.agents.learning.training import TrainingConfig
 
     choice: Choice = run.agent
@@ -116,6 +117,6 @@ def perform_training(run: Run) -> dict[str, Any]:
             validate_every=3,
         ),
     )
-    result = train(settings)
-    card = {"config": settings.agent.plain(), "training": {"reward": settings.reward}, "history": result.history}
+    result = settings.train()
+    card = {"config": plain(settings.agent), "training": {"reward": settings.reward}, "history": result.history}
     return {"card": card}

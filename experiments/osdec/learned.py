@@ -7,12 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
 from desim.agents.deferrable.score_policy import ScorePolicy
-from desim.agents.learning.checkpoint import load_into, load_weights
+from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, create
@@ -62,12 +60,9 @@ def learned_policy(choice: Choice) -> ScorePolicy:
 @cache
 def _loaded(weights: str, sha256: str) -> tuple[ScorePolicy, ScoreConfig]:
     stem = PRETRAINED / weights  # which is the path itself if that is absolute
-    tensors, card = load_weights(stem)
-    if card["sha256"] != sha256:
+    if load_weights(stem)[1]["sha256"] != sha256:
         raise InvalidConfiguration(f"the weights {stem} have changed since the experiment began")
-    config = ScoreConfig.of(card["config"])
-    policy = config.policy(np.random.default_rng(0))
-    load_into(policy, tensors, str(stem))
+    config, policy = ScoreConfig.load(stem)
     return policy.eval(), config
 
 

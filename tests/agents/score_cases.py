@@ -107,6 +107,6 @@ def slow_context(policy: Any, seen: Arrays) -> np.ndarray:
         with torch.no_grad():
             low, high = policy.auxiliary.vectors(torch.from_numpy(seen["history"].astype(np.float64))[None])
         kind = policy.auxiliary_kind
-        parts += [high[0].numpy() * policy.prior[0]] if kind in ("high", "both") else []
-        parts += [low[0].numpy() * policy.prior[1]] if kind in ("low", "both") else []
+        parts += [high[0].numpy()] if kind in ("high", "both") else []
+        parts += [low[0].numpy()] if kind in ("low", "both") else []
     return np.concatenate(parts)

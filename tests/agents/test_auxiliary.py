@@ -17,15 +17,16 @@ torch = pytest.importorskip("torch")
 
 from score_cases import BUSY, batch_of, cluster_of, met_arrays, policy_of, random_cluster, single  # noqa: E402
 
-from desim.agents.deferrable.auxiliary import _UNITS, KNOWN, TARGETS, AuxiliaryTasks, next_slots  # noqa: E402
+from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, UNITS, AuxiliaryTasks, next_slots  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
+from desim.agents.learning.experience import Collector, Experience  # noqa: E402
+from desim.agents.learning.learner import LearningConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread  # noqa: E402
-from desim.agents.learning.ppo import PPO, PPOConfig  # noqa: E402
-from desim.agents.learning.rollout import Collector, Rollout  # noqa: E402
+from desim.agents.learning.ppo import PPO  # noqa: E402
 from desim.problems.deferrable.encoder import HISTORY_FEATURES  # noqa: E402
 from desim.problems.deferrable.env import DeferrableEnv  # noqa: E402
 
-CONFIG = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)
+CONFIG = ScoreConfig(max_jobs=8, width=8, layers=1)
 NETWORKS = [replace(CONFIG, network=network) for network in ("attention", "mlp", "pointer")]  # type: ignore[arg-type]
 every_network = pytest.mark.parametrize("config", NETWORKS, ids=lambda config: config.network)
 FIRST = len(HISTORY_FEATURES)
@@ -73,10 +74,10 @@ class Noting(DeferrableEnv):
         )
 
 
-def noted_rollout(
-    config: ScoreConfig, collect: Callable[[Collector, Any], Rollout], **options: Any
-) -> tuple[Rollout, list[list[dict[str, float]]]]:
-    """Return a rollout of three environments and the notes of each."""
+def noted_experience(
+    config: ScoreConfig, collect: Callable[[Collector, Any], Experience], **options: Any
+) -> tuple[Experience, list[list[dict[str, float]]]]:
+    """Return the experience of three environments and the notes of each."""
     made: list[Noting] = []
 
     def make() -> Noting:
@@ -86,8 +87,8 @@ def noted_rollout(
         return made[-1]
 
     collector = Collector(make, np.random.SeedSequence(1).spawn(3), np.random.default_rng(2))
-    rollout = collect(collector, single(policy_of(config)))
-    return rollout, [one.notes for one in made]
+    seen_together = collect(collector, single(policy_of(config)))
+    return seen_together, [one.notes for one in made]
 
 
 @pytest.mark.parametrize("num_resources", [1, 2])
@@ -95,16 +96,16 @@ def noted_rollout(
     ("whole", "options"), [(False, {}), (False, {"max_decisions": 7}), (True, {}), (True, {"until": 9.5})], ids=str
 )
 def test_targets_are_what_the_next_slot_brings(num_resources: int, whole: bool, options: dict[str, Any]) -> None:
-    def collect(collector: Collector, policy: Any) -> Rollout:
+    def collect(collector: Collector, policy: Any) -> Experience:
         return collector.collect_episodes(policy, 30) if whole else collector.collect(policy, 40)
 
     config = replace(CONFIG, num_resources=num_resources)
-    rollout, notes = noted_rollout(config, collect, **options)
-    found = next_slots(rollout, num_resources)
-    assert found[TARGETS].shape == found[KNOWN].shape == (*rollout.rewards.shape, 4)
+    seen_together, notes = noted_experience(config, collect, **options)
+    found = next_slots(seen_together, num_resources)
+    assert found[TARGETS].shape == found[KNOWN].shape == (*seen_together.rewards.shape, 4)
     counts = {"known": 0, "ends": 0, "idle": 0, "violated": 0}
     for number, shown in enumerate(notes):
-        length = int(rollout.valid[:, number].sum())
+        length = int(seen_together.valid[:, number].sum())
         assert not found[KNOWN][length:, number].any()
         for step in range(length):
             known = found[KNOWN][step, number].tolist()
@@ -163,7 +164,7 @@ def test_the_loss_is_that_of_what_is_known() -> None:
     targets, known = rng.normal(size=(9, 4)).astype(np.float32), (rng.random((9, 4)) < 0.5).astype(np.float32)
     predicted = module.predictions(histories).detach().numpy()
     errors = [
-        ((predicted[row, task] - targets[row, task]) / _UNITS[task]) ** 2
+        ((predicted[row, task] - targets[row, task]) / UNITS[task]) ** 2
         for row in range(9)
         for task in range(4)
         if known[row, task]
@@ -229,11 +230,11 @@ def test_what_was_is_seen_through_the_module_alone(config: ScoreConfig) -> None:
 
 
 def learner_of(config: ScoreConfig, **changes: Any) -> PPO:
-    settings = PPOConfig(learning_rate=3e-4, final_learning_rate=1e-4, minibatch_size=16, epochs=2)
+    settings = LearningConfig(learning_rate=3e-4, minibatch_size=16, epochs=2)
     return PPO(config.policy(np.random.default_rng(4)), replace(settings, **changes), np.random.default_rng(5))
 
 
-def rollouts_of(config: ScoreConfig, count: int) -> list[Rollout]:
+def experience_of(config: ScoreConfig, count: int) -> list[Experience]:
     make = partial(DeferrableEnv, [cluster_of(BUSY, seed) for seed in range(3)], observation=config.encoder())
     collector = Collector(make, np.random.SeedSequence(1).spawn(2), np.random.default_rng(2))
     policy = config.policy(np.random.default_rng(4))
@@ -245,8 +246,8 @@ def test_the_critic_learns_twice_and_the_module_a_hundred_times_as_fast(config: 
     for auxiliary, factors in (("both", (1, 2, 100)), ("none", (1, 2))):
         learner = learner_of(replace(config, auxiliary=auxiliary))  # type: ignore[arg-type]
         names = {id(parameter): name for name, parameter in learner.policy.named_parameters()}
-        for rate in (3e-4, 2e-4):
-            learner.set_learning_rate(rate)
+        for progress, rate in ((0.0, 3e-4), (1.0, 3e-5)):
+            learner.schedule(progress)
             groups = learner.optimizer.param_groups
             assert [group["lr"] for group in groups] == pytest.approx([factor * rate for factor in factors])
         for group, factor in zip(groups, factors, strict=True):
@@ -259,18 +260,18 @@ def test_the_critic_learns_twice_and_the_module_a_hundred_times_as_fast(config: 
 def test_the_module_may_learn_more_slowly() -> None:
     policy = CONFIG.policy(np.random.default_rng(0))
     policy.auxiliary_rate = 7.0
-    learner = PPO(policy, PPOConfig(learning_rate=1e-3), np.random.default_rng(0))
+    learner = PPO(policy, LearningConfig(learning_rate=1e-3), np.random.default_rng(0))
     assert [group["lr"] for group in learner.optimizer.param_groups] == pytest.approx([1e-3, 2e-3, 7e-3])
 
 
 @every_network
 def test_a_learner_goes_on_from_where_it_was(config: ScoreConfig) -> None:
-    rollouts = rollouts_of(config, 3)
+    parts = experience_of(config, 3)
     first, resumed = learner_of(config), learner_of(config)
-    figures = [first.update(rollout, 0.0) for rollout in rollouts[:2]]
+    figures = [first.update(part, 0.0) for part in parts[:2]]
     assert all(math.isfinite(one["auxiliary_loss"]) for one in figures)
     resumed.restore(first.tensors(), json.loads(json.dumps(first.state())))
-    assert resumed.update(rollouts[2], 0.6) == first.update(rollouts[2], 0.6)
+    assert resumed.update(parts[2], 0.6) == first.update(parts[2], 0.6)
     found, wanted = resumed.tensors(), first.tensors()
     assert found.keys() == wanted.keys()
     assert sum(name.startswith("optimizer.") for name in found) > 2 * sum(name.startswith("policy.") for name in found)
@@ -280,13 +281,13 @@ def test_a_learner_goes_on_from_where_it_was(config: ScoreConfig) -> None:
 
 
 def test_however_wrong_predictions_are_the_policy_takes_the_same_step() -> None:
-    rollout = rollouts_of(CONFIG, 1)[0]
+    seen_together = experience_of(CONFIG, 1)[0]
     weights = []
     for scale in (1.0, 1000.0):
         learner = learner_of(CONFIG, epochs=1, minibatch_size=100)
         plain = learner.policy.auxiliary_loss
         learner.policy.auxiliary_loss = lambda seen, plain=plain, scale=scale: scale * plain(seen)  # type: ignore[misc]
-        assert learner.update(rollout, 0.0)["optimizer_steps"] == 1
+        assert learner.update(seen_together, 0.0)["optimizer_steps"] == 1
         state = learner.policy.state_dict()
         weights.append({name: tensor for name, tensor in state.items() if not name.startswith("auxiliary.")})
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())

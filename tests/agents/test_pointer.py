@@ -22,7 +22,7 @@ from desim.agents.learning.policy import one_thread  # noqa: E402
 from desim.core import Simulation  # noqa: E402
 from desim.problems.deferrable import DeferrableCluster, Job  # noqa: E402
 
-CONFIG = ScoreConfig("pointer", "none", threshold=0.0, max_jobs=6, max_future_jobs=2, width=5)
+CONFIG = ScoreConfig("pointer", "none", threshold=0.0, max_jobs=6, width=5)
 CONFIGS = [CONFIG, replace(CONFIG, auxiliary="both")]
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.auxiliary)
 END = -1
@@ -187,7 +187,7 @@ def test_other_observations_of_a_batch_and_room_change_nothing(config: ScoreConf
     for place, row in enumerate(rows):
         padded = row | {
             name: np.concatenate([row[name], np.zeros((3, *row[name].shape[1:]), row[name].dtype)])
-            for name in ("current", "action_mask")
+            for name in ("current", "future", "action_mask")
         }
         for one, seen, room in ((policy, row, 0), (roomy, padded, 3)):
             alone, value = one(batch_of([seen]))

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,20 +17,16 @@ torch = pytest.importorskip("torch")
 from score_cases import BUSY, cluster_of, policy_of, random_cluster, single  # noqa: E402
 
 from desim import Simulation, simulate  # noqa: E402
-from desim.agents.deferrable import create  # noqa: E402
 from desim.agents.deferrable.forecasts import LastValue, Oracle  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig  # noqa: E402
-from desim.agents.deferrable.training import ScoreTraining, write  # noqa: E402
-from desim.agents.learning._averaging import weights_of  # noqa: E402
 from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
-from desim.agents.learning.training import TrainingResult  # noqa: E402
-from desim.exceptions import InvalidConfiguration, RecordError  # noqa: E402
+from desim.exceptions import InvalidConfiguration  # noqa: E402
 from desim.problems.deferrable import DeferrableObservation, Job, JobSet, foresee  # noqa: E402
 from desim.problems.deferrable.env import DeferrableEnv  # noqa: E402
 from desim.problems.deferrable.job import rows_of  # noqa: E402
 from desim.validation import validate  # noqa: E402
 
-SMALL = ScoreConfig(max_jobs=8, max_future_jobs=4, width=8, layers=1)
+SMALL = ScoreConfig(max_jobs=8, width=8, layers=1)
 CONFIGS = [
     SMALL,
     replace(SMALL, rule="stop"),
@@ -200,68 +194,6 @@ def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
     assert first.jobs.equals(again.jobs)
 
 
-class TestFiles:
-    """What is written and read."""
-
-    @pytest.fixture
-    def stem(self, tmp_path: Path) -> Path:
-        """Return the files of an agent."""
-        settings = ScoreTraining(agent=CONFIGS[3])
-        policy = single(policy_of(CONFIGS[3]))
-        write(tmp_path / "v1.2", settings, TrainingResult(weights_of(policy), {"total_reward": 1.0}, [], "complete"))
-        return tmp_path / "v1.2"
-
-    def test_agents_come_back(self, stem: Path) -> None:
-        agent = ScoreAgent.load(stem)
-        assert (agent.name, agent.config, agent.forecast) == ("v1.2", CONFIGS[3], None)
-        card = json.loads(stem.with_name("v1.2.json").read_text())
-        assert (card["agent"], card["config"]) == ("score", CONFIGS[3].plain())
-        assert create(f"score:{stem}").config == agent.config  # type: ignore[attr-defined]
-        original, simulation = agent_of(CONFIGS[3]), Simulation(cluster_of(BUSY, 1))
-        while (decision := simulation.advance()) is not None:
-            answer = agent.act(decision.observation)
-            scores = agent.scores(decision.observation)
-            np.testing.assert_array_equal(scores, original.scores(decision.observation))
-            assert answer == original.act(decision.observation)
-            decision.answer(answer)
-
-    def test_what_is_to_be_otherwise(self, stem: Path) -> None:
-        forecast = LastValue()
-        agent = ScoreAgent.load(str(stem), forecast=forecast, rule="skip", threshold=0.5)
-        assert agent.forecast is forecast
-        assert agent.config == replace(CONFIGS[3], rule="skip", threshold=0.5)
-        assert (agent.encoder.rule, agent.encoder.threshold) == ("skip", 0.5)
-        with pytest.raises(RecordError, match="do not fit the network"):
-            ScoreAgent.load(stem, width=9)
-
-    def test_other_files_are_refused(self, stem: Path, tmp_path: Path) -> None:
-        with pytest.raises(RecordError, match="there are no weights"):
-            ScoreAgent.load(tmp_path / "none")
-        for name, change, what in (
-            ("other", {"agent": "graph"}, "holds no score agent but 'graph'"),
-            ("empty", {"config": None}, "holds no configuration of a score agent but None"),
-            ("odd", {"config": {"depth": 3}}, "no configuration of a score agent"),
-            ("new", {"config": CONFIGS[3].plain() | {"network": "attention"}}, "do not fit the network"),
-            ("broken", {"sha256": "0"}, "is not the file that"),
-        ):
-            card = json.loads(stem.with_name("v1.2.json").read_text()) | change
-            (tmp_path / f"{name}.json").write_text(json.dumps(card))
-            (tmp_path / f"{name}.safetensors").write_bytes(stem.with_name("v1.2.safetensors").read_bytes())
-            with pytest.raises((InvalidConfiguration, RecordError), match=what):
-                ScoreAgent.load(tmp_path / name)
-
-    def test_an_interrupted_training_leaves_no_agent(self, tmp_path: Path) -> None:
-        result = TrainingResult({}, {}, [], "interrupted")
-        with pytest.raises(InvalidConfiguration, match="interrupted: its weights are not final"):
-            write(tmp_path / "agent", ScoreTraining(), result)
-        assert not list(tmp_path.iterdir())
-
-    def test_weights_of_something_else_do_not_come_with_this_package(self) -> None:
-        for load in (ScoreAgent.pretrained, lambda name: create(f"score:{name}")):
-            with pytest.raises(InvalidConfiguration, match="no pretrained score agent 'tpch-lachesis-paper'"):
-                load("tpch-lachesis-paper")
-
-
 @pytest.mark.parametrize(
     ("values", "what"),
     [
@@ -274,26 +206,12 @@ class TestFiles:
         ({"width": "wide"}, "width is 'wide', want a whole number"),
         ({"threshold": 7.0}, "threshold is 7.0, want a number from -1 to 1"),
         ({"max_jobs": 0}, "max_jobs is 0"),
-        ({"depth": 3}, "no configuration of a score agent: .*depth"),
+        ({"num_resources": 0}, "num_resources is 0"),
     ],
 )
 def test_configurations_that_make_no_sense_are_refused(values: dict[str, Any], what: str) -> None:
     with pytest.raises(InvalidConfiguration, match=what):
-        ScoreConfig.of(values)
-
-
-@pytest.mark.parametrize(
-    ("values", "what"),
-    [({"threshold": 1.5}, "threshold is 1.5"), ({"max_jobs": 0}, "max_jobs"), ({"num_resources": 0}, "num_resources")],
-)
-def test_encoders_refuse_what_makes_no_sense_to_them(values: dict[str, Any], what: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=what):
-        ScoreConfig(**values).encoder()
-
-
-def test_configurations_come_back_from_plain_values() -> None:
-    for config in CONFIGS:
-        assert ScoreConfig.of(json.loads(json.dumps(config.plain()))) == config
+        ScoreConfig(**values)
 
 
 def test_a_cluster_of_other_resources_is_refused() -> None:

@@ -17,14 +17,14 @@ torch = pytest.importorskip("torch")
 
 from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, single, slow_context  # noqa: E402
 
-from desim.agents.deferrable._score_network import _Recurrent, scores_of  # noqa: E402
 from desim.agents.deferrable.list_plan import PlannedWaits  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
-from desim.agents.deferrable.score_policy import LEAST_DEVIATION, AttentionPolicy  # noqa: E402
-from desim.agents.learning.policy import one_thread, to_tensors  # noqa: E402
+from desim.agents.deferrable.score_network import _Recurrent, scores_of  # noqa: E402
+from desim.agents.deferrable.score_policy import LEAST_DEVIATION  # noqa: E402
+from desim.agents.learning.policy import one_thread  # noqa: E402
 from desim.problems.deferrable.encoder import CURRENT_FEATURES  # noqa: E402
 
-SMALL = ScoreConfig(max_jobs=9, max_future_jobs=6, width=8)
+SMALL = ScoreConfig(max_jobs=9, width=8)
 ATTENTION = [replace(SMALL, auxiliary=auxiliary) for auxiliary in ("none", "high", "low", "both")]  # type: ignore[arg-type]
 FIXED = [replace(config, network="mlp") for config in ATTENTION]
 RESERVING = [replace(SMALL, rule="reserve"), replace(SMALL, rule="reserve", network="mlp")]
@@ -106,7 +106,7 @@ def test_room_without_jobs_changes_nothing(
     policy, seen = policy_of(config), drawn(config, seed, current, future)
     means, deviations, values = outputs(policy, [seen])
     together = outputs(policy, [drawn(config, seed + 1, *more), seen])
-    large = replace(config, max_jobs=14, max_future_jobs=11)
+    large = replace(config, max_jobs=14)
     roomy = policy_of(large)
     roomy.load_state_dict(policy.state_dict())
     padded = dict(seen)
@@ -130,7 +130,7 @@ def test_jobs_to_come_have_scores_where_jobs_keep_their_place(
     order, later = rng.permutation(current), rng.permutation(future)
     moved = with_rows(with_rows(seen, "current", order), "future", later)
     places, to = np.r_[np.arange(current), 9 + np.arange(future)], np.r_[order, 9 + later].astype(int)
-    actions = rng.normal(size=(3, 15))
+    actions = rng.normal(size=(3, 18))
     actions[1, places] = actions[0, to]
     rows = [seen, moved, drawn(config, seed + 1, *more)]
     means, deviations, values = outputs(policy, rows)
@@ -195,7 +195,6 @@ def slow_outputs(policy: Any, seen: Arrays) -> tuple[np.ndarray, np.ndarray, flo
 @pytest.mark.parametrize("config", [*ATTENTION, replace(SMALL, num_resources=2, layers=1)], ids=str)
 def test_it_is_a_transformer_over_the_jobs_that_there_are(config: ScoreConfig) -> None:
     policy = policy_of(config)
-    policy.prior = (2.0, 0.5)
     rows = [drawn(config, 5, 0, 0), drawn(config, 6, 9, 6), drawn(config, 7, 3, 0), drawn(config, 8, 0, 3)]
     rows += met_arrays(config) if config.num_resources == 1 else []
     counts = [int(row["action_mask"].sum()) for row in rows]
@@ -264,7 +263,6 @@ def test_scores_are_within_bounds_and_samples_are_as_likely_as_said(config: Scor
 @pytest.mark.parametrize("config", ATTENTION + FIXED + RESERVING, ids=lambda one: f"{one.network}-{one.rule}")
 def test_agents_score_without_torch_as_in_the_training(config: ScoreConfig) -> None:
     policy = single(policy_of(config)).train()
-    policy.prior = (2.0, 0.5)
     fast, rows = scores_of(policy), [*met_arrays(config), drawn(config, 1, 9, 6), drawn(config, 2, 1, 0)]
     met = {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in batch_of(rows).items()}
     with torch.no_grad():
@@ -281,15 +279,6 @@ def test_agents_score_without_torch_as_in_the_training(config: ScoreConfig) -> N
 
 def assert_near(found: Any, wanted: Any) -> None:
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("heads", [1, 2, 4])
-def test_several_heads_look_at_parts_of_a_token(heads: int) -> None:
-    policy = AttentionPolicy(SMALL.encoder(), np.random.default_rng(heads), width=8, layers=2, heads=heads)
-    row = {name: array.astype(np.float32) for name, array in drawn(SMALL, 1, 7, 3).items()}
-    with torch.no_grad():
-        wanted, _ = policy(to_tensors({name: array[None] for name, array in row.items()}))
-    assert_near(torch.from_numpy(scores_of(policy)(row)), wanted.mode()[0])
 
 
 @pytest.mark.parametrize("config", FIXED, ids=lambda config: config.auxiliary)

@@ -15,6 +15,7 @@ from desim import Simulation
 from desim.agents.batch import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.learned import plain
 from desim.cli.evaluate import METRICS
 from desim.problems.batch import BatchCluster, Job
 from desim.workloads import lublin, swf
@@ -143,7 +144,7 @@ def test_episodes_do_not_depend_on_how_many_there_are(desim: Desim) -> None:
 def test_trained_weights_are_agents_too(desim: Desim, tmp_path: Path) -> None:
     config = SplitWindowConfig(4, 2, hidden=(8,))
     weights = config.policy(np.random.default_rng(0)).state_dict()
-    save_weights(tmp_path / "mine", weights, {"agent": "split-window", "config": config.plain()})
+    save_weights(tmp_path / "mine", weights, {"agent": "split-window", "config": plain(config)})
     names = [f"split-window:{tmp_path}/mine", f"split-window:{tmp_path}/mine@8-8"]
     outcome = desim(*SMALL, "--agents", ",".join(names), "--json")
     assert outcome.status == 0

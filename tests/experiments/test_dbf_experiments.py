@@ -16,9 +16,10 @@ import torch
 
 from desim import simulate
 from desim.agents.batch import create as create_by_name
-from desim.agents.batch.inspector_network import InspectorConfig
+from desim.agents.batch.inspector import InspectorConfig
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.learned import plain
 from desim.agents.learning.policy import to_tensors
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.experiments.dbf import FAMILY, workloads
@@ -73,7 +74,7 @@ def save(directory: Path, name: str, config: Any, *, seed: int = 0, wait: float 
             parameter.add_(0.2 * torch.from_numpy(rng.normal(size=parameter.shape)).float())
     card = {
         "agent": "inspector" if isinstance(config, InspectorConfig) else "split-window",
-        "config": config.plain(),
+        "config": plain(config),
         "training": {"reward": "waiting"},
         "validation": {"waiting_time_mean": wait},
         "history": HISTORY,

@@ -18,6 +18,7 @@ from desim import simulate
 from desim.agents.deferrable import FIFO, LastValue, Tetris, forecast_errors
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
 from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.learned import plain
 from desim.agents.learning.policy import to_tensors
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.options import run_as_program
@@ -92,7 +93,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"steps": 500 * at, "seconds": 2.0 * at, "validation": {"total_reward": reward}}
             for at, reward in enumerate(rewards)
         ]
-        card = {"agent": "score", "config": config.plain(), "command": f"train {name}", "history": history}
+        card = {"agent": "score", "config": plain(config), "command": f"train {name}", "history": history}
         save_weights(directory / name, policy.state_dict(), card | {"training": {"warm_start": 7}})
     (directory / "default-reinforce.json").write_text(json.dumps({"agent": "another"}))
     return directory
@@ -260,7 +261,7 @@ def test_a_network_that_looks_at_all_alike_has_attention_of_1(weights: Path, tmp
         for layer in policy.layers:
             layer.self_attn.in_proj_weight[:8] = 0.0  # of queries and keys
     config = ScoreConfig(width=4, auxiliary="none")
-    save_weights(tmp_path / "default-ppo-att", policy.state_dict(), {"agent": "score", "config": config.plain()})
+    save_weights(tmp_path / "default-ppo-att", policy.state_dict(), {"agent": "score", "config": plain(config)})
     outcome = perform_attention(Run(Setting(num_slots=60), learned(tmp_path, "PPO+Att"), 0))
     found = [outcome[attention_metric(layer, kind)] for layer in (1, 2) for kind in KINDS]
     assert outcome["decisions"] > 5

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from desim.agents.learning.distributions import Distribution, Gaussian, MaskedCategorical
-from desim.agents.learning.policy import MLPPolicy, Policy, initialized, mlp, to_tensors
-from desim.agents.learning.rollout import Rollout
+from desim.agents.learning.experience import PER_STEP, Collector, Experience
+from desim.agents.learning.policy import MLPPolicy, ObservationNormalizer, Policy, initialized, mlp, to_tensors
 
 Box, Discrete, Dict = gymnasium.spaces.Box, gymnasium.spaces.Discrete, gymnasium.spaces.Dict
 
@@ -183,20 +183,32 @@ def batch_of(rows: list[dict[str, Any]]) -> dict[str, Tensor]:
     return to_tensors({name: np.stack([row[name] for row in rows]) for name in rows[0]})
 
 
-def assert_same(first: Rollout, second: Rollout) -> None:
-    """Compare rollouts bit by bit."""
+class Normalized(MLPPolicy):
+    """A policy for the line that scales what it sees."""
+
+    def __init__(self) -> None:
+        super().__init__({"x": 3}, 3, np.random.default_rng(0), hidden=(8,), mask="mask")
+        self.normalizer = ObservationNormalizer(3)
+
+    def forward(self, observations: dict[str, Tensor]) -> tuple[Distribution, Tensor]:
+        """Scale first."""
+        return super().forward(observations | {"x": self.normalizer(observations["x"])})
+
+    def observe(self, observations: dict[str, Tensor]) -> None:
+        """Take in what was seen."""
+        self.normalizer.update(observations["x"])
+
+
+def collector(count: int, *, seed: int = 0, make: Any = Line, groups: int = 1) -> Collector:
+    """Return a collector of so many environments, of which neighbours face the same episodes."""
+    seeds = [one for one in np.random.SeedSequence(seed).spawn(count // groups) for _ in range(groups)]
+    measure = line_length if make is Line else None
+    return Collector(make, seeds, np.random.default_rng(seed + 1), measure=measure, group_size=groups)
+
+
+def assert_same(first: Experience, second: Experience) -> None:
+    """Compare experience bit by bit."""
     for name in first.observations:
         np.testing.assert_array_equal(first.observations[name], second.observations[name])
-    for name in (
-        "actions",
-        "log_probs",
-        "values",
-        "rewards",
-        "elapsed",
-        "ends",
-        "final_values",
-        "last_values",
-        "valid",
-    ):
+    for name in (*PER_STEP, "last_values", "group_size", "episodes"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name), err_msg=name)
-    assert first.episodes == second.episodes

@@ -1,26 +1,27 @@
-"""Behavioural cloning, and what it leaves alone."""
+"""Behavioural cloning: while the policy acts, and from an expert's notes alone; and what it leaves alone."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 import torch
-from learning_cases import Bandit, bandit_policy
+from learning_cases import Bandit, PointPolicy, bandit_policy, collector
+from torch import Tensor, nn
 
 from desim import simulate
 from desim.agents.batch import SimpleBackfilling
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
-from desim.agents.batch.training import EXPERTS, aged, reserving, shortest
-from desim.agents.batch.window_rules import WindowRule
-from desim.agents.learning.imitation import Expert, imitate
-from desim.agents.learning.learner import Discounting
-from desim.agents.learning.ppo import PPO, PPOConfig
-from desim.agents.learning.rollout import Collector
+from desim.agents.batch.window_rules import EXPERTS, WindowRule, aged, reserving, shortest
+from desim.agents.learning.distributions import Distribution
+from desim.agents.learning.imitation import Expert, clone, imitate
+from desim.agents.learning.learner import Learner, LearningConfig
+from desim.agents.learning.policy import MLPPolicy, to_tensors
+from desim.agents.learning.ppo import PPO
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, BatchObservation, Job
@@ -30,6 +31,11 @@ from desim.workloads import lublin
 
 #: All masks of the bandit.
 PAIRS = np.array([[number in pair for number in range(4)] for pair in combinations(range(4), 2)], int)
+TRACE = lublin.generate(800, 32, seed=5, load=1.0)
+
+
+def learner_of(policy: Any, seed: int = 0, **changes: Any) -> Learner:
+    return PPO(policy, LearningConfig(**changes), np.random.default_rng(seed))
 
 
 def best_arm(observations: dict[str, np.ndarray]) -> np.ndarray:
@@ -37,38 +43,49 @@ def best_arm(observations: dict[str, np.ndarray]) -> np.ndarray:
     return np.where(observations["action_mask"] == 1, worth, -1.0).argmax(1)
 
 
-def test_the_best_arm_is_learned_from_an_expert() -> None:
-    learner = PPO(bandit_policy(), PPOConfig(discounting=Discounting(0.0, 0.0)), np.random.default_rng(0))
-    collector = Collector(Bandit, np.random.SeedSequence(0).spawn(8), np.random.default_rng(0))
-    before = json.dumps(learner.optimizer.state_dict()["state"])
-    agreements = imitate(
-        learner,
-        lambda: collector.collect(learner.policy, 64),
-        best_arm,
-        num_rollouts=15,
-        minibatch_size=64,
-        learning_rate=1e-2,
-    )
-    assert len(agreements) == 15
-    assert 0.3 < agreements[0] < 0.95
-    assert agreements[-1] > 0.99
-    assert json.dumps(learner.optimizer.state_dict()["state"]) == before  # its own optimizer is not touched
-    # The critic learns as well: what is earned at once, on average over the masks.
-    signs = torch.eye(3)
-    values = learner.moments.restored(learner.policy.critic(signs).detach().squeeze(1).numpy())
-    shown, mask = np.repeat(np.eye(3), 6, 0), np.tile(PAIRS, (3, 1))
-    earned = np.take_along_axis(shown @ Bandit.worth, best_arm({"sign": shown, "action_mask": mask})[:, None], 1)
-    np.testing.assert_allclose(values, earned.reshape(3, 6).mean(1), atol=0.05)
+def shown(count: int, seed: int = 0) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Return what is seen of the bandit, two arms of which are open, and the better one of them."""
+    rng = np.random.default_rng(seed)
+    signs = np.eye(3, dtype=np.float32)[rng.integers(3, size=count)]
+    seen = {"sign": signs, "action_mask": PAIRS[rng.integers(6, size=count)].astype(np.int8)}
+    return seen, best_arm(seen)
 
 
-def test_no_more_rollouts_than_asked_for() -> None:
-    learner = PPO(bandit_policy(), PPOConfig(), np.random.default_rng(0))
-    weights = {name: tensor.clone() for name, tensor in learner.policy.state_dict().items()}
-    assert imitate(learner, lambda: pytest.fail("asked"), best_arm, num_rollouts=0) == []
-    assert all(torch.equal(tensor, weights[name]) for name, tensor in learner.policy.state_dict().items())
+def improbability(distribution: Distribution, wanted: Tensor) -> Tensor:
+    return -distribution.log_prob(wanted)
 
 
-TRACE = lublin.generate(1_500, 32, seed=5, load=1.0)
+class TestWhileActing:
+    def test_the_best_arm_is_learned_from_an_expert(self) -> None:
+        learner = learner_of(bandit_policy(), discount=0.0, decay=0.0)
+        together = collector(8, make=Bandit)
+        before = json.dumps(learner.optimizer.state_dict()["state"])
+        collect = partial(together.collect, learner.policy, 64)
+        agreements = imitate(learner, collect, best_arm, rounds=15, minibatch_size=64, learning_rate=1e-2)
+        assert len(agreements) == 15
+        assert 0.3 < agreements[0] < 0.95
+        assert agreements[-1] > 0.99
+        assert json.dumps(learner.optimizer.state_dict()["state"]) == before  # its own optimizer is not touched
+        # The critic learns as well: what is earned at once, on average over the masks.
+        signs = torch.eye(3)
+        values = learner.moments.restored(learner.policy.critic(signs).detach().squeeze(1).numpy())
+        seen = {"sign": np.repeat(np.eye(3), 6, 0), "action_mask": np.tile(PAIRS, (3, 1))}
+        earned = np.take_along_axis(seen["sign"] @ Bandit.worth, best_arm(seen)[:, None], 1)
+        np.testing.assert_allclose(values, earned.reshape(3, 6).mean(1), atol=0.05)
+
+    def test_a_cloned_agent_does_as_the_rule_does(self) -> None:
+        config = SplitWindowConfig(8, 4, hidden=(32, 16))
+        episodes = TraceEpisodes([TRACE], 32, num_jobs=150)
+        make = partial(BatchEnv, episodes, 32, window=(8, 4), num_jobs=150, skip_forced=True)
+        learner = learner_of(config.policy(np.random.default_rng(0)))
+        collect = partial(collector(8, make=make).collect, learner.policy, 100)
+        options: dict[str, Any] = {"epochs": 6, "minibatch_size": 200, "learning_rate": 3e-3}
+        assert imitate(learner, collect, shortest, rounds=12, **options)[-1] > 0.93
+        jobs: list[Job] = lublin.generate(400, 32, seed=77, load=1.0)
+        agents = SplitWindowAgent(learner.policy, config), WindowRule("shortest", 8, 4), SimpleBackfilling("fcfs")
+        found, wanted, other = (simulate(BatchCluster(jobs, 32), one).metrics()["waiting_time_mean"] for one in agents)
+        assert found == pytest.approx(wanted, rel=0.15)
+        assert abs(found - wanted) < abs(other - wanted)
 
 
 class Compared:
@@ -99,44 +116,110 @@ def test_the_experts_of_the_warm_start_are_the_rules(
         encoder = FeatureEncoder(split, reserve_after=3_000.0 if name == "aged" else np.inf)
     agent = Compared(WindowRule(name, 5, 3), EXPERTS[name], encoder)
     simulate(BatchCluster(TRACE, 32), agent)
-    assert len(agent.answers) > 1_500
+    assert len(agent.answers) > len(TRACE)
     assert sum(wanted is not None for wanted, _ in agent.answers) == len(TRACE)
     assert all(wanted == found for wanted, found in agent.answers)
 
 
-@pytest.mark.parametrize("expert", [reserving, aged])
-def test_other_experts_need_features(expert: Expert) -> None:
-    with pytest.raises(InvalidConfiguration, match="needs features"):
-        expert({ACTION_MASK: np.ones((1, 2)), "jobs": np.zeros((1, 1, 3))})
-
-
-def test_a_cloned_agent_does_as_the_rule_does() -> None:
-    config = SplitWindowConfig(8, 4, hidden=(32, 16))
-    make = partial(
-        BatchEnv, TraceEpisodes([TRACE], 32, num_jobs=150), 32, window=(8, 4), num_jobs=150, skip_forced=True
-    )
-    learner = PPO(config.policy(np.random.default_rng(0)), PPOConfig(), np.random.default_rng(0))
-    collector = Collector(make, np.random.SeedSequence(0).spawn(8), np.random.default_rng(0))
-    agreements = imitate(
-        learner,
-        lambda: collector.collect(learner.policy, 100),
-        shortest,
-        num_rollouts=14,
-        epochs=6,
-        minibatch_size=200,
-        learning_rate=3e-3,
-    )
-    assert agreements[-1] > 0.95
-    jobs: list[Job] = lublin.generate(400, 32, seed=77, load=1.0)
-    found, wanted, other = (
-        simulate(BatchCluster(jobs, 32), agent).metrics()["waiting_time_mean"]
-        for agent in (SplitWindowAgent(learner.policy, config), WindowRule("shortest", 8, 4), SimpleBackfilling("fcfs"))
-    )
-    assert found == pytest.approx(wanted, rel=0.15)
-    assert abs(found - wanted) < abs(other - wanted)
-
-
-def test_waiting_is_the_expert_s_answer_where_nothing_fits() -> None:
+def test_other_experts_need_features_and_wait_where_nothing_fits() -> None:
+    for expert in (reserving, aged):
+        with pytest.raises(InvalidConfiguration, match="needs features"):
+            expert({ACTION_MASK: np.ones((1, 2)), "jobs": np.zeros((1, 1, 3))})
     mask = np.array([[0, 0, 0, 1], [0, 1, 1, 1]], np.int8)
     jobs = np.array([[[1, 0.1, 0], [1, 0.2, 0], [1, 0.3, 0]]] * 2, np.float32)
     assert shortest({ACTION_MASK: mask, "jobs": jobs}).tolist() == [3, 1]
+
+
+class Watching(MLPPolicy):
+    """Notes which samples it is shown, and learns something else beside."""
+
+    def __init__(self) -> None:
+        super().__init__({"sign": 3}, 4, np.random.default_rng(0), hidden=(8,), mask="action_mask")
+        self.used: list[list[int]] = []
+        self.beside = nn.Parameter(torch.zeros(()))
+
+    def forward(self, observations: dict[str, Tensor]) -> Any:
+        """Note, and do as others do."""
+        self.used.append(observations["number"].tolist())
+        return super().forward(observations)
+
+    def auxiliary_loss(self, observations: dict[str, Tensor]) -> Tensor:
+        """Return how far a number is from 1."""
+        assert observations["number"].tolist() == self.used[-1]
+        return (self.beside - 1.0).square()
+
+
+class TestFromNotes:
+    def test_a_rule_is_learned_and_the_rest_of_the_learner_is_left_alone(self) -> None:
+        learner = learner_of(bandit_policy())
+        before = {name: tensor.clone() for name, tensor in learner.policy.state_dict().items()}
+        found = clone(learner, *shown(600), improbability, epochs=8, minibatch_size=64, learning_rate=2e-2)
+        assert len(found) == 8
+        assert 0.3 < found[0] < 0.95
+        assert found[-1] > 0.99
+        others, wanted = shown(200, seed=1)
+        with torch.no_grad():
+            agreed = learner.policy(to_tensors(others))[0].mode().numpy() == wanted
+        assert agreed.mean() > 0.99
+        for name, tensor in learner.policy.state_dict().items():
+            assert torch.equal(tensor, before[name]) == name.startswith("critic."), name
+        assert json.dumps(learner.optimizer.state_dict()["state"]) == "{}"
+        assert learner.moments.count == 0
+
+    def test_numbers_are_learned_as_well(self) -> None:
+        def near(likely: Tensor, wanted: Tensor) -> Tensor:
+            return ((likely - wanted).abs() < 0.2).all(1)
+
+        learner = learner_of(PointPolicy())
+        seen = {"observation": np.random.default_rng(3).normal(size=(600, 2)).astype(np.float32)}
+        wanted = 0.5 * seen["observation"]
+        found = clone(learner, seen, wanted, improbability, agrees=near, epochs=12, learning_rate=2e-2)
+        assert found[0] < 0.3
+        assert found[-1] > 0.8
+
+    def test_every_sample_is_used_once_an_epoch_and_shares_are_of_all_of_them(self) -> None:
+        policy = Watching()
+        seen, best = shown(50)
+        seen["number"] = np.arange(50)
+
+        def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
+            assert wanted.tolist() == best[policy.used[-1]].tolist()
+            return improbability(distribution, wanted)
+
+        def agrees(likely: Tensor, wanted: Tensor) -> Tensor:
+            assert likely.shape == wanted.shape
+            return torch.tensor(policy.used[-1]) < 5 * len(policy.used)
+
+        found = clone(learner_of(policy), seen, best, distance, agrees=agrees, epochs=3, minibatch_size=20)
+        assert [len(places) for places in policy.used] == [20, 20, 10] * 3
+        epochs = [[place for places in policy.used[first : first + 3] for place in places] for first in (0, 3, 6)]
+        assert all(sorted(places) == list(range(50)) for places in epochs)
+        assert len({tuple(places) for places in epochs}) == 3
+        agreed = [sum(place < 5 * number for place in places) for number, places in enumerate(policy.used, start=1)]
+        assert found == [sum(agreed[first : first + 3]) / 50 for first in (0, 3, 6)]
+        assert 0 < policy.beside.item() < 0.1
+
+    def test_the_learning_rate_falls_to_a_twentieth(self) -> None:
+        policy = Watching()
+        seen, best = shown(40)
+        seen["number"] = np.arange(40)
+        places: list[float] = []
+
+        def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
+            places.append(policy.beside.item())
+            return improbability(distribution, wanted)
+
+        clone(learner_of(policy), seen, best, distance, epochs=10, minibatch_size=10, learning_rate=1e-4)
+        steps = np.diff([*places, policy.beside.item()])
+        # Adam's steps are as long as the rate, while the gradient has one sign.
+        np.testing.assert_allclose(steps, 1e-4 * (1.0 - 0.95 * np.arange(40) / 40), rtol=0.02)
+
+    def test_the_same_generator_gives_the_same_weights_and_no_samples_are_refused(self) -> None:
+        weights = []
+        for seed in (0, 0, 1):
+            learner = learner_of(bandit_policy(), seed)
+            clone(learner, *shown(300), improbability, epochs=2, minibatch_size=32)
+            weights.append({name: tensor.numpy().tobytes() for name, tensor in learner.policy.state_dict().items()})
+        assert weights[0] == weights[1] != weights[2]
+        with pytest.raises(InvalidConfiguration, match="there is nothing to imitate"):
+            clone(learner_of(bandit_policy()), *shown(0), improbability)

@@ -20,8 +20,8 @@ KIND = Kind(
     workloads=("desim.workloads.batch.registry",),
     episodes="desim.workloads.batch.registry:draw",
     trainings={
-        "batch": "desim.agents.batch.command:TrainingOptions",
-        "batch-inspector": "desim.agents.batch.command:InspectorOptions",
+        "batch": "desim.agents.batch.training:SplitWindowTraining",
+        "batch-inspector": "desim.agents.batch.training:InspectorTraining",
     },
     workload="jobs",
     progress=("completion", "jobs"),

@@ -20,7 +20,7 @@ KIND = Kind(
     agents=("desim.agents.dag.registry",),
     workloads=("desim.workloads.dag.registry",),
     episodes="desim.workloads.dag.registry:draw",
-    trainings={"dag": "desim.agents.dag.command:TrainingOptions"},
+    trainings={"dag": "desim.agents.dag.training:GraphTraining"},
     workload="jobs",
     progress=("job_completion", "jobs"),
 )

@@ -38,7 +38,7 @@ KIND = Kind(
     agents=("desim.agents.deferrable.registry",),
     workloads=("desim.workloads.deferrable.registry",),
     episodes="desim.workloads.deferrable.registry:draw",
-    trainings={"deferrable": "desim.agents.deferrable.command:TrainingOptions"},
+    trainings={"deferrable": "desim.agents.deferrable.training:ScoreTraining"},
     workload="jobs",
     progress=("slot", "slots"),
 )

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from desim.agents.batch.training import measure
 from desim.agents.learning.distributions import MaskedCategorical
-from desim.agents.learning.learner import Discounting
+from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import Policy
-from desim.agents.learning.ppo import PPO, PPOConfig
+from desim.agents.learning.ppo import PPO
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, SCALE
 from desim.problems.batch.env import BatchEnv, TraceEpisodes
@@ -75,9 +75,7 @@ task = Task(
     objective="waiting_time_mean",
     maximize=False,
 )
-settings = PPOConfig(
-    learning_rate=0.1, final_learning_rate=0.01, minibatch_size=512, discounting=Discounting(0.98, 0.9, 3_600.0)
-)
+settings = LearningConfig(learning_rate=0.1, minibatch_size=512, discount=0.98, decay=0.9, time_unit=3_600.0)
 length = TrainingConfig(total_steps=12_288, num_envs=16, num_steps=128, validation_episodes=8, validate_every=1)
 policy = WeightedSum()
 course = Training(task, PPO(policy, settings, np.random.default_rng(0)), length).run()

@@ -6,7 +6,7 @@ Laskey, Lee, Fox, Dragan and Goldberg, "DART: noise injection for robust imitati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,25 +16,27 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from desim import simulate
-from desim.agents.deferrable._training_episodes import DeferrableEpisodes
 from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, TASKS, seen_of
 from desim.agents.deferrable.fitting import first_fitting
 from desim.agents.deferrable.list_plan import planned_starts
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.learning.distributions import Distribution, Gaussian
-from desim.problems.deferrable import DeferrableObservation
+from desim.agents.learning.experience import Arrays
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
 from desim.problems.deferrable.observation import LATER
 
-__all__ = ["agreement", "demonstrations", "distance"]
+__all__ = ["EXPERT", "Demonstrator", "agreement", "demonstrations", "distance"]
 
-Arrays = dict[str, NDArray[Any]]
+Episodes = Callable[[Generator], DeferrableCluster]
+"""Draws the cluster of an episode."""
 
 EXPERT = "expert"
+"""Part of an observation: the scores that lead to what the planner did."""
 _STARTED, _EACH, _NEVER = 0.25, 0.05, 0.75
-_NOISE = (0.0, 0.05, 0.1, 0.3)
+NOISE = (0.0, 0.05, 0.1, 0.3)
 
 
-class _Demonstrator:
+class Demonstrator:
     """A list plan that notes what is seen and what it would start, and now and then starts something else."""
 
     name = "demonstrator"
@@ -42,7 +44,7 @@ class _Demonstrator:
     def __init__(self, config: ScoreConfig, rng: Generator) -> None:
         self.encoder = config.encoder()
         self.rng = rng
-        self.noise = float(rng.choice(np.array(_NOISE)))
+        self.noise = float(rng.choice(np.array(NOISE)))
         self.noted: list[Arrays] = []
         self.last: Arrays | None = None
 
@@ -88,7 +90,7 @@ class _Demonstrator:
 
 def demonstrations(
     config: ScoreConfig,
-    episodes: DeferrableEpisodes,
+    episodes: Episodes,
     seeds: Sequence[np.random.SeedSequence],
     *,
     num_workers: int = 0,
@@ -99,8 +101,8 @@ def demonstrations(
     ----------
     config : ScoreConfig
         Who is to imitate it: says what is seen.
-    episodes : DeferrableEpisodes
-        Where.
+    episodes : callable
+        Draws the cluster of each.
     seeds : sequence of numpy.random.SeedSequence
         One for each episode, and for the noise in it.
     num_workers : int
@@ -119,10 +121,10 @@ def demonstrations(
     return arrays, arrays.pop(EXPERT)
 
 
-def _demonstrated(config: ScoreConfig, episodes: DeferrableEpisodes, seed: np.random.SeedSequence) -> list[Arrays]:
+def _demonstrated(config: ScoreConfig, episodes: Episodes, seed: np.random.SeedSequence) -> list[Arrays]:
     """Return what was noted in an episode."""
     rng = np.random.default_rng(seed)
-    demonstrator = _Demonstrator(config, rng)
+    demonstrator = Demonstrator(config, rng)
     simulate(episodes(rng), demonstrator)
     return demonstrator.noted
 

@@ -19,7 +19,7 @@ from desim.agents.learning.numpy_mlp import NumpyMLP, array_of
 from desim.agents.learning.policy import action_for
 from desim.envs.base import ACTION_MASK
 
-__all__ = ["Scores", "scores_of"]
+__all__ = ["InTorch", "Scores", "scores_of"]
 
 Floats = NDArray[np.float32]
 Arrays = dict[str, NDArray[Any]]
@@ -39,7 +39,7 @@ def scores_of(policy: ScorePolicy) -> Scores:
         return _Attention(policy)
     if isinstance(policy, FixedLengthPolicy):
         return _FixedLength(policy)
-    return _InTorch(policy)
+    return InTorch(policy)
 
 
 class _Linear:
@@ -147,16 +147,15 @@ class _Context:
     def __init__(self, policy: ScorePolicy) -> None:
         self.auxiliary = None if policy.auxiliary is None else _Auxiliary(policy.auxiliary)
         self.kind = policy.auxiliary_kind
-        self.prior = tuple(np.float32(one) for one in policy.prior)
 
     def __call__(self, arrays: Arrays) -> Floats:
         parts = [arrays["system"], arrays["free"].ravel()]
         if self.auxiliary is not None:
             low, high = self.auxiliary(arrays["history"])
             if self.kind != "low":
-                parts.append(high * self.prior[0])
+                parts.append(high)
             if self.kind != "high":
-                parts.append(low * self.prior[1])
+                parts.append(low)
         return np.concatenate(parts)
 
 
@@ -197,10 +196,19 @@ class _FixedLength:
         return result
 
 
-class _InTorch:
+class InTorch:
+    """Asks the network itself.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network.
+    """
+
     def __init__(self, policy: ScorePolicy) -> None:
         self.policy = deepcopy(policy).eval()
 
     def __call__(self, arrays: Arrays) -> Floats:
+        """Return the scores of one encoded observation."""
         result: Floats = action_for(self.policy, arrays)[0].numpy()
         return result

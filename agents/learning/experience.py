@@ -1,0 +1,341 @@
+"""Experience: many environments that advance together, with one inference for all of them a step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from desim.agents.learning.policy import Policy, one_thread, to_tensors
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Arrays", "Collector", "Experience", "Lane", "Measure", "concatenated"]
+
+Arrays = dict[str, NDArray[Any]]
+"""Parts of observations by name."""
+
+Measure = Callable[[gymnasium.Env[Any, Any]], dict[str, float]]
+"""Called with an environment whose episode has ended; returns measures by name."""
+
+PER_STEP = ("actions", "log_probs", "values", "rewards", "elapsed", "ends", "final_values", "valid")
+"""What is noted of each step beside observations."""
+
+
+@dataclass
+class Experience:
+    """What N environments went through in T steps.
+
+    Attributes
+    ----------
+    observations : dict of str to array, shape (T, N, ...)
+        What was seen before each action.
+    actions : array, shape (T, N, ...)
+        What was done.
+    log_probs, values : array of float, shape (T, N)
+        Of the actions and observations, by the policy that acted.
+    rewards : array of float, shape (T, N)
+        What was earned.
+    elapsed : array of float, shape (T, N)
+        Simulated time from each action to the next decision; 1 where an environment does not tell.
+    ends : array of bool, shape (T, N)
+        Whether the episode ended with the action.
+    final_values : array of float, shape (T, N)
+        Values of the last observations of truncated episodes, else 0.
+    last_values : array of float, shape (N,)
+        Values of the observations after the last step.
+    valid : array of bool, shape (T, N)
+        Which steps there were: False behind the end of an episode where whole episodes were wanted.
+    group_size : int
+        Neighbouring environments that faced the same episodes.
+    episodes : list of dict
+        ``return``, ``length`` and, if told so, measures of each episode that ended.
+    seconds : dict of str to float
+        Wall time by what it was spent on: ``simulate`` and ``infer``.
+    """
+
+    observations: Arrays
+    actions: NDArray[Any]
+    log_probs: NDArray[np.float32]
+    values: NDArray[np.float32]
+    rewards: NDArray[np.float64]
+    elapsed: NDArray[np.float64]
+    ends: NDArray[np.bool_]
+    final_values: NDArray[np.float32]
+    last_values: NDArray[np.float32]
+    valid: NDArray[np.bool_]
+    group_size: int = 1
+    episodes: list[dict[str, float]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def num_steps(self) -> int:
+        """How many decisions it holds."""
+        return int(self.valid.sum())
+
+
+def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience:
+    """Return experience side by side, as that of all its environments.
+
+    Parameters
+    ----------
+    parts : sequence of Experience
+        Of the same environments' kind; shorter ones are filled up with steps that are not valid.
+    group_size : int
+        Neighbouring environments of the whole that faced the same episodes.
+
+    Returns
+    -------
+    Experience
+        Environments in the order of the parts; the seconds are the largest of each kind.
+    """
+    length = max(len(part.rewards) for part in parts)
+
+    def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return arrays side by side, filled up with zeros."""
+        rests = [(0, length - len(array)) for array in arrays]
+        rows = [np.pad(a, [rest, *[(0, 0)] * (a.ndim - 1)]) for a, rest in zip(arrays, rests, strict=True)]
+        return np.concatenate(rows, axis=1)
+
+    names = parts[0].observations
+    return Experience(
+        observations={name: joined([part.observations[name] for part in parts]) for name in names},
+        last_values=np.concatenate([part.last_values for part in parts]),
+        group_size=group_size,
+        episodes=[episode for part in parts for episode in part.episodes],
+        seconds={name: max(part.seconds[name] for part in parts) for name in parts[0].seconds},
+        **{name: joined([getattr(part, name) for part in parts]) for name in PER_STEP},
+    )
+
+
+class Lane:
+    """One environment and its episode so far.
+
+    Parameters
+    ----------
+    gym_env : gymnasium.Env
+        Observations that are arrays, not dictionaries, become ``{"observation": array}``.
+    """
+
+    def __init__(self, gym_env: gymnasium.Env[Any, Any]) -> None:
+        self.gym_env = gym_env
+
+    def begin(self, seed: int) -> None:
+        """Begin an episode."""
+        self.seed = seed
+        self.actions: list[Any] = []
+        self.earned = 0.0
+        self._see(self.gym_env.reset(seed=seed)[0])
+
+    def step(self, action: Any) -> tuple[float, bool, bool, dict[str, Any]]:
+        """Act; return the reward, whether the episode is terminated, whether it is truncated, and what else is told."""
+        self.actions.append(action)
+        observation, reward, terminated, truncated, info = self.gym_env.step(action)
+        self._see(observation)
+        self.earned += float(reward)
+        return float(reward), terminated, truncated, info
+
+    def _see(self, observation: Any) -> None:
+        self.observation: Arrays = observation if isinstance(observation, dict) else {"observation": observation}
+
+    def outcome(self, measure: Measure | None) -> dict[str, float]:
+        """Return what has come of an episode that is over."""
+        measured = {} if measure is None else measure(self.gym_env)
+        return {"return": self.earned, "length": float(len(self.actions)), **measured}
+
+    def state(self) -> dict[str, Any]:
+        """Return where the environment stands, as plain values: its seed, and the actions since."""
+        return {"seed": self.seed, "actions": [np.asarray(action).tolist() for action in self.actions]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where an environment stood, by doing the same again."""
+        self.begin(state["seed"])
+        space = self.gym_env.action_space
+        for action in state["actions"]:
+            self.step(np.asarray(action, space.dtype) if space.shape else int(action))
+
+
+class Collector:
+    """Lets a policy act in many environments at once, in this process.
+
+    Environments that have ended are reset at once, each with a seed from a generator of its own.
+
+    Parameters
+    ----------
+    make_env : callable
+        Returns a new environment, any of Gymnasium.
+    seeds : sequence of numpy.random.SeedSequence
+        One for each environment. Environments with equal seeds face the same episodes.
+    rng : numpy.random.Generator
+        For the sampled actions.
+    measure : callable, optional
+        Called with an environment whose episode has ended; returns measures by name.
+    group_size : int
+        Neighbouring environments with equal seeds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no environment.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], gymnasium.Env[Any, Any]],
+        seeds: Sequence[np.random.SeedSequence],
+        rng: np.random.Generator,
+        *,
+        measure: Measure | None = None,
+        group_size: int = 1,
+    ) -> None:
+        if not seeds:
+            raise InvalidConfiguration("experience needs at least one environment")
+        self.rng = rng
+        self.measure = measure
+        self.group_size = group_size
+        self._lanes = [Lane(make_env()) for _ in seeds]
+        self._seeds = [np.random.default_rng(seed) for seed in seeds]
+        for number in range(len(seeds)):
+            self._begin(number)
+
+    def _begin(self, number: int) -> None:
+        self._lanes[number].begin(int(self._seeds[number].integers(2**31)))
+
+    def state(self) -> dict[str, Any]:
+        """Return where all environments and the generators stand, as plain values."""
+        envs = [
+            lane.state() | {"rng": rng.bit_generator.state} for lane, rng in zip(self._lanes, self._seeds, strict=True)
+        ]
+        return {"rng": self.rng.bit_generator.state, "envs": envs}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where a collector with as many environments stood, by doing the same again.
+
+        Parameters
+        ----------
+        state : dict
+            Of :meth:`state`.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the number of environments differs.
+        """
+        if len(state["envs"]) != len(self._lanes):
+            raise InvalidConfiguration(f"a state of {len(state['envs'])} environments, there are {len(self._lanes)}")
+        self.rng.bit_generator.state = state["rng"]
+        for lane, rng, before in zip(self._lanes, self._seeds, state["envs"], strict=True):
+            rng.bit_generator.state = before["rng"]
+            lane.restore(before)
+
+    def collect(self, policy: Policy, num_steps: int) -> Experience:
+        """Act for a number of steps T in every environment, from where they stand; all of them are valid."""
+        return self._run(policy, num_steps, whole=False)
+
+    def collect_episodes(self, policy: Policy, longest: int) -> Experience:
+        """Begin an episode in every environment and act to its end; one that is longer counts as truncated there."""
+        for number, lane in enumerate(self._lanes):
+            if lane.actions:
+                self._begin(number)
+        return self._run(policy, longest, whole=True)
+
+    def _run(self, policy: Policy, num_steps: int, *, whole: bool) -> Experience:
+        notes = _Notes(self._lanes, num_steps, policy)
+        done = np.zeros(len(self._lanes), np.bool_)
+        step = 0
+        with torch.inference_mode(), one_thread():
+            while step < num_steps and not done.all():
+                actions = notes.act(step, self.rng)
+                for number, lane in enumerate(self._lanes):
+                    if done[number]:
+                        continue
+                    reward, terminated, truncated, info = lane.step(actions[number])
+                    notes.valid[step, number] = True
+                    notes.rewards[step, number] = reward
+                    notes.elapsed[step, number] = info.get("elapsed", 1.0)
+                    if terminated or truncated:
+                        notes.end(step, number, truncated=truncated, measure=self.measure)
+                        done[number] = whole
+                        self._begin(number)
+                step += 1
+            return notes.experience(step, self.group_size)
+
+
+class _Notes:
+    """The arrays of experience while it is made."""
+
+    def __init__(self, lanes: list[Lane], num_steps: int, policy: Policy) -> None:
+        self.lanes, self.policy = lanes, policy
+        self.device = next(policy.parameters()).device.type
+        self.begin = time.perf_counter()
+        self.infer = 0.0
+        shape = (num_steps, len(lanes))
+        self.observations = {
+            name: np.zeros((num_steps + 1, len(lanes), *np.shape(array)), _single(np.asarray(array).dtype))
+            for name, array in lanes[0].observation.items()
+        }
+        space = lanes[0].gym_env.action_space
+        self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
+        self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
+        self.rewards, self.elapsed = np.zeros(shape), np.zeros(shape)
+        self.ends, self.valid = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self.episodes: list[dict[str, float]] = []
+        self.truncated: list[tuple[int, int, Arrays]] = []
+
+    def see(self, step: int) -> Arrays:
+        """Note what every environment shows, and return it."""
+        for number, lane in enumerate(self.lanes):
+            for name, array in lane.observation.items():
+                self.observations[name][step, number] = array
+        return {name: array[step] for name, array in self.observations.items()}
+
+    def act(self, step: int, rng: np.random.Generator) -> Any:
+        """Note what is seen and done; return the action of each environment."""
+        seen = self.see(step)
+        begin = time.perf_counter()
+        distribution, values = self.policy(to_tensors(seen, self.device))
+        actions = distribution.sample(rng)
+        self.actions[step] = actions.cpu().numpy()
+        self.log_probs[step] = distribution.log_prob(actions).cpu().numpy()
+        self.values[step] = values.cpu().numpy()
+        self.infer += time.perf_counter() - begin
+        chosen = self.actions[step]
+        return chosen.tolist() if chosen.ndim == 1 else chosen
+
+    def end(self, step: int, number: int, *, truncated: bool, measure: Measure | None) -> None:
+        """Note the end of an episode."""
+        lane = self.lanes[number]
+        self.ends[step, number] = True
+        if truncated:  # copied, since an environment may write the next observation into the same array
+            self.truncated.append((step, number, {name: np.array(array) for name, array in lane.observation.items()}))
+        self.episodes.append(lane.outcome(measure))
+
+    def experience(self, length: int, group_size: int) -> Experience:
+        """Return all that was noted in a number of steps."""
+        seen = self.see(length)
+        begin = time.perf_counter()
+        last_values = self.policy(to_tensors(seen, self.device))[1]
+        if self.truncated:
+            steps, numbers, shown = zip(*self.truncated, strict=True)
+            batch = {name: np.stack([one[name] for one in shown]) for name in self.observations}
+            values = self.policy(to_tensors(batch, self.device))[1]
+            self.final_values[list(steps), list(numbers)] = values.cpu().numpy()
+        self.infer += time.perf_counter() - begin
+        return Experience(
+            observations={name: array[:length] for name, array in self.observations.items()},
+            last_values=last_values.cpu().numpy(),
+            group_size=group_size,
+            episodes=self.episodes,
+            seconds={"simulate": time.perf_counter() - self.begin - self.infer, "infer": self.infer},
+            **{name: getattr(self, name)[:length] for name in PER_STEP},
+        )
+
+
+def _single(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type in which a policy sees numbers."""
+    return np.dtype(np.float32) if dtype == np.float64 else dtype

@@ -1,0 +1,184 @@
+"""Settings once: nested dataclasses that the command line reads, a training takes, and the card of weights keeps."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+
+from desim.agents.learning.checkpoint import save_weights
+from desim.agents.learning.learned import AgentConfig, plain, restored
+from desim.agents.learning.learner import Learner, LearningConfig
+from desim.agents.learning.policy import Policy
+from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
+from desim.agents.learning.ppo import PPO
+from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.checks import one_of, whole
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["TrainingSettings"]
+
+AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
+ALGORITHMS: dict[str, type[Learner]] = {"ppo": PPO, "actor_critic": ActorCritic, "reinforce": Reinforce}
+
+
+def _options(settings: Any, default: Any) -> Iterator[str]:
+    """Yield the options of the command line that make settings of the default ones."""
+    for one in fields(settings):
+        value, usual = getattr(settings, one.name), getattr(default, one.name)
+        option = one.name.replace("_", "-")
+        if is_dataclass(value):
+            yield from _options(value, usual)
+        elif value != usual and isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+        elif value != usual:
+            yield f"--{option}"
+            yield from map(str, value if isinstance(value, tuple) else [value])
+
+
+@dataclass(frozen=True)
+class TrainingSettings(Generic[AnyPolicy]):
+    """Base class of all that determines a training: who learns, how, and how long, and what more a subclass has.
+
+    Parameters
+    ----------
+    agent : AgentConfig
+        Who learns.
+    learning : LearningConfig
+        How.
+    training : TrainingConfig
+        How long, from which seed, and in how many environments.
+    warm_start : int
+        How long the policy imitates somebody before it learns by itself.
+
+    Attributes
+    ----------
+    trained : str
+        What stands behind ``desim train``, for example ``"batch"``.
+    """
+
+    trained: ClassVar[str]
+
+    agent: AgentConfig[AnyPolicy] = field(default_factory=AgentConfig)
+    learning: LearningConfig = field(default_factory=LearningConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    warm_start: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        one_of("algorithm", self.learning.algorithm, ALGORITHMS)
+        whole("warm_start", self.warm_start, least=0)
+        if self.learning.algorithm == "reinforce" and not self.training.whole_episodes:
+            raise InvalidConfiguration("REINFORCE learns from the returns of whole episodes: want whole_episodes")
+
+    @classmethod
+    def quick(cls) -> Self:
+        """Return a small training of a few minutes."""
+        raise NotImplementedError
+
+    @property
+    def default_name(self) -> str:
+        """What the files with the weights are called unless a name is given."""
+        raise NotImplementedError
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        raise NotImplementedError
+
+    def warm_up(self, training: Training) -> float | None:
+        """Let the policy imitate somebody before it learns by itself.
+
+        Parameters
+        ----------
+        training : Training
+            Which has not begun.
+
+        Returns
+        -------
+        float or None
+            In which share of the last decisions it agreed; None if it begins without.
+        """
+        return None
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, for a card."""
+        values: dict[str, Any] = plain(self)
+        return values
+
+    @classmethod
+    def of(cls, card: Mapping[str, Any]) -> Self:
+        """Return the settings of the training that a card tells of."""
+        found: Self = restored(cls(), {**card["training"], "agent": card["config"]})
+        return found
+
+    def command(self, name: str | None = None) -> str:
+        """Return the command line that trains the same agent, into files of a name."""
+        words = ["desim", "train", self.trained, *_options(self, type(self)())]
+        return shlex.join(words if name in (None, self.default_name) else [*words, "--name", str(name)])
+
+    def learner(self, policy: AnyPolicy, rng: np.random.Generator) -> Learner:
+        """Return what learns: trains a policy in place, and draws the order of samples from a generator."""
+        return ALGORITHMS[self.learning.algorithm](policy, self.learning, rng)
+
+    def train(
+        self, directory: Path | None = None, report: Callable[[dict[str, Any]], None] | None = None
+    ) -> TrainingResult:
+        """Train the agent.
+
+        Parameters
+        ----------
+        directory : Path, optional
+            Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
+        report : callable, optional
+            Called with each new entry of the learning curve.
+
+        Returns
+        -------
+        TrainingResult
+            The best weights on the validation episodes, and the learning curve.
+        """
+        root = np.random.SeedSequence(self.training.seed)
+        for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
+        learner = self.learner(self.agent.policy(for_weights), for_learner)
+        others = {name: value for name, value in self.plain().items() if name != "training"}
+        training = Training(self.task(), learner, self.training, directory, others)
+        if not training.history:
+            agreement = self.warm_up(training)
+            if agreement is not None and report is not None:
+                report({"steps": 0, "seconds": 0.0, "agreement": agreement})
+        return training.run(report)
+
+    def write(self, stem: Path, result: TrainingResult) -> None:
+        """Write the weights of a training with their card, for the agent's ``load``.
+
+        Parameters
+        ----------
+        stem : Path
+            The files, without ``.safetensors`` and ``.json``.
+        result : TrainingResult
+            What has come of it.
+
+        Raises
+        ------
+        RecordError
+            If they cannot be written.
+        InvalidConfiguration
+            If the training was interrupted.
+        """
+        if result.status == "interrupted":
+            raise InvalidConfiguration("the training was interrupted: its weights are not final")
+        training = self.plain()
+        card = {
+            "agent": self.agent.agent_kind,
+            "config": training.pop("agent"),
+            "command": self.command(stem.name),
+            "training": training,
+            "status": result.status,
+            "validation": result.best,
+            "history": result.history,
+        }
+        save_weights(stem, result.weights, card)
