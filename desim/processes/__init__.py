@@ -1,17 +1,18 @@
 """SimPy processes that problems are made of and that users can add or copy from."""
 
-from desim.processes.arrivals import arrivals
-from desim.processes.capacity import CapacityProcess, replayed_capacity, stepped_capacity
-from desim.processes.channels import SharedChannels
+from desim.processes.arrivals import arrivals, job_stream
+from desim.processes.capacity import (
+    CapacityProcess,
+    Pattern,
+    TimeVarying,
+    mean_reverting_capacity,
+    replayed_capacity,
+    stepped_capacity,
+)
+from desim.processes.channels import Flow, SharedChannels, fair_rates
 from desim.processes.endings import stop_after
-from desim.processes.fairness import fair_rates
-from desim.processes.flows import Flow
-from desim.processes.noisy_capacity import mean_reverting_capacity
-from desim.processes.on_demand import OnDemand, OnDemandVM, replayed_vms
+from desim.processes.on_demand import OnDemand, OnDemandVM, on_demand_vms, replayed_vms
 from desim.processes.outages import Outage, planned_outages, random_outages
-from desim.processes.patterns import Pattern, TimeVarying
-from desim.processes.random_vms import on_demand_vms
-from desim.processes.streams import job_stream
 
 __all__ = [
     "CapacityProcess",

@@ -1,6 +1,8 @@
-"""Data on links that several flows share: a SimPy process that owns the flows under way.
+"""Data on links that several flows share max-min fairly: a SimPy process that owns the flows under way.
 
-Rates change only when a flow begins or ends, so that nothing happens in between and no time is cut into steps.
+Rates change only when a flow begins or ends, so that nothing happens in between and no time is cut into steps. They are
+max-min fair: no flow could go faster without slowing one down that is no faster (D. Bertsekas and R. Gallager, Data
+Networks, 2nd edition, 1992, section 6.5.2).
 """
 
 from __future__ import annotations
@@ -12,10 +14,161 @@ import simpy
 
 from desim.core import at
 from desim.exceptions import InvalidConfiguration
-from desim.processes.fairness import fair_rates
-from desim.processes.flows import Flow
 
-__all__ = ["SharedChannels"]
+__all__ = ["Flow", "SharedChannels", "fair_rates"]
+
+
+def fair_rates(routes: Sequence[Sequence[int]], limits: Sequence[float], bandwidths: Sequence[float]) -> list[float]:
+    """Return the max-min fair rates of flows, by progressive filling.
+
+    All rates grow together; a flow stops at its limit or when one of its links is full.
+
+    Parameters
+    ----------
+    routes : sequence of sequence of int
+        The links that each flow takes, each link once.
+    limits : sequence of float
+        The most that each flow can make use of, in units of data per second, above 0; may be infinite.
+    bandwidths : sequence of float
+        Of each link, in units of data per second, above 0; may be infinite.
+
+    Returns
+    -------
+    list of float
+        The rate of each flow, in units of data per second, infinite if nothing limits it.
+
+    Examples
+    --------
+    >>> fair_rates([[0], [0, 1], [1]], [math.inf] * 3, [10.0, 4.0])
+    [8.0, 2.0, 2.0]
+    """
+    users: dict[int, list[int]] = {}
+    for flow, route in enumerate(routes):
+        for link in route:
+            if bandwidths[link] < math.inf:
+                users.setdefault(link, []).append(flow)
+    left = {link: bandwidths[link] for link in users}
+    counts = {link: len(flows) for link, flows in users.items()}
+    by_limit = sorted(range(len(routes)), key=limits.__getitem__)
+    rates: list[float | None] = [None] * len(routes)
+    place = 0
+    while True:
+        while place < len(by_limit) and rates[by_limit[place]] is not None:
+            place += 1
+        if place == len(by_limit):
+            return [rate for rate in rates if rate is not None]
+        full, share = _fullest(left, counts)
+        stopped = []
+        while place < len(by_limit) and limits[by_limit[place]] <= share:
+            stopped.append(by_limit[place])
+            place += 1
+        stopped = [flow for flow in stopped if rates[flow] is None] or [
+            flow for flow in users[full] if rates[flow] is None
+        ]
+        for flow in stopped:
+            rate = min(limits[flow], share)
+            rates[flow] = rate
+            for link in routes[flow]:
+                if link in left:
+                    left[link] -= rate
+                    counts[link] -= 1
+
+
+def _fullest(left: dict[int, float], counts: dict[int, int]) -> tuple[int, float]:
+    """Return the link with the least bandwidth left for each flow that can still grow, and that bandwidth."""
+    full, least = -1, math.inf
+    for link, count in counts.items():
+        if count and left[link] / count < least:
+            full, least = link, left[link] / count
+    return full, least
+
+
+class Flow:
+    """Data on their way; live, do not change it.
+
+    Parameters
+    ----------
+    number : int
+        How many flows there were before.
+    route : sequence of int
+        The links that it takes.
+    size : float
+        Units of data.
+    arrived : callable
+        Called with the flow when all is there.
+    seconds_per_unit : float
+        Seconds that a unit takes at least, whatever the links could carry.
+    latency : float
+        Seconds before the first unit sets out.
+    begin : float
+        When it began, in seconds.
+
+    Attributes
+    ----------
+    rate : float
+        Units per second now; 0 until the latency has passed.
+    left : float
+        Units that had not passed when the rate last changed.
+    due : float
+        When the next thing happens to it as things stand, the end of its latency or its arrival, in seconds.
+    is_sending : bool
+        Whether the latency has passed.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        route: Sequence[int],
+        size: float,
+        arrived: Callable[[Flow], None],
+        *,
+        seconds_per_unit: float,
+        latency: float,
+        begin: float,
+    ) -> None:
+        self.number = number
+        self.route = tuple(route)
+        self.size = size
+        self.seconds_per_unit = seconds_per_unit
+        self.latency = latency
+        self.begin = begin
+        self.arrived = arrived
+        self.rate = 0.0
+        self.left = size
+        self.due = self._since = begin + latency
+        self.is_sending = False
+
+    def __repr__(self) -> str:
+        """Say how much it carries, since when and where."""
+        return f"<flow {self.number}: {self.size} units since {self.begin} s over links {self.route}>"
+
+    @property
+    def limit(self) -> float:
+        """The highest rate that it can make use of, in units per second."""
+        return 1.0 / self.seconds_per_unit if self.seconds_per_unit else math.inf
+
+    def change_rate(self, rate: float, now: float) -> None:
+        """Go on at another rate from now on.
+
+        Parameters
+        ----------
+        rate : float
+            Units per second.
+        now : float
+            Seconds.
+        """
+        if rate == self.rate:
+            return
+        if self.rate:
+            if now > self._since:
+                self.left = max(0.0, self.left - self.rate * (now - self._since))
+            self._since = now
+        self.rate = rate
+        if self.left == self.size and rate >= self.limit:
+            # To the last bit what a channel of its own would take, however that is summed up.
+            self.due = self.begin + (self.size * self.seconds_per_unit + self.latency)
+        else:
+            self.due = self._since + self.left / rate
 
 
 class SharedChannels:

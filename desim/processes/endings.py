@@ -1,16 +1,23 @@
-"""Ends of a run other than the end of its work."""
+"""Ends of a run: processes that go on no longer than the jobs, and one that ends a run before they are done."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 import simpy
 
-from desim.exceptions import InvalidConfiguration
-from desim.processes._background import in_background
+from desim.checks import whole
 
-__all__ = ["stop_after"]
+__all__ = ["in_background", "stop_after"]
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def in_background(process: Made) -> Made:
+    """Mark a process that goes on for as long as there are jobs, and keeps no run alive."""
+    process.background = True  # type: ignore[attr-defined]
+    return process
 
 
 def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event, Any, None]]:
@@ -46,8 +53,7 @@ def stop_after(event: str, count: int) -> Callable[[Any], Generator[simpy.Event,
     >>> result.info["end_time"], result.jobs["status"].to_list()
     (20.0, ['completed', 'completed', 'running'])
     """
-    if count < 1 or count != int(count):
-        raise InvalidConfiguration(f"a run cannot end after {count!r} events, want a whole number of at least 1")
+    whole("count", count, least=1)
 
     def run(problem: Any) -> Generator[simpy.Event, Any, None]:
         """Count, and end the run in time."""

@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import simpy
 
+from desim.checks import finite, whole
 from desim.core import Phase, Simulation, at
-from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.processes._background import in_background
+from desim.exceptions import WorkloadError
+from desim.processes.endings import in_background
 
 __all__ = ["Outage", "planned_outages", "random_outages"]
 
@@ -119,11 +120,9 @@ def random_outages(mean_time_to_failure: float, mean_time_to_repair: float, *, u
     InvalidConfiguration
         If a mean is not positive or a block has no unit.
     """
-    if not (mean_time_to_failure > 0 and mean_time_to_repair > 0 and units_per_failure >= 1):
-        raise InvalidConfiguration(
-            f"random_outages({mean_time_to_failure!r}, {mean_time_to_repair!r}, "
-            f"units_per_failure={units_per_failure!r}): want positive times and at least one unit"
-        )
+    finite("mean_time_to_failure", mean_time_to_failure, above=0)
+    finite("mean_time_to_repair", mean_time_to_repair, above=0)
+    whole("units_per_failure", units_per_failure, least=1)
 
     def run(cluster: FailingCluster) -> Generator[simpy.Event, None, None]:
         """Start a process for each block of units."""

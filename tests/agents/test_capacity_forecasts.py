@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal, forecast_errors
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, foresee
-from desim.processes.noisy_capacity import mean_reverting_capacity
-from desim.processes.patterns import Pattern
+from desim.processes.capacity import Pattern, mean_reverting_capacity
 
 PERIODIC = np.tile([3.0, 8.0, 5.0, 0.0, 6.0], 6)
 
@@ -238,9 +237,9 @@ class TestErrors:
 
     @pytest.mark.parametrize("capacity", [[], [[[1.0]]], ["much"], [1.0, -1.0], [math.nan], [math.inf]])
     def test_series_that_make_no_sense(self, capacity):
-        with pytest.raises(InvalidConfiguration, match="the capacity "):
+        with pytest.raises(InvalidConfiguration, match="capacity"):
             forecast_errors(LastValue(), capacity, 1)
-        with pytest.raises(InvalidConfiguration, match="the capacity "):
+        with pytest.raises(InvalidConfiguration, match="capacity"):
             Oracle(capacity)
 
     def test_arguments_that_make_no_sense(self):

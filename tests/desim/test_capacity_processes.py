@@ -14,8 +14,7 @@ from scipy import stats
 
 from desim import InvalidConfiguration, WorkloadError, simulate
 from desim.problems.deferrable import DeferrableCluster, Job, foresee
-from desim.processes.noisy_capacity import mean_reverting_capacity
-from desim.processes.patterns import Pattern
+from desim.processes.capacity import Pattern, mean_reverting_capacity
 
 DAY = Pattern(100.0, amplitude=0.5, peak=14.0, day_length=24.0, weekend_level=0.6)
 
@@ -71,7 +70,7 @@ class TestPattern:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"mean": -1.0}, r"the mean of a pattern is -1\.0, want a finite number from 0 on"),
+            ({"mean": -1.0}, r"the mean of a pattern is -1\.0, want a finite number of at least 0"),
             ({"mean": math.nan}, "the mean of a pattern is nan"),
             ({"mean": math.inf}, "the mean of a pattern is inf"),
             ({"mean": "many"}, "the mean of a pattern is 'many'"),
@@ -79,10 +78,10 @@ class TestPattern:
             ({"amplitude": 1.1}, r"the amplitude of a pattern is 1\.1, want a finite number from 0 to 1"),
             ({"peak": math.nan}, "the peak of a pattern is nan, want a finite number$"),
             ({"peak": -math.inf}, "the peak of a pattern is -inf"),
-            ({"day_length": 0}, "the day_length of a pattern is 0, want a number above 0"),
+            ({"day_length": 0}, "the day_length of a pattern is 0, want a finite number above 0"),
             ({"weekend_level": -0.1}, r"the weekend_level of a pattern is -0\.1"),
             ({"first_weekday": 7}, "the first_weekday of a pattern is 7, want a whole number from 0 to 6"),
-            ({"first_weekday": 1.0}, r"the first_weekday of a pattern is 1\.0"),
+            ({"first_weekday": 1.5}, r"the first_weekday of a pattern is 1\.5"),
         ],
     )
     def test_refusals(self, change, message):
@@ -188,12 +187,12 @@ class TestMeanReversion:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"level": -1.0}, r"level is -1\.0, want a finite number from 0 on"),
+            ({"level": -1.0}, r"level is -1\.0, want a finite number of at least 0"),
             ({"level": "high"}, "level is 'high'"),
             ({"level": [1.0, -2.0]}, r"level 1 is -2\.0"),
             ({"level": []}, r"level is \[\], want at least one"),
             ({"coefficient": 1.0}, r"coefficient is 1\.0, want numbers below 1"),
-            ({"coefficient": -0.1}, r"coefficient is -0\.1, want finite numbers from 0 on"),
+            ({"coefficient": -0.1}, r"coefficient is -0\.1, want a finite number of at least 0"),
             ({"coefficient": math.nan}, "coefficient is nan"),
             ({"deviation": -1.0}, r"deviation is -1\.0"),
             ({"deviation": [1.0, 2.0]}, r"deviation is \[1\.0, 2\.0\], want one number or 1"),

@@ -279,7 +279,7 @@ def test_vms_that_cannot_be_replayed(vms, message):
 
 @pytest.mark.parametrize("total", [-1.0, math.nan, math.inf, "large", [], [[1.0]], [1.0, -1.0]])
 def test_totals_that_make_no_sense(total):
-    with pytest.raises(InvalidConfiguration, match="total is "):
+    with pytest.raises(InvalidConfiguration, match="total"):
         replayed_vms(total, [])
 
 

@@ -11,9 +11,8 @@ from scipy import stats
 
 from desim import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, foresee
-from desim.processes.on_demand import OnDemand
-from desim.processes.patterns import Pattern
-from desim.processes.random_vms import on_demand_vms
+from desim.processes.capacity import Pattern
+from desim.processes.on_demand import OnDemand, on_demand_vms
 
 #: Lifetimes of a given mean that vary little and much: what follows does not depend on the law, only on its mean.
 LAWS = {
@@ -277,7 +276,7 @@ class Scalar:
     ("change", "message"),
     [
         ({"total": -1}, "total is -1"),
-        ({"arrivals": -1.0}, r"arrivals is -1\.0, want a finite number from 0 on"),
+        ({"arrivals": -1.0}, r"arrivals is -1\.0, want a finite number of at least 0"),
         ({"arrivals": math.nan}, "arrivals is nan"),
         ({"arrivals": Promising()}, r"arrivals is 3\.0 at time .*, want a number from 0 to its maximum 2\.0"),
         ({"arrivals": Scalar()}, r"arrivals gave an array of shape \(\), want \(1024,\)"),
@@ -291,12 +290,12 @@ class Scalar:
         ({"batch_size": lambda rng, count: np.full(count, 2.5)}, r"batch_size gave 2\.5"),
         ({"batch_size": lambda rng, count: np.full(count, math.inf)}, "batch_size gave inf"),
         ({"sizes": []}, r"sizes is \[\]"),
-        ({"sizes": [1, -1]}, r"sizes is \[1, -1\], want finite numbers from 0 on"),
+        ({"sizes": [1, -1]}, r"sizes\[1\] is -1\.0, want a finite number of at least 0"),
         ({"sizes": [[1, 2]]}, r"sizes is \[\[1, 2\]\], want a row for each size of as many numbers as total has"),
         ({"sizes": "small"}, "sizes is 'small'"),
         ({"probabilities": [0.5, 0.5]}, r"probabilities is \[0\.5, 0\.5\], want 1 numbers"),
-        ({"probabilities": [0.9]}, r"probabilities is \[0\.9\], want 1 numbers from 0 on that add up to 1"),
-        ({"sizes": [1, 2], "probabilities": [1.5, -0.5]}, r"probabilities is \[1\.5, -0\.5\]"),
+        ({"probabilities": [0.9]}, r"probabilities is \[0\.9\], want 1 numbers that add up to 1"),
+        ({"sizes": [1, 2], "probabilities": [1.5, -0.5]}, r"probabilities\[1\] is -0\.5"),
         ({"probabilities": ["all"]}, r"probabilities is \['all'\]"),
         ({"warm_up": -1.0}, r"warm_up is -1\.0"),
         ({"warm_up": math.inf}, "warm_up is inf"),

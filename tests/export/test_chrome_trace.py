@@ -16,7 +16,7 @@ import pytest
 from desim import Result, simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.export import chrome_trace, to_chrome_trace
+from desim.export import to_chrome_trace
 from desim.problems.batch import BatchCluster, Job, core_set, parse_core_sets
 from desim.processes import Outage, planned_outages
 
@@ -101,7 +101,7 @@ def test_the_size_is_bounded(run: Run, tmp_path: Path, monkeypatch: pytest.Monke
     other, events = export(result, tmp_path, max_slices=executions)
     assert len(slices(events)) == executions
     assert other["executions_left_out"] == 0
-    monkeypatch.setattr(chrome_trace, "MOST_POINTS", 50)
+    monkeypatch.setattr("desim.export.MOST_POINTS", 50)
     other, events = export(result, tmp_path, max_slices=20)
     assert other["executions_left_out"] == executions - 20
     assert len(slices(events)) == 20

@@ -10,8 +10,7 @@ import simpy
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.plan import Timetable
 from desim.problems.dag.state import Copy, Delivery
-from desim.processes.channels import SharedChannels
-from desim.processes.flows import Flow
+from desim.processes.channels import Flow, SharedChannels
 
 __all__ = ["SharedTransfers"]
 

@@ -1,39 +1,134 @@
-"""A batch run as Chrome trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show.
+"""Results in formats of other programs: CSV, Batsim's job table, Chrome's trace events.
 
-One track a core id: a job is a slice on the track of the first core of each range of neighbouring cores that it
-holds, so that slices of a track never overlap. Above them run curves of the queued jobs, the busy cores and, if
-cores failed, the cores that are up. A simulated second is a second of the trace.
-
-Format: "Trace Event Format", complete events (``X``), counters (``C``) and metadata (``M``), times in microseconds.
+The last show a batch run in Perfetto (ui.perfetto.dev) and chrome://tracing. One track a core id: a job is a slice on
+the track of the first core of each range of neighbouring cores that it holds, so that slices of a track never overlap.
+Above them run curves of the queued jobs, the busy cores and, if cores failed, the cores that are up. A simulated second
+is a second of the trace. "Trace Event Format", complete events (``X``), counters (``C``) and metadata (``M``), times in
+microseconds.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.export._batch import check_batch
 from desim.plotting._series import executions
 from desim.problems.batch import parse_core_sets
 from desim.records import write_atomically
 from desim.result import Result
 
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["to_chrome_trace"]
+__all__ = ["to_batsim_csv", "to_chrome_trace", "to_csv"]
 
 Floats = NDArray[np.float64]
 
+#: Batsim's names for what became of a job.
+_FINAL_STATES = {
+    "completed": "COMPLETED_SUCCESSFULLY",
+    "killed": "COMPLETED_WALLTIME_REACHED",
+    "lost": "COMPLETED_KILLED",
+    "running": "RUNNING",
+    "queued": "SUBMITTED",
+    "rejected": "REJECTED",
+}
+
 #: Points of a curve; of longer ones, values at times of equal distance are kept.
 MOST_POINTS = 20_000
+
+
+def to_csv(result: Result, path: str | os.PathLike[str]) -> Path:
+    """Write the job table as it is, one row a job, with a line of column names.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    path : path
+        The file, replaced only when the new one is complete.
+
+    Returns
+    -------
+    Path
+        The file. Nothing stands where a value is unknown; numbers read back exactly.
+
+    Raises
+    ------
+    RecordError
+        If the records cannot be read or the file cannot be written.
+    """
+    return _write_csv(result.scan("jobs"), path)
+
+
+def to_batsim_csv(result: Result, path: str | os.PathLike[str], *, workload_name: str = "w0") -> Path:
+    """Write the job table with the columns of Batsim's ``_jobs.csv``, which evalys reads.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    path : path
+        The file, replaced only when the new one is complete.
+    workload_name : str
+        Content of the column of this name.
+
+    Returns
+    -------
+    Path
+        The file. A profile is called after the run time of its job, as in the workloads that desim writes for
+        Batsim. ``consumed_energy`` is -1, for unknown. A job that has not started or finished has nothing where a
+        time of it is unknown.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the run is not one of batch.
+    RecordError
+        If the records cannot be read or the file cannot be written.
+    """
+    _check_batch(result)
+    run_time = pl.col("run_time")
+    whole = run_time == run_time.floor()
+    delay = (
+        pl.when(whole).then(run_time.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(run_time.cast(pl.String))
+    )
+    table = result.scan("jobs").select(
+        "job_id",
+        pl.lit(workload_name).alias("workload_name"),
+        ("delay_" + delay).alias("profile"),
+        "submission_time",
+        "requested_number_of_resources",
+        "requested_time",
+        pl.col("success").cast(pl.Int8),
+        pl.col("status").cast(pl.String).replace_strict(_FINAL_STATES).alias("final_state"),
+        "starting_time",
+        "execution_time",
+        "finish_time",
+        "waiting_time",
+        "turnaround_time",
+        "stretch",
+        "allocated_resources",
+        pl.lit(-1).alias("consumed_energy"),
+    )
+    return _write_csv(table, path)
+
+
+def _write_csv(table: pl.LazyFrame, path: str | os.PathLike[str]) -> Path:
+    target = Path(path)
+    frame = table.collect()
+
+    def _fill(draft: Path) -> None:
+        with draft.open("wb") as file:
+            frame.write_csv(file)
+
+    write_atomically(target, _fill)
+    return target
 
 
 def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices: int = 300_000) -> Path:
@@ -64,7 +159,7 @@ def to_chrome_trace(result: Result, path: str | os.PathLike[str], *, max_slices:
     """
     if max_slices < 1:
         raise InvalidConfiguration(f"max_slices is {max_slices!r}, want at least 1")
-    check_batch(result, ("jobs", "interruptions", "outages"))
+    _check_batch(result, ("jobs", "interruptions", "outages"))
     table = _executions(result)
     slices, omitted = _slices(table, max_slices)
     curves = _curves(result, table)
@@ -92,8 +187,6 @@ def _end(result: Result, jobs: pl.DataFrame) -> float:
 
 def _executions(result: Result) -> pl.DataFrame:
     """Return all executions, cut ones included, with the fields of their jobs."""
-    import polars as pl
-
     names = (
         "job_id",
         "submission_time",
@@ -113,8 +206,6 @@ def _executions(result: Result) -> pl.DataFrame:
 
 def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:
     """Return the slices with their tracks, by start, and how many executions have none."""
-    import polars as pl
-
     omitted = max(len(table) - most, 0)
     if omitted:
         length = pl.col("finish_time") - pl.col("starting_time")
@@ -128,8 +219,6 @@ def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:
 
 def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floats]]:
     """Return times and values of the curves."""
-    import polars as pl
-
     jobs = result.scan("jobs").filter(pl.col("status") != "rejected").select("submission_time").collect()
     starts, ends = table["starting_time"].to_numpy(), table["finish_time"].to_numpy()
     cores = table["requested_number_of_resources"].to_numpy()
@@ -192,3 +281,12 @@ def _events(result: Result, slices: pl.DataFrame, curves: dict[str, tuple[Floats
 def _microseconds(seconds: float) -> int:
     """Round, so that a slice that ends when another begins still does."""
     return round(seconds * 1e6)
+
+
+def _check_batch(result: Result, tables: Sequence[str] = ("jobs",)) -> None:
+    """Refuse a result of another problem, or one without a table that the format needs."""
+    is_there = all(table in result.table_names for table in tables)
+    if not is_there or "requested_number_of_resources" not in result.scan("jobs").collect_schema():
+        raise InvalidConfiguration(
+            f"this is a result of {result.info.get('problem', 'an unknown problem')}, but the format is one of batch"
+        )
