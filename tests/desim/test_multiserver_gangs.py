@@ -184,7 +184,7 @@ def check_components(result: Any, cluster: MultiServerCluster, answers: list[Flo
     ids = {row[0]: row[1:] for row in result.jobs.select("job_id", "port", "submission_time").rows()}
     sizes = {} if cluster.layout.gang is None else dict(enumerate(cluster.layout.gang.counts.tolist()))
     first = np.cumsum([0, *sizes.values()])
-    for slot, job, port, component, node, resource, amount in result.table("allocations").rows():
+    for slot, job, port, component, node, resource, amount in result.table("allocations").drop("arrival_number").rows():
         assert ids[job] == (port, slot)
         before = sum(1 for other, (name, time) in ids.items() if other < job and (name, time) == (port, slot))
         seat = types.ports.index(port) * copies + before

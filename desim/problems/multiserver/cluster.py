@@ -25,15 +25,17 @@ from desim.problem import Process
 from desim.problems.multiserver.job import Job, Service, SlotOutcome
 from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
 from desim.problems.multiserver.rewards import Earnings, Gang, Layout, RewardModel
-from desim.problems.multiserver.tables import COMPLETED, RUNNING, UNSERVED, WAITING, schemas
+from desim.problems.multiserver.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
-from desim.schema import Schema
+from desim.tables import Table
 
 __all__ = ["HoldingCluster", "MultiServerCluster"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Work = Callable[[np.random.Generator, int], float]
+
+COMPLETED, UNSERVED, RUNNING, WAITING = range(len(STATUSES))
 
 
 class MultiServerCluster(SlottedProblem):
@@ -106,9 +108,13 @@ class MultiServerCluster(SlottedProblem):
             "record_allocations": self.record_allocations,
         }
 
-    def schemas(self) -> dict[str, Schema]:
-        """Return the tables ``jobs``, ``slots``, ``allocations``, ``ports``, ``nodes`` and ``channels``."""
-        return schemas(self.layout)
+    def tables(self) -> dict[str, Table]:
+        """Return the tables, in which ports, nodes and resources are those of the graph."""
+        graph = self.rewards.graph
+        names = {"port": graph.ports, "node": graph.nodes}
+        names |= dict.fromkeys(("resource", "dominant_resource"), graph.resources)
+        tables = super().tables()
+        return tables | {name: tables[name].naming(names) for name in ("jobs", "allocations")}
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -118,13 +124,20 @@ class MultiServerCluster(SlottedProblem):
         self.observation: MultiServerObservation = MultiServerObservation(graph, self.layout.rewards)
         self._feasibility = Feasibility(graph)
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
-        for table in ("ports", "nodes", "channels"):
-            self._record[table](self.rewards)
+        self._record_graph()
         self._counts: Indices = np.zeros(self.rewards.graph.num_ports, dtype=np.int64)
         self._early: dict[int, list[float]] = {}
         self._next_job = 0
         self._rows = 0
         self.start(enumerate(self.arrivals), itemgetter(0), self._take)  # type: ignore[arg-type]
+
+    def _record_graph(self) -> None:
+        rewards, graph = self.rewards, self.rewards.graph
+        self._record["ports"](("port", graph.ports, {"request": graph.requests}))
+        tables = {"capacity": graph.capacity, "utility": rewards.utilities, "weight": rewards.weights}
+        self._record["nodes"](("node", graph.nodes, tables))
+        for port, node in zip(graph.channel_port.tolist(), graph.channel_node.tolist(), strict=True):
+            self._record["channels"]((graph.ports[port], graph.nodes[node]))
 
     def close(self, time: float) -> None:
         """Record the jobs whose slot has not come when the run ends."""
@@ -225,7 +238,18 @@ class MultiServerCluster(SlottedProblem):
         types, times = self.layout.type_of[seats], self._submission_times(seats, slot)
         starts, ends = np.where(served, float(slot), np.nan), np.where(served, slot + 1.0, np.nan)
         earned = earnings.gain[seats], earnings.overhead[seats], earnings.dominant[seats]
-        self._record["jobs"]((ids, types, times, starts, ends, np.nan, *earned, np.where(served, COMPLETED, UNSERVED)))
+        self._record["jobs"](
+            (
+                ids,
+                types,
+                times,
+                starts,
+                ends,
+                np.nan,
+                *earned,
+                np.where(served, COMPLETED, UNSERVED),
+            )
+        )
         amounts = *held.sum(axis=0).tolist(), *allocation.sum(axis=0).tolist()
         self._record["slots"]((slot, len(seats), 0, int(served.sum()), *totals, *amounts))
         if self.record_allocations and slot % self.record_allocations == 0:
@@ -251,7 +275,16 @@ class MultiServerCluster(SlottedProblem):
         jobs = job_of_seat[seat_of][graph.channel_port]
         given = np.where(jobs[:, None] >= 0, allocation, 0.0).ravel()
         entries = np.flatnonzero(given)
-        self._record["allocations"]((slot, jobs[entries // graph.num_resources], entries, given[entries]))
+        self._record_entries(slot, jobs[entries // graph.num_resources], entries, given[entries])
+
+    def _record_entries(self, slot: int, jobs: Indices, entries: Indices, amounts: Floats) -> None:
+        """Record amounts of flat entries of an allocation."""
+        layout, graph = self.layout, self.layout.graph
+        channel, resource = np.divmod(entries, graph.num_resources)
+        ports = graph.channel_port[channel]
+        types, components = layout.type_of[layout.seat_of[ports]], layout.component_of[ports]
+        row = (slot, jobs, types, components, graph.channel_node[channel], resource, amounts)
+        self._record["allocations"](row, len(jobs))
 
     def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
         """Return the error for rewards of which one is not a number."""
@@ -405,7 +438,7 @@ class HoldingCluster(MultiServerCluster):
             entries = np.flatnonzero(flat)
             ids = np.full(len(entries), job.job_id)
             first = channels.start * graph.num_resources
-            self._record["allocations"]((slot, ids, first + entries, flat[entries]))
+            self._record_entries(slot, ids, first + entries, flat[entries])
         if self.listening:
             self.emit("start", service)
 

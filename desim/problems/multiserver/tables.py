@@ -2,201 +2,186 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.problems.multiserver.graph import BipartiteGraph
-from desim.problems.multiserver.rewards import Layout, RewardModel
-from desim.schema import Schema
+from desim.tables import Column, Table
 
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["COMPLETED", "RUNNING", "STATUSES", "UNSERVED", "WAITING", "schemas"]
+__all__ = ["ALLOCATIONS", "CHANNELS", "INFO", "JOBS", "NODES", "PORTS", "SLOTS", "STATUSES", "TABLES"]
 
 STATUSES = ("completed", "unserved", "running", "waiting")
-"""What can have become of a job: it ended; it was given nothing in its one slot; it was running or waiting when the run
-ended."""
+STARTED = ("completed", "running")
+ENDED = ("completed",)
 
-COMPLETED, UNSERVED, RUNNING, WAITING = range(len(STATUSES))
-
-#: Entries of allocations that are held before they become a frame.
-CHUNK_ENTRIES = 1 << 21
-
-
-#: What is recorded of jobs that are recorded together, in this order: arrays of one length, or one value for all.
-JOBS = (
-    "job_id",
-    "port",
-    "submission_time",
-    "starting_time",
-    "finish_time",
-    "work",
-    "gain",
-    "overhead",
-    "dominant",
-    "status",
+INFO = (
+    Column("holding", "boolean", "whether jobs hold what they get until their work is done, instead of one slot"),
+    Column("num_ports", "integer", "types of jobs", least=1),
+    Column("num_nodes", "integer", "machines", least=1),
+    Column("num_channels", "integer", "pairs of a port and a node that serves it", least=0),
+    Column("resources", "texts", "names of the resources"),
+    Column("overhead", "floats", "coefficients of the communication overhead"),
+    Column("total_capacity", "floats", "what all nodes together have"),
+    Column("jobs_per_port", "integer", "jobs of a type that can be served, or start, in a slot", least=1),
+    Column("record_allocations", "integer", "of every how many slots allocations are recorded; 0 for none", least=0),
 )
 
+#: What is recorded of jobs that are recorded together, in this order: arrays of one length, or one value for all.
+#: Names are recorded as their places.
+REAL = ("submission_time", "starting_time", "finish_time", "work", "gain", "overhead")
+RECORDED = ("job_id", "port", *REAL, "dominant_resource", "status")
 
-def _jobs(rows: list[tuple[Any, ...]], graph: BipartiteGraph) -> pl.DataFrame:
-    """Make the job table; a row of ``rows`` stands for the jobs that were recorded together."""
-    import polars as pl
 
+def _joined(parts: list[Any], dtype: type) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)
+
+
+def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     counts = [len(row[0]) for row in rows]
-    real = ("submission_time", "starting_time", "finish_time", "work", "gain", "overhead")
-    columns: dict[str, Any] = {}
-    for index, name in enumerate(JOBS):
-        values = [np.broadcast_to(row[index], count) for row, count in zip(rows, counts, strict=True)]
-        columns[name] = np.concatenate(values or [np.zeros(0)]).astype(np.float64 if name in real else np.int64)
-    codes = columns.pop("status")
-    frame = pl.DataFrame(columns).with_columns(pl.col(name).fill_nan(None) for name in real)
-    return frame.select(
-        "job_id",
-        _named("port", columns["port"], graph.ports),
-        "submission_time",
-        "starting_time",
-        "finish_time",
-        (pl.col("starting_time") - pl.col("submission_time")).alias("waiting_time"),
-        (pl.col("finish_time") - pl.col("starting_time")).alias("execution_time"),
-        (pl.col("finish_time") - pl.col("submission_time")).alias("turnaround_time"),
-        "work",
-        "gain",
-        "overhead",
-        (pl.col("gain") - pl.col("overhead")).alias("reward"),
-        _named("dominant_resource", columns["dominant"], graph.resources),
-        _named("status", codes, STATUSES),
-        pl.Series("success", codes == 0),
-    )
+    columns = {}
+    for index, name in enumerate(RECORDED):
+        parts = [np.broadcast_to(row[index], count) for row, count in zip(rows, counts, strict=True)]
+        columns[name] = _joined(parts, np.float64 if name in REAL else np.int64)
+    return columns
 
 
-def _named(name: str, codes: NDArray[np.int64], names: tuple[str, ...]) -> pl.Series:
-    """Return a column of names, given as indices."""
-    import polars as pl
-
-    return pl.Series(name, names, dtype=pl.Enum(names)).gather(codes)
-
-
-def _slots(rows: list[tuple[float, ...]], resources: tuple[str, ...]) -> pl.DataFrame:
-    import polars as pl
-
-    counts = ("slot", "arrivals", "waiting", "running")
-    rates = ("gain", "overhead")
-    amounts = [f"{kind}_{resource}" for kind in ("allocated", "reserved") for resource in resources]
-    schema = dict.fromkeys(counts, pl.Int64()) | dict.fromkeys((*rates, *amounts), pl.Float64())
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
-    return frame.select(*counts, *rates, (pl.col("gain") - pl.col("overhead")).alias("reward"), *amounts)
-
-
-def _allocations(rows: list[tuple[Any, ...]], layout: Layout) -> pl.DataFrame:
-    """Make the sparse table of amounts from rows (slot, job ids, flat entries, amounts), the last three arrays."""
-    import polars as pl
-
-    graph = layout.graph
-    empty: list[NDArray[Any]] = [np.zeros(0, dtype=np.int64)]
-    slots = np.repeat(np.array([row[0] for row in rows], dtype=np.int64), [len(row[1]) for row in rows])
-    jobs, entries = (np.concatenate([row[column] for row in rows] or empty) for column in (1, 2))
-    amounts = np.concatenate([row[3] for row in rows] or [np.zeros(0)])
-    channel, resource = np.divmod(entries, graph.num_resources)
-    ports = graph.channel_port[channel]
-    return pl.DataFrame(
-        {
-            "slot": slots,
-            "job_id": jobs,
-            "port": _named("port", layout.type_of[layout.seat_of[ports]], layout.types.ports),
-            "component": layout.component_of[ports],
-            "node": _named("node", graph.channel_node[channel], graph.nodes),
-            "resource": _named("resource", resource, graph.resources),
-            "amount": amounts,
-        }
-    )
-
-
-def _ports(rows: list[RewardModel]) -> pl.DataFrame:
-    """Make the table of requests; there is one row, or none yet."""
-    import polars as pl
-
-    frames = [
-        _by_resource("port", rewards.graph.ports, rewards.graph, request=rewards.graph.requests) for rewards in rows
-    ]
-    empty = pl.DataFrame(schema={"port": pl.String, "resource": pl.String, "request": pl.Float64})
-    return pl.concat([empty, *frames])
-
-
-def _nodes(rows: list[RewardModel]) -> pl.DataFrame:
-    """Make the table of capacities and utilities; there is one row, or none yet."""
-    import polars as pl
-
-    frames = [
-        _by_resource(
-            "node",
-            rewards.graph.nodes,
-            rewards.graph,
-            capacity=rewards.graph.capacity,
-            utility=rewards.utilities,
-            weight=rewards.weights,
-        )
-        for rewards in rows
-    ]
-    columns = {
-        "node": pl.String,
-        "resource": pl.String,
-        "capacity": pl.Float64,
-        "utility": pl.String,
-        "weight": pl.Float64,
-    }
-    return pl.concat([pl.DataFrame(schema=columns), *frames])
-
-
-def _by_resource(name: str, names: tuple[str, ...], graph: BipartiteGraph, **tables: NDArray[Any]) -> pl.DataFrame:
-    """Make one row for each name and resource."""
-    import polars as pl
-
-    columns = {
-        name: np.repeat(np.array(names), graph.num_resources),
-        "resource": np.tile(np.array(graph.resources), len(names)),
-    }
-    return pl.DataFrame(columns | {column: table.ravel() for column, table in tables.items()})
-
-
-def _channels(rows: list[RewardModel]) -> pl.DataFrame:
-    """Make the table of channels; there is one row, or none yet."""
-    import polars as pl
-
-    frames = [
-        pl.DataFrame(
-            {
-                "port": np.array(rewards.graph.ports)[rewards.graph.channel_port],
-                "node": np.array(rewards.graph.nodes)[rewards.graph.channel_node],
-            }
-        )
-        for rewards in rows
-    ]
-    return pl.concat([pl.DataFrame(schema={"port": pl.String, "node": pl.String}), *frames])
-
-
-def schemas(layout: Layout) -> dict[str, Schema]:
-    """Return the tables of a cluster.
-
-    Parameters
-    ----------
-    layout : Layout
-        Types of jobs, and the graph that agents see.
-
-    Returns
-    -------
-    dict of str to Schema
-        ``jobs``, ``slots``, ``allocations``, and what does not change: ``ports``, ``nodes``, ``channels``.
-    """
-    graph = layout.types
-    chunk = max(1, CHUNK_ENTRIES // max(1, layout.graph.num_channels * layout.graph.num_resources))
+def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (slot, job ids, types, components, nodes, resources, amounts) apart."""
+    counts = [len(row[1]) for row in rows]
+    names = ("job_id", "port", "component", "node", "resource", "amount")
     return {
-        "jobs": Schema(lambda rows: _jobs(rows, graph), ("submission_time", "job_id"), 16_384),
-        "slots": Schema(lambda rows: _slots(rows, graph.resources), ("slot",)),
-        "allocations": Schema(lambda rows: _allocations(rows, layout), ("slot", "job_id"), chunk),
-        "ports": Schema(_ports, ()),
-        "nodes": Schema(_nodes, ()),
-        "channels": Schema(_channels, ()),
+        "slot": np.repeat(np.array([row[0] for row in rows], dtype=np.int64), counts),
+        **{
+            name: _joined([row[index] for row in rows], np.float64 if name == "amount" else np.int64)
+            for index, name in enumerate(names, start=1)
+        },
     }
+
+
+def _pack_by_resource(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (column of the names, names, tables by column) apart; there is one, or none yet."""
+    if not rows:
+        return dict.fromkeys(("port", "node", "resource", "request", "capacity", "utility", "weight"), ())
+    ((column, names, tables),) = rows
+    return {
+        column: np.repeat(np.array(names), len(info["resources"])),
+        "resource": np.tile(np.array(info["resources"]), len(names)),
+        **{name: table.ravel() for name, table in tables.items()},
+    }
+
+
+JOBS = Table(
+    "jobs",
+    "a job that arrived",
+    (
+        Column("job_id", "integer", "its number, in order of arrival", least=0),
+        Column("port", "text", "its type"),
+        Column("submission_time", "float", "when it arrived", "slots", least=0),
+        Column("starting_time", "float", "the slot in which it started", "slots", given=STARTED),
+        Column("finish_time", "float", "when it ended", "slots", given=ENDED),
+        Column(
+            "waiting_time",
+            "float",
+            "from arrival to start",
+            "slots",
+            given=STARTED,
+            formula="starting_time - submission_time",
+        ),
+        Column(
+            "execution_time", "float", "from start to end", "slots", given=ENDED, formula="finish_time - starting_time"
+        ),
+        Column(
+            "turnaround_time",
+            "float",
+            "from arrival to end",
+            "slots",
+            given=ENDED,
+            formula="finish_time - submission_time",
+        ),
+        Column("work", "float", "what must be done, in units of reward times slots", null="where jobs last one slot"),
+        Column("gain", "float", "gain by parallel computation, a slot"),
+        Column("overhead", "float", "dominant communication overhead, a slot"),
+        Column("reward", "float", "gain less overhead", formula="gain - overhead"),
+        Column("dominant_resource", "text", "the resource with the largest overhead"),
+        Column(
+            "status",
+            "text",
+            "it ended; it was given nothing in its one slot; it was running or waiting when the run ended",
+            values=STATUSES,
+        ),
+        Column("success", "boolean", "whether it has completed", formula="status = 'completed'"),
+        Column("arrival_number", "integer", "the same as its identifier", formula="job_id", least=0),
+    ),
+    sort_by=("submission_time", "job_id"),
+    chunk_rows=16_384,
+    pack=_pack_jobs,
+)
+
+SLOTS = Table(
+    "slots",
+    "a slot that has begun",
+    (
+        Column("slot", "integer", "its number, from 0"),
+        Column("arrivals", "integer", "jobs that arrived for it", "jobs"),
+        Column("waiting", "integer", "jobs that still wait once it has begun", "jobs"),
+        Column("running", "integer", "jobs that run then", "jobs"),
+        Column("gain", "float", "of the running jobs"),
+        Column("overhead", "float", "of the running jobs"),
+        Column("reward", "float", "gain less overhead", formula="gain - overhead"),
+        Column("allocated_{}", "float", "what running jobs hold of a resource", each="resources"),
+        Column("reserved_{}", "float", "what the agent has given away of it in all", each="resources"),
+    ),
+    sort_by=("slot",),
+)
+
+ALLOCATIONS = Table(
+    "allocations",
+    "what a job was given of a resource by a node when it started",
+    (
+        Column("slot", "integer", "the slot of the start", "slots"),
+        Column("job_id", "integer", "the job's number, which is its arrival number"),
+        Column("port", "text", "its type"),
+        Column("component", "integer", "the component of the job, 0 without gangs", least=0),
+        Column("node", "text", "where"),
+        Column("resource", "text", "of what"),
+        Column("amount", "float", "how much"),
+        Column("arrival_number", "integer", "of the job", formula="job_id"),
+    ),
+    sort_by=("slot", "job_id"),
+    chunk_rows=1 << 19,
+    pack=_pack_allocations,
+)
+
+PORTS = Table(
+    "ports",
+    "a type of jobs and a resource",
+    (
+        Column("port", "text", "the type"),
+        Column("resource", "text", "the resource"),
+        Column("request", "float", "the most that a job takes through one channel"),
+    ),
+    pack=_pack_by_resource,
+)
+
+NODES = Table(
+    "nodes",
+    "a machine and a resource",
+    (
+        Column("node", "text", "the machine"),
+        Column("resource", "text", "the resource"),
+        Column("capacity", "float", "what there is"),
+        Column("utility", "text", "the utility of what is given"),
+        Column("weight", "float", "its parameter"),
+    ),
+    pack=_pack_by_resource,
+)
+
+CHANNELS = Table(
+    "channels",
+    "a port and a node that serves it",
+    (Column("port", "text", "the port"), Column("node", "text", "the node")),
+)
+
+TABLES = (JOBS, SLOTS, ALLOCATIONS, PORTS, NODES, CHANNELS)
