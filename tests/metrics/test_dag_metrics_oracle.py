@@ -214,7 +214,7 @@ def transfers(result):
     }
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     order=st.sampled_from(sorted(ORDERS)),
@@ -234,7 +234,7 @@ def test_all_metrics_agree_with_loops(seed, order, allocation, **options):
     assert values == pytest.approx(expected, nan_ok=True, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), outages=st.booleans(), plan_ahead=st.booleans())
 def test_what_holds_of_all_metrics(seed, outages, plan_ahead):
     result = random_run(seed, outages=outages, plan_ahead=plan_ahead)
