@@ -108,28 +108,26 @@ class Check:
 
     Attributes
     ----------
-    table : str
-        The table whose rows are looked at.
+    of : str or callable
+        The table whose rows are looked at, or a function of the run that returns it with what stands beside it
+        elsewhere; it is called once a run.
     wrong : polars.Expr or callable
         Which rows break the rule (null counts as no), or a function of the run that returns such an expression, or a
         frame with a row for each violation.
     message : str
         What to say of a violation: a format of the columns of its row, and of ``run``.
-    view : callable or None
-        Returns the table with what stands beside it elsewhere; expressions are of its columns. It is called once a run.
     when : callable or None
         Tells of a run whether there is anything to check.
     """
 
-    table: str
+    of: str | Callable[[Recorded], pl.DataFrame]
     wrong: Wrong
     message: str
-    view: Callable[[Recorded], pl.DataFrame] | None = None
     when: Callable[[Recorded], bool] | None = None
 
     def rows(self, run: Recorded) -> pl.DataFrame:
         """Return the rows that are looked at."""
-        return run[self.table] if self.view is None else run.once(self.view)
+        return run[self.of] if isinstance(self.of, str) else run.once(self.of)
 
 
 @dataclass(frozen=True)
@@ -452,7 +450,7 @@ def _frames(result: Result, tables: Sequence[Table], findings: Findings) -> dict
 def _perform(rule: Rule, run: Recorded, findings: Findings) -> None:
     """Perform the checks of a rule, those on the same rows together: few of many expressions find anything."""
     due = [check for check in rule.checks if check.when is None or check.when(run)]
-    for _, together in groupby(due, key=lambda check: (check.table, check.view)):
+    for _, together in groupby(due, key=lambda check: check.of):
         checks = list(together)
         rows = checks[0].rows(run)
         wrong = [check.wrong(run) if callable(check.wrong) else check.wrong for check in checks]

@@ -22,7 +22,7 @@ from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, DagObservation, explain
 from desim.problems.dag.plan import Plan
-from desim.problems.dag.state import Copy, JobState
+from desim.problems.dag.state import Copy, JobState, Setting
 from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals
 
@@ -144,6 +144,7 @@ class DagCluster(Problem):
         self._record["channels"](self.executors)
         self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
         self._failures = FailureCounts("executor", self.executors.num_executors)
+        self._setting = Setting(self.executors, self.env, self.transfers == "when_finished")
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
         self._jobs = self.observation.jobs
@@ -167,11 +168,7 @@ class DagCluster(Problem):
         return self.links is None
 
     def _new_state(self, job: Job) -> JobState:
-        eager = self.transfers == "when_finished"
-        number, back_since = self._num_arrived, self._back_since
-        return JobState(
-            job, self.executors, self.env, arrival_number=number, sent_when_finished=eager, back_since=back_since
-        )
+        return JobState(job, self._num_arrived, self._setting, self._back_since)
 
     def _schedule(self) -> Generator[simpy.Event, Any, None]:
         """Carry out decisions: the process that waits for them, cycle after cycle."""

@@ -217,10 +217,7 @@ METRICS = Metrics(
         Metric("jobs_queued", "jobs of which none has", "jobs"),
         Metric("num_nodes", "nodes of all jobs", "nodes"),
         Metric(
-            "makespan",
-            "last end of a job minus first submission, s; NaN unless all jobs have completed",
-            "s",
-            "lower",
+            "makespan", "last end of a job minus first submission, s; NaN unless all jobs have completed", "s", "lower"
         ),
         Metric(
             "serial_time",

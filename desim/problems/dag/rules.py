@@ -17,18 +17,14 @@ first.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import pairwise, takewhile
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-from desim.problems.dag import recorded
-from desim.problems.dag.job import Job
+from desim.problems.dag import faults, recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
 from desim.validation.engine import Check, Recorded, Rule, horizon_rule, rounding, unique_ids_rule
 
@@ -39,9 +35,6 @@ View = Callable[[Recorded], pl.DataFrame]
 RELATIVE = 1e-9
 """Sums of work and of data sizes may differ by this part."""
 
-RELATIVE_LOAD = 1e-6
-"""Part by which a link may carry more: rates are recomputed whenever a transfer begins or ends, which rounds."""
-
 col = pl.col
 status, outcome = col("status").cast(pl.String), col("outcome")
 assigned, start, finish = col("assignment_time"), col("starting_time"), col("finish_time")
@@ -50,42 +43,6 @@ assigned, start, finish = col("assignment_time"), col("starting_time"), col("fin
 def _said(find: Callable[[Recorded], Iterable[str]]) -> View:
     """Return a function that puts messages that are written already into a frame."""
     return lambda run: pl.DataFrame({"text": list(find(run))}, {"text": pl.String})
-
-
-# -- executors and channels -----------------------------------------------------------------------
-
-
-def _executor_faults(run: Recorded) -> Iterator[str]:
-    executors, count = run["executors"], run.info["num_executors"]
-    if executors["executor"].to_list() != list(range(count)):
-        yield f"executors are {executors['executor'].to_list()}, want the numbers 0 to {count - 1}"
-    for column, expected in (("speed", run.info["speeds"]), ("name", run.info["executors"])):
-        if executors[column].to_list() != expected:
-            yield f"the {column}s of the executors are {executors[column].to_list()}, described as {expected}"
-    for number, speed in enumerate(executors["speed"].to_list()):
-        if not speed > 0:
-            yield f"executor {number} has speed {speed}, want above 0"
-
-
-def _channel_faults(run: Recorded) -> Iterator[str]:
-    channels, count = run["channels"], run.info["num_executors"]
-    found = channels.select("source", "destination").rows()
-    wanted = [(one, other) for one in range(count) for other in range(count) if one != other]
-    if sorted(found) != wanted:
-        missing = sorted(set(wanted) - set(found))[:3]
-        yield f"there are {len(found)} channels for {len(wanted)} pairs of executors; missing between {missing}"
-        return
-    for column in ("transfer_speed", "latency"):
-        described = np.array(run.info[column], dtype=np.float64)  # None becomes NaN, alone and within a table
-        described[np.isnan(described)] = np.inf
-        if described.ndim and described.shape != (count, count):
-            yield f"{column} is described with shape {described.shape} for {count} executors"
-            continue
-        table = np.broadcast_to(described, (count, count))
-        for (source, destination), value in zip(found, channels[column].to_list(), strict=True):
-            if value != table[source, destination] or value < 0 or (value == 0 and column == "transfer_speed"):
-                expected = table[source, destination]
-                yield f"the {column} from executor {source} to {destination} is {value}, described as {expected}"
 
 
 # -- the graph ------------------------------------------------------------------------------------
@@ -120,16 +77,14 @@ def _of_parts(table: str, counts: str, sums: str) -> tuple[Check, ...]:
     """Return the checks of what stands in another table of each job."""
     return (
         Check(
-            "jobs",
+            _totals,
             col(table) != col(counts),
             f"job {{job_id}} has {{{table}}} rows in table {table}, want {{{counts}}}",
-            _totals,
         ),
         Check(
-            "jobs",
+            _totals,
             (col(sums) - col(f"{table}_sum")).abs() > RELATIVE * col(f"{table}_sum").abs(),
             f"job {{job_id}}: {sums} is {{{sums}}}, its {table} have {{{table}_sum}}",
-            _totals,
         ),
         Check(table, partial(_strangers, table), f"job {{job_id}} has rows in table {table}, but is none"),
     )
@@ -295,129 +250,6 @@ def _wrong_arrivals(run: Recorded) -> pl.Expr:
     return (want - arrival > tolerance) | ((arrival - want > tolerance) & alone)
 
 
-# -- shared links ---------------------------------------------------------------------------------
-
-
-def _overloads(run: Recorded) -> Iterator[str]:
-    """Check each link from the begin of each stretch of time in which it is in use.
-
-    When the rates change is not recorded, but a transfer uses its links only between its own begin and arrival: those
-    that have arrived at some time are at most what the link has carried since the stretch began.
-    """
-    links = run.info["links"]
-    frame = run.once(transfers)
-    pairs = frame.group_by("source", "destination").agg("row").rows()
-    uses: dict[int, list[int]] = defaultdict(list)
-    for source, destination, rows in pairs:
-        for link in links["routes"][source][destination] if source != destination else ():
-            uses[link] += rows
-    for link, rows in sorted(uses.items()):
-        if links["bandwidths"][link] is not None:
-            yield from _overloads_of(links["names"][link], links["bandwidths"][link], frame[sorted(rows)])
-
-
-def _overloads_of(name: str, bandwidth: float, frame: pl.DataFrame) -> Iterator[str]:
-    frame = frame.sort("starting_time", maintain_order=True)
-    begin, arrival, size = (frame[column].to_numpy() for column in ("starting_time", "arrival_time", "size"))
-    free = np.ones(len(frame), dtype=np.bool_)
-    free[1:] = begin[1:] > np.maximum.accumulate(arrival)[:-1]
-    stretch = np.cumsum(free) - 1
-    since = begin[free][stretch]
-    order = np.lexsort((arrival, stretch))
-    total = np.cumsum(size[order])
-    before = np.append(0.0, total)[np.flatnonzero(free)]  # a stretch has the same places in both orders
-    carried = total - before[stretch[order]]
-    room = bandwidth * (arrival - since)[order]
-    changes = np.arange(len(order)) - np.flatnonzero(free)[stretch[order]] + 1  # of the rates; the clock rounds each
-    allowed = room + RELATIVE_LOAD * total + bandwidth * 4.0 * changes * np.spacing(arrival[order])
-    for place in np.flatnonzero(carried > allowed).tolist():
-        row = order[place]
-        yield (
-            f"link {name} has carried {carried[place]} from {since[row]} s to {arrival[row]} s, at most {room[place]} "
-            f"is possible; {frame['what'][int(row)]}"
-        )
-
-
-# -- conservation ---------------------------------------------------------------------------------
-
-
-def _unconserved(run: Recorded) -> Iterator[str]:
-    """Compare the jobs with the workload, those of one identifier in the order of their submission.
-
-    A run that was stopped need not have the jobs submitted at its end or later.
-    """
-    left: dict[int, list[dict[str, Any]]] = defaultdict(list)  # rows of each id, the last submitted first
-    known = run["jobs"].sort("submission_time", "arrival_number", descending=True)
-    for row in known.select("arrival_number", "job_id", "submission_time").iter_rows(named=True):
-        left[row["job_id"]].append(row)
-    tables = _Numbered(run["nodes"].sort(NODE)), _Numbered(run["edges"].sort("arrival_number", "child", "parent"))
-    jobs: Iterable[Job] = run.workload or ()
-    for job in jobs if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, jobs):
-        rows = left.get(job.job_id)
-        if rows:
-            faults = _differences(job, rows.pop(), *tables, tasks=by_task(run))
-            yield from (f"job {job.job_id}: {fault}" for fault in faults)
-        elif run.drained or job.submission_time < run.end_time:
-            yield f"job {job.job_id}, submitted at {job.submission_time} s, is not recorded"
-    for row in sorted((row for rows in left.values() for row in rows), key=lambda row: row["arrival_number"]):
-        time = row["submission_time"]
-        yield f"job {row['job_id']} is recorded as submitted at {time} s, but was not submitted"
-
-
-class _Numbered:
-    """A table in the order of arrival numbers, as arrays that can be cut job by job."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.columns = {name: frame[name].to_numpy() for name in frame.columns if name not in ("name", "run_times")}
-        if "run_times" in frame.columns:
-            self.run_times = frame["run_times"]
-            self.columns["is_own"] = frame["run_times"].is_not_null().to_numpy()
-
-    def of(self, arrival_number: int) -> slice:
-        """Return where the rows of a job are."""
-        return slice(*np.searchsorted(self.columns["arrival_number"], (arrival_number, arrival_number + 1)).tolist())
-
-
-def _differences(job: Job, row: dict[str, Any], nodes: _Numbered, edges: _Numbered, *, tasks: bool) -> Iterator[str]:
-    """Say in what a row of the job table, with its nodes and edges, differs from a job."""
-    if row["submission_time"] != job.submission_time:
-        time = row["submission_time"]
-        yield f"submitted at {job.submission_time} s, recorded as submitted at {time} s"
-    place = nodes.of(row["arrival_number"])
-    if place.stop - place.start != job.num_nodes:
-        yield f"submitted with {job.num_nodes} nodes, recorded with {place.stop - place.start}"
-        return
-    work, num_tasks, measured, is_own = (
-        nodes.columns[name][place] for name in ("work", "num_tasks", "measured", "is_own")
-    )
-    yield from _changed("work", job.work, work)
-    yield from _changed("number of tasks", job.num_tasks, num_tasks)
-    if tasks and (measured != (job.task_times is not None)).any():
-        yield f"submitted with{'' if job.task_times is not None else 'out'} task times, recorded otherwise"
-    if (job.run_times is not None) != bool(is_own.all()):
-        yield f"submitted with{'' if job.run_times is not None else 'out'} run times of its own, recorded otherwise"
-    elif job.run_times is not None:
-        yield from _changed("run times", job.run_times, np.array(nodes.run_times[place].to_list()))
-    children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
-    submitted = np.column_stack((job.parent_index, children, job.parent_size))
-    place = edges.of(row["arrival_number"])
-    recorded = np.column_stack([edges.columns[name][place] for name in ("parent", "child", "size")])
-    if len(submitted) != len(recorded):
-        yield f"submitted with {len(submitted)} edges, recorded with {len(recorded)}"
-        return
-    for edge in np.flatnonzero((submitted != recorded).any(axis=1))[:1].tolist():
-        yield (
-            f"edge {edge} (parent, child, size) was submitted as {submitted[edge].tolist()}, "
-            f"recorded as {recorded[edge].tolist()}"
-        )
-
-
-def _changed(what: str, submitted: NDArray[Any], recorded: NDArray[Any]) -> Iterator[str]:
-    wrong = np.flatnonzero((submitted != recorded).reshape(len(submitted), -1).any(axis=1))
-    for node in wrong[:1].tolist():
-        yield f"the {what} of node {node} was submitted as {submitted[node]}, recorded as {recorded[node]}"
-
-
 # -- the rules ------------------------------------------------------------------------------------
 
 _TIMES = ("submission_time", "assignment_time", "receiving_time", "starting_time", "finish_time")
@@ -425,474 +257,388 @@ _TIMES = ("submission_time", "assignment_time", "receiving_time", "starting_time
 
 def _backwards(earlier: str, later: str) -> Check:
     text = f"{{what}}: {later} {{{later}}} s lies before {earlier} {{{earlier}}} s"
-    return Check("copies", col(later) < col(earlier), text, copies)
+    return Check(copies, col(later) < col(earlier), text)
 
 
 def _after_end(column: str) -> Check:
     text = f"{{what}}: {column} {{{column}}} s lies after the end of the job at {{ended}} s"
-    return Check("copies", col(column) > col("ended"), text, copies)
+    return Check(copies, col(column) > col("ended"), text)
 
 
-def _no_executor(table: str, column: str, subject: str, view: View | None = None) -> Check:
+def _no_executor(rows: str | View, column: str, subject: str = "{what} in row {row}") -> Check:
     return Check(
-        table,
+        rows,
         lambda run: (col(column) < 0) | (col(column) >= run.info["num_executors"]),
         f"{subject}: {column} is {{{column}}}, want one below {{run.info[num_executors]}}",
-        view,
     )
 
 
-def _no_task(table: str, view: View) -> Check:
+def _no_task(view: View) -> Check:
     wrong = (col("task") < 0) | (col("task") >= col("parts"))
-    return Check(table, wrong, "{what} in row {row}: task is {task}, want one below {parts}", view)
+    return Check(view, wrong, "{what} in row {row}: task is {task}, want one below {parts}")
+
+
+def _rule(name: str, sentence: str, *checks: Check, **options: bool) -> Rule:
+    return Rule(name, sentence, checks, **options)
 
 
 RULES = (
-    Rule(
+    _rule(
         "executors",
         "executors and channels are complete and as the description says",
-        (
-            Check("executors", _said(_executor_faults), "{text}"),
-            Check("channels", _said(_channel_faults), "{text}"),
-        ),
+        Check("executors", _said(faults.executor_faults), "{text}"),
+        Check("channels", _said(faults.channel_faults), "{text}"),
         vital=True,
     ),
-    Rule(
+    _rule(
         "graph",
         "nodes and edges are those of the jobs; every parent comes before its children, so that there is no cycle",
-        (
-            *_of_parts("nodes", "num_nodes", "work"),
-            *_of_parts("edges", "num_edges", "data_size"),
-            Check(
-                "nodes",
-                col("node") != pl.int_range(pl.len()).over(KEY),
-                "job {job_id} has node {node} where another number belongs: nodes are numbered from 0 on",
-            ),
-            Check(
-                "nodes",
-                _run_times,
-                "job {job_id} node {node}: run_times is {run_times}, want {run.info[num_executors]} finite numbers of "
-                "at least 0",
-            ),
-            Check(
-                "edges",
-                (col("parent") < 0) | (col("parent") >= col("child")) | (col("child") >= col("num_nodes")),
-                "job {job_id}: there is an edge from node {parent} to node {child}, want the numbers of {num_nodes} "
-                "nodes in ascending order",
-                _edges,
-            ),
-            Check(
-                "edges",
-                ~pl.struct("arrival_number", "parent", "child").is_first_distinct(),
-                "job {job_id}: the edge from node {parent} to node {child} is there twice",
-                _edges,
-            ),
+        *_of_parts("nodes", "num_nodes", "work"),
+        *_of_parts("edges", "num_edges", "data_size"),
+        Check(
+            "nodes",
+            col("node") != pl.int_range(pl.len()).over(KEY),
+            "job {job_id} has node {node} where another number belongs: nodes are numbered from 0 on",
+        ),
+        Check(
+            "nodes",
+            _run_times,
+            "job {job_id} node {node}: run_times is {run_times}, want {run.info[num_executors]} finite numbers of "
+            "at least 0",
+        ),
+        Check(
+            _edges,
+            (col("parent") < 0) | (col("parent") >= col("child")) | (col("child") >= col("num_nodes")),
+            "job {job_id}: there is an edge from node {parent} to node {child}, want the numbers of {num_nodes} "
+            "nodes in ascending order",
+        ),
+        Check(
+            _edges,
+            ~pl.struct("arrival_number", "parent", "child").is_first_distinct(),
+            "job {job_id}: the edge from node {parent} to node {child} is there twice",
         ),
         vital=True,
     ),
-    Rule(
+    _rule(
         "references",
         "copies, transfers and outages name only jobs, nodes, tasks, edges and executors that there are",
-        (
-            Check(
-                "copies",
-                col("submission_time").is_null(),
-                "{what} in row {row}: there is no such job of arrival number {arrival_number}",
-                copies,
-            ),
-            Check("copies", col("parts").is_null(), "{what} in row {row}: the job has no such node", copies),
-            _no_task("copies", copies),
-            _no_executor("copies", "executor", "{what} in row {row}", copies),
-            Check(
-                "transfers",
-                col("edge_size").is_null(),
-                "{what} in row {row}: the job of arrival number {arrival_number} has no such edge",
-                transfers,
-            ),
-            _no_task("transfers", transfers),
-            *(_no_executor("transfers", end, "{what} in row {row}", transfers) for end in ("source", "destination")),
-            _no_executor("outages", "executor", "the outage at {time} s"),
+        Check(
+            copies,
+            col("submission_time").is_null(),
+            "{what} in row {row}: there is no such job of arrival number {arrival_number}",
         ),
+        Check(copies, col("parts").is_null(), "{what} in row {row}: the job has no such node"),
+        _no_task(copies),
+        _no_executor(copies, "executor"),
+        Check(
+            transfers,
+            col("edge_size").is_null(),
+            "{what} in row {row}: the job of arrival number {arrival_number} has no such edge",
+        ),
+        _no_task(transfers),
+        *(_no_executor(transfers, end) for end in ("source", "destination")),
+        _no_executor("outages", "executor", "the outage at {time} s"),
         vital=True,
     ),
     unique_ids_rule(lambda run: pl.when(status == "completed").then(finish).otherwise(np.inf)),
     horizon_rule("jobs", ("submission_time",), " s"),
     horizon_rule("copies", _TIMES[1:], " s"),
-    Rule(
+    _rule(
         "job_times",
         "a job starts with the first of its copies and ends when the last of its nodes, or tasks, first finishes",
-        (
-            Check(
-                "jobs",
-                start.ne_missing(col("first")),
-                "job {job_id} starts at {starting_time} s, the first of its copies at {first} s",
-                recorded.jobs_by_nodes,
-            ),
-            Check(
-                "jobs",
-                (status == "completed") & (col("last") < np.inf) & (finish != col("last")),
-                "job {job_id} ends at {finish_time} s, the last of its nodes at {last} s",
-                recorded.jobs_by_nodes,
-            ),
+        Check(
+            recorded.jobs_by_nodes,
+            start.ne_missing(col("first")),
+            "job {job_id} starts at {starting_time} s, the first of its copies at {first} s",
+        ),
+        Check(
+            recorded.jobs_by_nodes,
+            (status == "completed") & (col("last") < np.inf) & (finish != col("last")),
+            "job {job_id} ends at {finish_time} s, the last of its nodes at {last} s",
         ),
     ),
-    Rule(
+    _rule(
         "all_nodes",
         "every node, or every task of every node, of a completed job has finished",
-        (
-            Check(
-                "jobs",
-                (status == "completed") & (col("last") == np.inf),
-                "job {job_id} is completed, but its node {node} has not finished",
-                recorded.jobs_by_nodes,
-            ),
+        Check(
+            recorded.jobs_by_nodes,
+            (status == "completed") & (col("last") == np.inf),
+            "job {job_id} is completed, but its node {node} has not finished",
         ),
     ),
-    Rule(
+    _rule(
         "unfinished",
         "what has not ended is not due, and nothing runs or waits when a run has gone on to its end",
-        (
-            Check(
-                "jobs",
-                (status != "completed") & (col("last") < np.inf),
-                "job {job_id} is {status}, although all its nodes have finished by {last} s",
-                recorded.jobs_by_nodes,
-            ),
-            Check(
-                "copies",
-                _overdue,
-                "{what}, started at {starting_time} s to run for {whole} s, is still running when the "
-                "{run.info[status]} run ends at {run.end_time} s",
-                copies,
-            ),
-            Check(
-                "copies",
-                _left_in_queues,
-                "{what} is still queued when the {run.info[status]} run ends at {run.end_time} s; its job ended at "
-                "{ended} s",
-                copies,
-            ),
+        Check(
+            recorded.jobs_by_nodes,
+            (status != "completed") & (col("last") < np.inf),
+            "job {job_id} is {status}, although all its nodes have finished by {last} s",
+        ),
+        Check(
+            copies,
+            _overdue,
+            "{what}, started at {starting_time} s to run for {whole} s, is still running when the "
+            "{run.info[status]} run ends at {run.end_time} s",
+        ),
+        Check(
+            copies,
+            _left_in_queues,
+            "{what} is still queued when the {run.info[status]} run ends at {run.end_time} s; its job ended at "
+            "{ended} s",
         ),
     ),
-    Rule(
+    _rule(
         "outages",
         "only executors that are up go down, and the reverse",
-        (
-            Check(
-                "outages",
-                ~(col("time") >= col("time").shift(fill_value=0.0)),
-                "the event at {time} s comes after a later one",
-            ),
-            Check(
-                "outages",
-                lambda run: col("time") > run.end_time,
-                "event at {time} s: the run ended at {run.end_time} s",
-            ),
-            Check(
-                "outages",
-                col("event").cast(pl.String) == col("event").cast(pl.String).shift(fill_value="up").over("executor"),
-                "executor {executor} goes {event} at {time} s, although it is {event} already",
-            ),
+        Check(
+            "outages",
+            ~(col("time") >= col("time").shift(fill_value=0.0)),
+            "the event at {time} s comes after a later one",
+        ),
+        Check(
+            "outages", lambda run: col("time") > run.end_time, "event at {time} s: the run ended at {run.end_time} s"
+        ),
+        Check(
+            "outages",
+            col("event").cast(pl.String) == col("event").cast(pl.String).shift(fill_value="up").over("executor"),
+            "executor {executor} goes {event} at {time} s, although it is {event} already",
         ),
     ),
-    Rule(
+    _rule(
         "copy_times",
         "a copy is assigned after the submission of its job, is next after that, then starts, then finishes",
-        (
-            Check(
-                "copies",
-                start.is_not_null() & col("receiving_time").is_null(),
-                "{what} started at {starting_time} s and was never next: receiving_time is null",
-                copies,
-            ),
-            *(_backwards(*pair) for pair in (*pairwise(_TIMES), ("assignment_time", "starting_time"))),
+        Check(
+            copies,
+            start.is_not_null() & col("receiving_time").is_null(),
+            "{what} started at {starting_time} s and was never next: receiving_time is null",
         ),
+        *(_backwards(*pair) for pair in (*pairwise(_TIMES), ("assignment_time", "starting_time"))),
     ),
-    Rule(
+    _rule(
         "after_completion",
         "no copy is assigned or starts after its job has ended",
-        (_after_end("assignment_time"), _after_end("starting_time")),
+        _after_end("assignment_time"),
+        _after_end("starting_time"),
     ),
-    Rule(
+    _rule(
         "record_order",
         "the ends of copies are recorded in the order in which they happened",
-        (
-            Check(
-                "copies",
-                _recorded_late,
-                "{what} ended at {finish_time} s, recorded after what ended at {latest} s",
-            ),
-        ),
+        Check("copies", _recorded_late, "{what} ended at {finish_time} s, recorded after what ended at {latest} s"),
     ),
-    Rule(
+    _rule(
         "duration",
         "a copy runs for the work of its node over the speed of its executor, or the job's own run time; a task for an "
         "equal part of that, or any time where it was drawn",
-        (
-            Check(
-                "copies",
-                _durations(),
-                "{what} is {outcome} in [{starting_time}, {finish_time}) s, it takes {whole} s",
-                copies,
-            ),
-        ),
+        Check(copies, _durations(), "{what} is {outcome} in [{starting_time}, {finish_time}) s, it takes {whole} s"),
     ),
-    Rule(
+    _rule(
         "executor_exclusive",
         "no executor runs two copies at once",
-        (
-            Check(
-                "copies",
-                col("end_before") > start,
-                "{what} starts at {starting_time} s, while {what_before} runs there in "
-                "[{starting_time_before}, {end_before}) s",
-                recorded.in_turns,
-            ),
+        Check(
+            recorded.in_turns,
+            col("end_before") > start,
+            "{what} starts at {starting_time} s, while {what_before} runs there in "
+            "[{starting_time_before}, {end_before}) s",
         ),
     ),
-    Rule(
+    _rule(
         "executor_down",
         "no executor that is down runs a copy or is assigned one, and no queue outlasts an outage",
-        (
-            *(
-                Check(
-                    "copies",
-                    partial(_while_down, first, end),
-                    f"{{what}} {verb} from {{begin}} s to {{finally_}} s, but the executor is down in "
-                    "[{since}, {until}) s",
-                    when=recorded.has_outages,
-                )
-                for first, end, verb in (
-                    ("starting_time", "end", "runs"),
-                    ("assignment_time", "assignment_time", "is assigned"),
-                )
-            ),
+        *(
             Check(
                 "copies",
-                _outlasting,
-                "{what}, assigned at {assignment_time} s, still waits or starts after the outage of its executor at "
-                "{outage} s",
-                when=recorded.has_outages,
-            ),
+                partial(_while_down, first, end),
+                f"{{what}} {verb} from {{begin}} s to {{finally_}} s, but the executor is down in "
+                "[{since}, {until}) s",
+                recorded.has_outages,
+            )
+            for first, end, verb in (
+                ("starting_time", "end", "runs"),
+                ("assignment_time", "assignment_time", "is assigned"),
+            )
+        ),
+        Check(
+            "copies",
+            _outlasting,
+            "{what}, assigned at {assignment_time} s, still waits or starts after the outage of its executor at "
+            "{outage} s",
+            recorded.has_outages,
         ),
     ),
-    Rule(
+    _rule(
         "interruptions",
         "a copy is cut when its executor goes down",
-        (
-            Check(
-                "copies",
-                _cut_without_outage,
-                "{what} is cut at {finish_time} s, but its executor does not go down then",
-            ),
+        Check(
+            "copies", _cut_without_outage, "{what} is cut at {finish_time} s, but its executor does not go down then"
         ),
     ),
-    Rule(
+    _rule(
         "withdrawals",
         "a copy is withdrawn only after an outage or the end of its job; a task, where no data are lost, only after an "
         "outage of its own executor",
-        (
-            Check(
-                "copies",
-                _unexplained_withdrawals,
-                "{what}, assigned at {assignment_time} s, is withdrawn, but neither an outage from then on nor the end "
-                "of its job explains it",
-            ),
+        Check(
+            "copies",
+            _unexplained_withdrawals,
+            "{what}, assigned at {assignment_time} s, is withdrawn, but neither an outage from then on nor the end "
+            "of its job explains it",
         ),
     ),
-    Rule(
+    _rule(
         "duplicates",
         "a copy is a duplicate if its node had another copy when it was assigned; tasks are not duplicated",
-        (
-            Check(
-                "copies",
-                col("duplicate") & ~col("may_be"),
-                "{what}, assigned at {assignment_time} s: the node has no other copy then",
-                _duplicates,
-                by_node,
-            ),
-            Check(
-                "copies",
-                ~col("duplicate") & col("is_one"),
-                "{what}, assigned at {assignment_time} s, is called no duplicate, but the node has another copy then",
-                _duplicates,
-                by_node,
-            ),
-            Check(
-                "copies",
-                col("duplicate"),
-                "{what}, assigned at {assignment_time} s: tasks are not duplicated",
-                copies,
-                by_task,
-            ),
+        Check(
+            _duplicates,
+            col("duplicate") & ~col("may_be"),
+            "{what}, assigned at {assignment_time} s: the node has no other copy then",
+            by_node,
         ),
+        Check(
+            _duplicates,
+            ~col("duplicate") & col("is_one"),
+            "{what}, assigned at {assignment_time} s, is called no duplicate, but the node has another copy then",
+            by_node,
+        ),
+        Check(copies, col("duplicate"), "{what}, assigned at {assignment_time} s: tasks are not duplicated", by_task),
     ),
-    Rule(
+    _rule(
         "repetitions",
         "a task is assigned again only when it was cut, withdrawn, or its result lost",
-        (
-            Check(
-                "copies",
-                _repeated,
-                "{what} is assigned at {assignment_time} s, although what was assigned at {assignment_time_before} s "
-                "to executor {executor_before} is neither cut nor lost",
-                when=by_task,
-            ),
+        Check(
+            "copies",
+            _repeated,
+            "{what} is assigned at {assignment_time} s, although what was assigned at {assignment_time_before} s "
+            "to executor {executor_before} is neither cut nor lost",
+            by_task,
         ),
     ),
-    Rule(
+    _rule(
         "parents",
         "when a node is assigned its parents are assigned or, unless nodes are planned ahead, have results; when a "
         "task is, all tasks of all parents have",
-        (
-            Check(
-                "copies",
-                _without_parents,
-                "{what} is assigned at {assignment_time} s, before its parent {parent} is {verb}",
-                when=by_node,
-            ),
-            Check(
-                "copies",
-                _before_results,
-                "{what} is assigned at {assignment_time} s, when {held} of {want} tasks of its parent {parent} have "
-                "results",
-                when=by_task,
-            ),
+        Check(
+            "copies",
+            _without_parents,
+            "{what} is assigned at {assignment_time} s, before its parent {parent} is {verb}",
+            by_node,
+        ),
+        Check(
+            "copies",
+            _before_results,
+            "{what} is assigned at {assignment_time} s, when {held} of {want} tasks of its parent {parent} have "
+            "results",
+            by_task,
         ),
     ),
-    Rule(
+    _rule(
         "inputs",
         "a copy that starts has one input for each parent of its node, all of it, arrived before; a task has received "
         "results of all tasks of all parents, each once",
-        (
-            Check("transfers", col("copy").is_null(), "{what}: no copy started there with it", transfers),
-            Check(
-                "transfers",
-                col("start") < col("arrival_time"),
-                "{what}: the copy starts at {start} s, before they arrive at {arrival_time} s",
-                transfers,
-            ),
-            Check(
-                "transfers",
-                col("size") != col("edge_size"),
-                "{what}: the size is {size}, that of the edge is {edge_size}",
-                transfers,
-                by_node,
-            ),
-            Check(
-                "copies",
-                start.is_not_null() & (col("found") != col("num_parents")),
-                "{what} started with {found} inputs, the node has {num_parents} parents",
-                _numbers_of_inputs,
-                by_node,
-            ),
-            Check(
-                "copies",
-                _incomplete_shares,
-                "{what} started with results of {received} tasks of node {parent}, which has {want}",
-                when=by_task,
-            ),
+        Check(transfers, col("copy").is_null(), "{what}: no copy started there with it"),
+        Check(
+            transfers,
+            col("start") < col("arrival_time"),
+            "{what}: the copy starts at {start} s, before they arrive at {arrival_time} s",
+        ),
+        Check(
+            transfers,
+            col("size") != col("edge_size"),
+            "{what}: the size is {size}, that of the edge is {edge_size}",
+            by_node,
+        ),
+        Check(
+            _numbers_of_inputs,
+            start.is_not_null() & (col("found") != col("num_parents")),
+            "{what} started with {found} inputs, the node has {num_parents} parents",
+            by_node,
+        ),
+        Check(
+            "copies",
+            _incomplete_shares,
+            "{what} started with results of {received} tasks of node {parent}, which has {want}",
+            by_task,
         ),
     ),
-    Rule(
+    _rule(
         "shares",
         "a task receives its equal part of as much of an edge's size as of the parent's tasks ran at the source",
-        (
-            Check(
-                "transfers",
-                col("copy").is_not_null()
-                & (col("held") > 0)
-                & ((col("size") - col("expected")).abs() > rounding(col("expected"))),
-                "{what}: the size is {size}; {held} of {parent_parts} tasks ran there, which makes {expected}",
-                recorded.held_shares,
-                by_task,
-            ),
+        Check(
+            recorded.held_shares,
+            col("copy").is_not_null()
+            & (col("held") > 0)
+            & ((col("size") - col("expected")).abs() > rounding(col("expected"))),
+            "{what}: the size is {size}; {held} of {parent_parts} tasks ran there, which makes {expected}",
+            by_task,
         ),
     ),
-    Rule(
+    _rule(
         "sources",
         "data come from a copy that had finished, and whose result is not lost before they have arrived",
-        (
-            Check(
-                "transfers",
-                col("provider").is_null(),
-                "{what} sets out at {starting_time} s, when no copy of it has finished there",
-                transfers,
-            ),
-            Check(
-                "transfers",
-                _lost_inputs,
-                "{what} is lost in the outage at {gone} s, needed from {starting_time} s to {needed} s",
-            ),
+        Check(
+            transfers,
+            col("provider").is_null(),
+            "{what} sets out at {starting_time} s, when no copy of it has finished there",
+        ),
+        Check(
+            "transfers",
+            _lost_inputs,
+            "{what} is lost in the outage at {gone} s, needed from {starting_time} s to {needed} s",
         ),
     ),
-    Rule(
+    _rule(
         "transfer_times",
         "data set out when they may, and take latency and size over transfer speed, or no time at home",
-        (
-            Check(
-                "transfers",
-                _wrong_begins,
-                "{what} sets out at {starting_time} s, want {want} s: finished at {finish} s, assigned at {assigned} s",
-            ),
-            Check(
-                "transfers",
-                _wrong_arrivals,
-                "{what}, sent at {starting_time} s, takes {seconds} s and arrives at {arrival_time} s",
-                transfers,
-            ),
+        Check(
+            "transfers",
+            _wrong_begins,
+            "{what} sets out at {starting_time} s, want {want} s: finished at {finish} s, assigned at {assigned} s",
+        ),
+        Check(
+            transfers,
+            _wrong_arrivals,
+            "{what}, sent at {starting_time} s, takes {seconds} s and arrives at {arrival_time} s",
         ),
     ),
-    Rule(
+    _rule(
         "earliest_source",
         "no other copy of the parent would have brought the data earlier (not with shared links, nor of tasks)",
-        (
-            Check(
-                "transfers",
-                (col("lost") > pl.max_horizontal("earlier", "assigned"))
-                & (col("arrival_time") - col("earlier") > rounding(col("earlier"))),
-                "{what} arrives at {arrival_time} s; from executor {other_source} it would at {earlier} s",
-                recorded.other_sources,
-                recorded.moves_alone,
-            ),
+        Check(
+            recorded.other_sources,
+            (col("lost") > pl.max_horizontal("earlier", "assigned"))
+            & (col("arrival_time") - col("earlier") > rounding(col("earlier"))),
+            "{what} arrives at {arrival_time} s; from executor {other_source} it would at {earlier} s",
+            recorded.moves_alone,
         ),
     ),
-    Rule(
+    _rule(
         "no_waiting",
         "a copy starts as soon as it is assigned, its data are there, and its executor is free, up and has moved",
-        (
-            Check(
-                "copies",
-                (start > col("could")) & ~col("behind"),
-                "{what} starts at {starting_time} s, and could at {could} s: assigned at {assignment_time} s, data "
-                "there at {data} s, executor free at {free} s",
-                recorded.starts,
-            ),
+        Check(
+            recorded.starts,
+            (start > col("could")) & ~col("behind"),
+            "{what} starts at {starting_time} s, and could at {could} s: assigned at {assignment_time} s, data "
+            "there at {data} s, executor free at {free} s",
         ),
     ),
-    Rule(
+    _rule(
         "moving_delay",
         "an executor moves before it runs a task of another job, unless it has been down in between",
-        (
-            Check(
-                "copies",
-                (col("delay") > 0) & (start < col("moved")),
-                "{what} starts at {starting_time} s; its executor, free from {free} s on, comes from another job and "
-                "has moved at {moved} s",
-                recorded.starts,
-                by_task,
-            ),
+        Check(
+            recorded.starts,
+            (col("delay") > 0) & (start < col("moved")),
+            "{what} starts at {starting_time} s; its executor, free from {free} s on, comes from another job and "
+            "has moved at {moved} s",
+            by_task,
         ),
     ),
-    Rule(
+    _rule(
         "links",
         "no link carries more than it can in any stretch of time (with shared links)",
-        (Check("transfers", _said(_overloads), "{text}", when=recorded.has_shared_links),),
+        Check("transfers", _said(faults.overloads), "{text}", recorded.has_shared_links),
     ),
-    Rule(
+    _rule(
         "conservation",
         "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
-        (Check("jobs", _said(_unconserved), "{text}"),),
+        Check("jobs", _said(faults.unconserved), "{text}"),
         needs_workload=True,
     ),
 )

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+import simpy
 from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 
-if TYPE_CHECKING:
-    import simpy
-
-__all__ = ["Copy", "Delivery", "JobState"]
+__all__ = ["Copy", "Delivery", "JobState", "Setting"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -43,10 +42,11 @@ class Delivery(NamedTuple):
     size: float
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Copy:
     """One execution of a node; live, do not change it.
 
-    Parameters
+    Attributes
     ----------
     state : JobState
         The job.
@@ -59,14 +59,9 @@ class Copy:
     sequence : int
         How many copies had been assigned before, in the whole cluster.
     start, finish : float
-        When it is expected to start and to finish, in seconds.
+        When it is expected to start and to finish, in seconds, and when it has, once it has.
     task : int
         Which of its node's tasks it is; 0 where nodes run whole.
-
-    Attributes
-    ----------
-    start, finish : float
-        What is expected, and what has happened once it has.
     receiving : float
         Since when its executor has been waiting for its data; NaN before.
     due : float
@@ -78,54 +73,44 @@ class Copy:
         Where its inputs came from, by parent; complete once it has started.
     """
 
-    __slots__ = (
-        "assigned",
-        "due",
-        "duplicate",
-        "executor",
-        "finish",
-        "has_finished",
-        "has_started",
-        "inputs",
-        "node",
-        "receiving",
-        "sequence",
-        "start",
-        "state",
-        "task",
-    )
-
-    def __init__(
-        self,
-        state: JobState,
-        node: int,
-        executor: int,
-        *,
-        duplicate: bool,
-        assigned: float,
-        sequence: int,
-        start: float,
-        finish: float,
-        task: int = 0,
-    ) -> None:
-        self.state = state
-        self.node = node
-        self.executor = executor
-        self.duplicate = duplicate
-        self.assigned = assigned
-        self.sequence = sequence
-        self.start = start
-        self.finish = finish
-        self.task = task
-        self.receiving = self.due = float("nan")
-        self.has_started = False
-        self.has_finished = False
-        self.inputs: dict[int, Delivery] = {}
+    state: JobState
+    node: int
+    executor: int
+    duplicate: bool
+    assigned: float
+    sequence: int
+    start: float
+    finish: float
+    task: int = 0
+    receiving: float = float("nan")
+    due: float = float("nan")
+    has_started: bool = False
+    has_finished: bool = False
+    inputs: dict[int, Delivery] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Say what it is."""
         kind = "duplicate" if self.duplicate else "copy"
         return f"<{kind} of job {self.state.job.job_id} node {self.node} on executor {self.executor}>"
+
+
+class Setting(NamedTuple):
+    """What all jobs of a cluster share.
+
+    Attributes
+    ----------
+    executors : Executors
+        What they run on.
+    env : simpy.Environment
+        The clock.
+    sent_when_finished : bool
+        Data of a copy set out when it finishes; otherwise not before the copy that needs them is assigned, that
+        is now for one yet to be assigned.
+    """
+
+    executors: Executors
+    env: simpy.Environment
+    sent_when_finished: bool
 
 
 class JobState:
@@ -138,15 +123,10 @@ class JobState:
     ----------
     job : Job
         The job.
-    executors : Executors
-        Of the cluster.
-    env : simpy.Environment
-        Its clock.
     arrival_number : int
         How many jobs arrived before.
-    sent_when_finished : bool
-        Data of a copy set out when it finishes; otherwise not before the copy that needs them is assigned, that
-        is now for one yet to be assigned.
+    setting : Setting
+        Of the cluster.
     back_since : numpy.ndarray of shape (num_executors,), optional
         When each executor came back from its last outage, in seconds; None if none has lost data so far.
 
@@ -170,16 +150,8 @@ class JobState:
         By node the executors whose next copy needs its data and cannot tell yet when they will be there.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        executors: Executors,
-        env: simpy.Environment,
-        *,
-        arrival_number: int,
-        sent_when_finished: bool,
-        back_since: Floats | None,
-    ) -> None:
+    def __init__(self, job: Job, arrival_number: int, setting: Setting, back_since: Floats | None) -> None:
+        executors = setting.executors
         self.job = job
         self.arrival_number = arrival_number
         self.run_times = job.run_times_on(executors)
@@ -194,8 +166,8 @@ class JobState:
         self.tickets: list[int | None] = [None] * job.num_nodes
         self.started_at = np.nan
         self.waiting_executors: dict[int, list[int]] = {}
-        self._env = env
-        self._sent_when_finished = sent_when_finished
+        self._env = setting.env
+        self._sent_when_finished = setting.sent_when_finished
         self._seconds = executors.seconds_per_unit
         self._latencies = executors.latencies if executors.latencies.any() else None
         self._ready: list[Floats | None] = [None] * job.num_nodes
@@ -317,20 +289,9 @@ class JobState:
 
     # -- for the cluster: what becomes of copies ----------------------------------------------------
 
-    def new_copy(
-        self, node: int, executor: int, *, assigned: float, sequence: int, start: float, finish: float
-    ) -> Copy:
-        """Return a copy of a node that is to run on an executor."""
-        return Copy(
-            self,
-            node,
-            executor,
-            duplicate=bool(self.copies[node]),
-            assigned=assigned,
-            sequence=sequence,
-            start=start,
-            finish=finish,
-        )
+    def new_copy(self, node: int, executor: int, **plan: Any) -> Copy:
+        """Return a copy of a node that is to run on an executor; what is planned of it is given by name."""
+        return Copy(self, node, executor, duplicate=bool(self.copies[node]), **plan)
 
     def add(self, copy: Copy) -> None:
         """Take note of a new copy."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -18,11 +19,9 @@ from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, AssignTasks, DagObservation, explain
-from desim.problems.dag.state import Copy, JobState
+from desim.problems.dag.state import Copy, JobState, Setting
 
 if TYPE_CHECKING:
-    import simpy
-
     from desim.problems.dag.task_times import Wave
 
 __all__ = ["Shares", "TaskCluster", "TaskCopy", "TaskState"]
@@ -54,25 +53,9 @@ class Shares(NamedTuple):
     ready: float
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class TaskCopy(Copy):
     """A task of a node, assigned to an executor; live, do not change it.
-
-    Parameters
-    ----------
-    state : JobState
-        The job.
-    node, executor : int
-        What runs, and where.
-    duplicate : bool
-        False.
-    assigned : float
-        When it was assigned, in seconds.
-    sequence : int
-        How many tasks had been assigned before, in the whole cluster.
-    start, finish : float
-        When it is expected to start and to finish, in seconds.
-    task : int
-        Which of its node's tasks it is.
 
     Attributes
     ----------
@@ -80,8 +63,7 @@ class TaskCopy(Copy):
         What it receives.
     """
 
-    __slots__ = ("shares",)
-    shares: Shares
+    shares: Shares = field(init=False)
 
 
 _NO_NUMBERS, _NO_TIMES = np.empty(0, dtype=np.int64), np.empty(0)
@@ -173,16 +155,10 @@ class TaskState(JobState):
 
     Parameters
     ----------
-    job : Job
-        The job.
-    executors : Executors
-        Of the cluster.
-    env : simpy.Environment
-        Its clock.
+    job, arrival_number, setting, back_since
+        See :class:`JobState`.
     runs : TaskRuns
         Of the cluster.
-    arrival_number, sent_when_finished, back_since
-        See :class:`JobState`.
 
     Attributes
     ----------
@@ -195,27 +171,12 @@ class TaskState(JobState):
     """
 
     def __init__(
-        self,
-        job: Job,
-        executors: Executors,
-        env: simpy.Environment,
-        runs: TaskRuns,
-        *,
-        arrival_number: int,
-        sent_when_finished: bool,
-        back_since: Floats | None,
+        self, job: Job, arrival_number: int, setting: Setting, back_since: Floats | None, *, runs: TaskRuns
     ) -> None:
-        super().__init__(
-            job,
-            executors,
-            env,
-            arrival_number=arrival_number,
-            sent_when_finished=sent_when_finished,
-            back_since=back_since,
-        )
+        super().__init__(job, arrival_number, setting, back_since)
         self.run_times = self.run_times / job.num_tasks[:, None]
         for node, times in enumerate(job.task_times or ()):
-            self.run_times[node] = times.mean() * times.reference_speed / executors.speeds
+            self.run_times[node] = times.mean() * times.reference_speed / setting.executors.speeds
         self.unassigned_tasks = job.num_tasks.copy()
         self.unfinished_tasks = job.num_tasks.copy()
         self.visited: set[int] = set()  # only looked up
@@ -338,16 +299,13 @@ class TaskState(JobState):
 
     # -- for the cluster ----------------------------------------------------------------------------
 
-    def new_copy(
-        self, node: int, executor: int, *, assigned: float, sequence: int, start: float, finish: float
-    ) -> TaskCopy:
+    def new_copy(self, node: int, executor: int, **plan: Any) -> TaskCopy:
         """Return the next task of a node, which is to run on an executor."""
         task = heapq.heappop(self._returned[node]) if self._returned[node] else self._next_task[node]
         if task == self._next_task[node]:
             self._next_task[node] += 1
         self.unassigned_tasks[node] -= 1
-        times = {"assigned": assigned, "start": start, "finish": finish}
-        copy = TaskCopy(self, node, executor, duplicate=False, sequence=sequence, task=task, **times)
+        copy = TaskCopy(self, node, executor, duplicate=False, task=task, **plan)
         copy.shares = self.shares(node, executor)
         return copy
 
@@ -527,15 +485,7 @@ class TaskCluster(DagCluster):
     _is_exact = False
 
     def _new_state(self, job: Job) -> TaskState:
-        return TaskState(
-            job,
-            self.executors,
-            self.env,
-            self._runs,
-            arrival_number=self._num_arrived,
-            sent_when_finished=self.transfers == "when_finished",
-            back_since=self._back_since,
-        )
+        return TaskState(job, self._num_arrived, self._setting, self._back_since, runs=self._runs)
 
     def _carry_out(self, action: Any) -> None:
         """Carry out an assignment of one task or several."""
