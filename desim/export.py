@@ -20,8 +20,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._series import executions
 from desim.problems.batch import parse_core_sets
+from desim.problems.batch.figures import executions
 from desim.records import write_atomically
 from desim.result import Result
 
@@ -197,11 +197,11 @@ def _executions(result: Result) -> pl.DataFrame:
         "allocated_resources",
         "status",
         "user_id",
+        "arrival_number",
     )
     jobs = result.scan("jobs").select(names).with_columns(pl.col("status").cast(pl.String)).collect()
-    found = executions(jobs, result.scan("interruptions").collect(), _end(result, jobs)).drop("cut")
-    known = found.filter(pl.col("submission_time").is_not_null())  # a run that crashed may know a cut and not its job
-    return known.with_columns(pl.col("status").replace("requeued", "cut by an outage"))
+    found = executions(jobs, result.scan("interruptions").collect(), _end(result, jobs)).drop("cut", "arrival_number")
+    return found.with_columns(pl.col("status").replace("requeued", "cut by an outage"))
 
 
 def _slices(table: pl.DataFrame, most: int) -> tuple[pl.DataFrame, int]:

@@ -570,8 +570,7 @@ def workload_digest(result: Result, instance: Instance) -> str:
     str
         Hexadecimal; empty where nothing is known of the tables.
     """
-    presentation = reference("desim.plotting._presentations:presentation_of")(instance.kind)
-    digest, tables = hashlib.sha256(), reference("desim.plotting._report_runs:workload_tables")(result, presentation)
+    digest, tables = hashlib.sha256(), reference("desim.plotting.reports:workload_tables")(result, instance.kind)
     for name, table in tables.items():
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16] if tables else ""

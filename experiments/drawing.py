@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from desim.cli.transcript import keep
-from desim.plotting._style import LineStyle
+from desim.plotting.colors import LineStyle
 from desim.records import write_atomically
 from desim.statistics import Estimate
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from desim.experiments.account import Account
 from desim.experiments.chapters import Bullets, Chapter, Element, Paragraph, Picture, Table, chapters_of
-from desim.plotting import html
+from desim.plotting import page
 from desim.records import write_atomically
 
 if TYPE_CHECKING:
@@ -43,31 +43,25 @@ def write_page(family: Family, accounts: Sequence[Account], directory: Path, pat
     Path
         The file.
     """
-    chapters = chapters_of(family, accounts)
-    body = html.links([(chapter.name, chapter.title) for chapter in chapters])
-    for chapter in chapters:
-        parts = (_as_html(element, directory) for element in chapter.elements)
-        body += html.section(chapter.title, *parts, anchor=chapter.name)
-    version = accounts[0].code.get("desim", "")
-    text = html.page(family.title, body, f"Made with desim {version}.")
-    write_atomically(path, lambda draft: draft.write_bytes(text.encode("utf-8", "replace")))
-    return path
+    sections = [
+        page.Section(chapter.title, [_block(element, directory) for element in chapter.elements], chapter.name)
+        for chapter in chapters_of(family, accounts)
+    ]
+    return page.write_page(path, family.title, sections, f"Made with desim {accounts[0].code.get('desim', '')}.")
 
 
-def _as_html(element: Element, directory: Path) -> str:
+def _block(element: Element, directory: Path) -> page.Block:
     match element:
         case Paragraph(text, warn):
-            return html.paragraph(text, warn=warn)
+            return page.Paragraph(text, warn)
         case Bullets(texts):
-            return html.bullets(texts)
+            return page.Bullets(texts)
         case Table(title, heads, rows, words):
-            cells = [[html.Cell(text, warn=text in WORSE) for text in row] for row in rows]
-            return html.table(title, [head.replace("\n", " ") for head in heads], cells, words=words)
+            cells = [[page.Cell(text, warn=text in WORSE) for text in row] for row in rows]
+            return page.Table(title, [head.replace("\n", " ") for head in heads], cells, words)
         case Picture(file, caption):
             path = directory / file
-            if not path.exists():
-                return html.paragraph(_lost(file), warn=True)
-            return html.picture(path.read_bytes(), "png", caption, caption)
+            return page.Picture(path.read_bytes(), caption) if path.exists() else page.Paragraph(_lost(file), warn=True)
 
 
 def _lost(file: str) -> str:

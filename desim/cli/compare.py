@@ -19,7 +19,7 @@ from desim.cli.options import JsonFlag, command_with_options, problem_of
 from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.plotting._presentations import Better, presentation_of
+from desim.problem import Better
 from desim.records import write_atomically
 from desim.result import Result
 from desim.scenario import (
@@ -186,7 +186,7 @@ class Compare:
         comparison = compare_runs(
             summaries,
             baseline,
-            presentation_of(instance.kind),
+            instance.kind,
             interval=self.interval,
             metric=self.metric,
             better=self.better,
@@ -254,9 +254,9 @@ class Compare:
         instance: Instance,
     ) -> list[Path]:
         """Write tables, report and figures; return the files."""
-        from desim.plotting._report_page import write_report
-        from desim.plotting.comparison import metric_bars
-        from desim.plotting.report import Comparison as Compared
+        from desim.plotting.comparison import compare_metrics
+        from desim.plotting.reports import Comparison as Compared
+        from desim.plotting.reports import report
 
         assert self.out is not None
         text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
@@ -268,18 +268,18 @@ class Compare:
         criterion = comparison.criterion
         by = "" if criterion is None else heading(comparison, criterion.metric)
         several = len(comparison.seeds) > 1
-        page = write_report(
+        page = report(
             results,
             self.out / "report.html",
-            presentation_of(instance.kind),
+            kind=instance.kind,
             title=f"{instance.name}: agents compared",
             metrics=comparison.table,
             notes=sentences(comparison),
             comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
         )
-        files += [page, *draw_figures(results, self.out, presentation_of(instance.kind))]
+        files += [page, *draw_figures(results, self.out, instance.kind)]
         if len(comparison.table) > 1:
-            axes = metric_bars(comparison.table, presentation_of(instance.kind), unfinished=comparison.unfinished)
+            axes = compare_metrics(comparison.table, problem=instance.kind, unfinished=comparison.unfinished)
             bars = axes[0].get_figure(root=True)
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from desim.cli.output import Text, print_table, print_text
-from desim.plotting import ReportTable
-from desim.plotting._metric_names import MARK, compared, metric_name
+from desim.plotting.page import Table
+from desim.plotting.words import MARK, compared
+from desim.plotting.words import heading as metric_heading
 from desim.statistics import Interval, Ranking
 from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 
@@ -19,7 +20,7 @@ RATIOS = (1.0, 1.05, 1.1, 1.5, 2.0)
 LONGEST_LINE = 18
 
 
-def tables(comparison: Comparison) -> list[ReportTable]:
+def tables(comparison: Comparison) -> list[Table]:
     """Return means, differences, tests, ranks and performance profiles, as far as there are any.
 
     Parameters
@@ -29,7 +30,7 @@ def tables(comparison: Comparison) -> list[ReportTable]:
 
     Returns
     -------
-    list of ReportTable
+    list of Table
         In this order.
     """
     found = [_means(comparison)]
@@ -53,7 +54,7 @@ def print_comparison(comparison: Comparison) -> None:
         What to print.
     """
     for table in tables(comparison):
-        rows = [[Text(cell) if cell.endswith(" *") else cell for cell in row] for row in table.rows]
+        rows = [[Text(cell.text) if cell.text.endswith(" *") else cell.text for cell in row] for row in table.cells]
         print_table(table.heads, rows, words=table.words, title=table.title)
         if table.note:
             print_text(f"{table.note}\n")
@@ -104,15 +105,15 @@ def heading(comparison: Comparison, name: str) -> str:
     str
         In words.
     """
-    return metric_name(name, comparison.presentation).heading
+    return metric_heading(name, comparison.kind)
 
 
 def _unfinished_note(comparison: Comparison) -> str:
-    *first, last = comparison.presentation.left_behind
+    *first, last = comparison.kind.words.left_behind
     kinds = f"{', '.join(first)} or {last}" if first else last
     return (
         f"{MARK} Runs of {', '.join(comparison.unfinished)} left jobs behind ({kinds}), which "
-        f"{comparison.presentation.remarks.blind} tell nothing of: these are not comparable."
+        f"{comparison.kind.words.blind} tell nothing of: these are not comparable."
     )
 
 
@@ -125,7 +126,7 @@ def _in_lines(text: str) -> str:
     return text.replace(", ", ",\n") if ", " in text or len(text) <= LONGEST_LINE else text.replace(" (", "\n(")
 
 
-def _means(comparison: Comparison) -> ReportTable:
+def _means(comparison: Comparison) -> Table:
     count = len(comparison.seeds)
     spread = "± half width of the 95 % confidence interval"
     if comparison.interval == "bootstrap":
@@ -136,26 +137,26 @@ def _means(comparison: Comparison) -> ReportTable:
         [agent, *(f"{_text(comparison, means[name])}{marks[name][agent]}" for name in comparison.shown)]
         for agent, means in comparison.means.items()
     ]
-    return ReportTable(f"Metrics: {many}; * best", _heads(comparison), rows)
+    return Table(f"Metrics: {many}; * best", _heads(comparison), rows)
 
 
 def _marks(comparison: Comparison, name: str) -> dict[str, str]:
     """Mark the best mean, and means that miss jobs."""
-    cells = compared(name, comparison.table, comparison.unfinished, comparison.presentation)
+    cells = compared(name, comparison.table, comparison.unfinished, comparison.kind)
     return {
         agent: " *" if best else f" {MARK}" if text.endswith(MARK) else ""
         for agent, (text, best) in zip(comparison.means, cells, strict=True)
     }
 
 
-def _differences(comparison: Comparison) -> ReportTable:
+def _differences(comparison: Comparison) -> Table:
     note = ", paired by seed; in brackets if the interval holds 0" if len(comparison.seeds) > 1 else ""
     rows = [
         [agent, *(_difference(comparison, agent, name) for name in comparison.shown)]
         for agent in comparison.differences
     ]
     title = f"Difference from {comparison.baseline}{note}"
-    return ReportTable(title, _heads(comparison), rows, note=_too_few(comparison))
+    return Table(title, _heads(comparison), rows, note=_too_few(comparison))
 
 
 def _difference(comparison: Comparison, agent: str, name: str) -> str:
@@ -183,7 +184,7 @@ def _text(comparison: Comparison, found: Interval, decimals: int | None = None, 
     return f"{text} ± {found.high - found.value:,.{digits}f}"
 
 
-def _tests(comparison: Comparison) -> ReportTable:
+def _tests(comparison: Comparison) -> Table:
     title = (
         f"Tests against {comparison.baseline}: p-values of Wilcoxon's signed-rank test, adjusted by Holm's method for "
         f"the number of agents; * below {SIGNIFICANT:.2f}"
@@ -191,7 +192,7 @@ def _tests(comparison: Comparison) -> ReportTable:
     rows = [
         [agent, *(_p_cell(comparison, name, agent) for name in comparison.shown)] for agent in comparison.differences
     ]
-    return ReportTable(title, _heads(comparison), rows)
+    return Table(title, _heads(comparison), rows)
 
 
 def _p_cell(comparison: Comparison, name: str, agent: str) -> str:
@@ -216,7 +217,7 @@ def _too_few(comparison: Comparison) -> str:
     )
 
 
-def _ranks(comparison: Comparison, ranking: Ranking) -> ReportTable:
+def _ranks(comparison: Comparison, ranking: Ranking) -> Table:
     assert comparison.criterion is not None
     title = f"Ranks by {_by(comparison, comparison.criterion)}: means over {ranking.num_scenarios} seeds"
     letters = _letters(ranking)
@@ -228,7 +229,7 @@ def _ranks(comparison: Comparison, ranking: Ranking) -> ReportTable:
     )
     left_out = "; ".join(f"{agent} {reason}" for agent, reason in comparison.left_out.items())
     note = f"{note} Not ranked: {left_out}." if left_out else note
-    return ReportTable(title, ["agent", "mean rank", "group"], rows, words=(2,), note=note)
+    return Table(title, ["agent", "mean rank", "group"], rows, words=(2,), note=note)
 
 
 def _letters(ranking: Ranking) -> dict[str, str]:
@@ -246,14 +247,14 @@ def _letter(number: int) -> str:
     return chr(ord("a") + number) if number < 26 else f"({number})"
 
 
-def _profiles(comparison: Comparison) -> ReportTable:
+def _profiles(comparison: Comparison) -> Table:
     assert comparison.profile is not None and comparison.criterion is not None
     profile = comparison.profile
     places = [int((profile.ratios <= ratio).sum()) - 1 for ratio in RATIOS]
     rows = [[agent, *(f"{100 * shares[place]:.0f} %" for place in places)] for agent, shares in profile.shares.items()]
     title = f"Performance profiles by {_by(comparison, comparison.criterion)}: in which share of the seeds an agent is"
     heads = ["agent", "the best", *(f"within\n{100 * (ratio - 1):.0f} %" for ratio in RATIOS[1:])]
-    return ReportTable(title, heads, rows)
+    return Table(title, heads, rows)
 
 
 def _by(comparison: Comparison, criterion: Criterion) -> str:

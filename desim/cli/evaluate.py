@@ -14,8 +14,7 @@ from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table, progress
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._metric_names import metric_name
-from desim.plotting._presentations import presentation_of
+from desim.plotting.words import heading
 from desim.problem import kind_of
 from desim.problems.batch.options import WorkloadOptions, shared_workload
 from desim.statistics import Estimate, compare, summarize
@@ -91,8 +90,8 @@ class Evaluate:
         if self.as_json:
             print_json({"episodes": found, "means": _named(means), "differences": _named(differences)})
             return 0
-        shown = presentation_of(kind_of(self.problem))
-        heads = ["agent", *(metric_name(name, shown).heading.replace(", ", ",\n") for name in METRICS)]
+        kind = kind_of(self.problem)
+        heads = ["agent", *(heading(name, kind).replace(", ", ",\n") for name in METRICS)]
         title = f"Means over {self.episodes} episodes ± half width of the 95 % confidence interval"
         print_table(
             heads,

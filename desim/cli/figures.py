@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from desim.cli.output import remark
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.plotting._presentations import Presentation
+from desim.problem import Kind
 from desim.records import write_atomically
 from desim.result import Result
 
@@ -23,14 +23,14 @@ DOTS_PER_INCH = 150
 METADATA = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None}}
 
 
-def chosen_kinds(asked: str | None, presentation: Presentation) -> list[str]:
+def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
     """Return the kinds of figures that are asked for.
 
     Parameters
     ----------
     asked : str or None
         Names separated by commas; all that there are if None.
-    presentation : Presentation
+    kind : Kind
         What there is.
 
     Returns
@@ -43,12 +43,12 @@ def chosen_kinds(asked: str | None, presentation: Presentation) -> list[str]:
     InvalidConfiguration
         If there is no such kind, or none is named.
     """
-    known = list(presentation.figures)
+    known = list(kind.figures)
     if asked is None:
         return known
     kinds = list(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
     if not kinds or set(kinds) - set(known):
-        there = f"want some of {','.join(known)}" if known else f"there are no figures of {presentation.problem}"
+        there = f"want some of {','.join(known)}" if known else f"there are no figures of {kind.name}"
         raise InvalidConfiguration(f"--kind is {asked!r}, {there}")
     return kinds
 
@@ -56,7 +56,7 @@ def chosen_kinds(asked: str | None, presentation: Presentation) -> list[str]:
 def draw_figures(
     results: Mapping[str, Result],
     directory: Path,
-    presentation: Presentation,
+    kind: Kind,
     *,
     kinds: Sequence[str] | None = None,
     file_format: FigureFormat = "png",
@@ -69,7 +69,7 @@ def draw_figures(
         Runs by name.
     directory : Path
         Where the files go; those of the same name are replaced.
-    presentation : Presentation
+    kind : Kind
         How results of the problem are drawn.
     kinds : sequence of str, optional
         Some of its figures; all that can be drawn if None.
@@ -90,17 +90,17 @@ def draw_figures(
     """
     make_directory(directory)
     paths = []
-    for kind in presentation.figures if kinds is None else kinds:
+    for name in kind.figures if kinds is None else kinds:
         try:
-            axes = presentation.figures[kind].draw(results)
+            axes = kind.figures[name].draw(results)
         except InvalidConfiguration as error:  # such as allocations that were not recorded
             if kinds is not None:
                 raise
-            remark(f"desim: no figure {kind!r}: {error}")
+            remark(f"desim: no figure {name!r}: {error}")
             continue
         figure = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
         assert figure is not None
-        paths.append(save_figure(figure, directory / f"{kind}.{file_format}", file_format))
+        paths.append(save_figure(figure, directory / f"{name}.{file_format}", file_format))
     return paths
 
 

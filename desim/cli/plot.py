@@ -13,7 +13,6 @@ from tyro.conf import Positional, arg
 from desim.cli.figures import FigureFormat, chosen_kinds, draw_figures
 from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import presentation_of
 from desim.problem import kind_of
 from desim.result import Result
 
@@ -36,7 +35,7 @@ class Plot:
     """Where to write the figures; those of the same name are replaced."""
     kind: Annotated[str | None, arg(metavar="KIND,...", help_behavior_hint="(default: all that there are)")] = None
     """What to draw. batch: gantt, utilization, queue, waiting; dag: gantt, utilization, jobs, executors; deferrable:
-    windows, capacity, work; multiserver: allocation, reward, parts, resources."""
+    gantt, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
     """Kind of file."""
 
@@ -48,15 +47,15 @@ class Plot:
         problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
         if len(problems) > 1:
             raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
-        presentation = presentation_of(kind_of(problems[0]))
-        kinds = chosen_kinds(self.kind, presentation)
+        kind = kind_of(loaded[0])
+        kinds = chosen_kinds(self.kind, kind)
         if not kinds:
             raise InvalidConfiguration(f"desim has no figures of problem {problems[0]!r}")
         names = _names(loaded, self.directories)
         results = dict(zip(names, loaded, strict=True))
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
-        for path in draw_figures(results, out, presentation, kinds=asked, file_format=self.format):
+        for path in draw_figures(results, out, kind, kinds=asked, file_format=self.format):
             print_text(str(path))
         return 0
 

@@ -164,7 +164,7 @@ def print_metrics(metrics: Mapping[str, float], kind: Kind) -> None:
     kind : Kind
         What is known of them.
     """
-    from desim.plotting._metric_names import format_value
+    from desim.plotting.words import format_value
 
     rows = [[name, format_value(value), kind.metrics[name].meaning] for name, value in metrics.items()]
     print_table(["metric", "value", "meaning"], rows, words=(2,))

@@ -16,6 +16,7 @@ from desim.metrics.multiserver import (
     reward_ratio,
     running_average_reward,
 )
+from desim.metrics.units import KNOWN
 from desim.problem import Metric, Metrics, kind_of
 
 if TYPE_CHECKING:
@@ -69,8 +70,12 @@ def metrics_of(result: Result, **options: Any) -> dict[str, float]:
 
 
 def _described(meanings: Mapping[str, str], measure: Callable[..., dict[str, float]]) -> Metrics:
-    names = {name: name.replace("{}", "<resource>") for name in meanings}
-    return Metrics(tuple(Metric(names[name], text) for name, text in meanings.items()), measure)
+    metrics = []
+    for name, text in meanings.items():
+        fitting = [kind for kind in KNOWN["units"] if name == kind or name.startswith(f"{kind}_")]
+        unit, better = KNOWN["units"][max(fitting, key=len)] if fitting else ("", None)
+        metrics.append(Metric(name.replace("<resource>", "{}"), text, unit, better))
+    return Metrics(tuple(metrics), measure, KNOWN["headline"], KNOWN["main"])
 
 
 MULTISERVER = _described(MULTISERVER_METRICS, multiserver_result_metrics)

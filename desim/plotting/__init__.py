@@ -4,39 +4,54 @@ Every function takes one result or a mapping of names to results and returns mat
 whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a display, nothing has to
 be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
 
-Of batch runs: :func:`gantt`, :func:`utilization`, :func:`queue_length`, :func:`waiting_by_size`, :func:`report`. Of
-runs of DAG jobs: :func:`gantt` and, with more options, :func:`executor_gantt`, :func:`executor_utilization`,
-:func:`utilization`, :func:`jobs_in_system`; :func:`dag_drawing` takes a job. Of runs of a multi-server cluster:
-:func:`allocation_map`, :func:`average_reward`, :func:`cumulative_reward`, :func:`reward_ratio`, :func:`reward_parts`,
-:func:`resource_utilization`; :func:`bipartite_drawing` takes its graph. Of runs of deferrable jobs:
-:func:`capacity_use`, :func:`known_work`, and :func:`job_windows`, which is also what :func:`gantt` draws of them.
-:func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision
-times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics.
+:func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem stand in
+its wing: :mod:`desim.problems.batch.figures`, :mod:`desim.problems.dag.figures`,
+:mod:`desim.problems.deferrable.figures`, :mod:`desim.problems.multiserver.figures`; they can be imported from here,
+too. :func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes
+decision times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of
+metrics, and :func:`report` puts all of them into one HTML file. What figures of your own can be made of are the modules
+``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and ``colors`` of this package.
 """
 
-from desim.plotting.allocation_maps import allocation_map
-from desim.plotting.bipartite import bipartite_drawing
-from desim.plotting.capacity_use import capacity_use
-from desim.plotting.comparison import compare_metrics
-from desim.plotting.curves import queue_length, utilization
-from desim.plotting.dag_drawing import dag_drawing
-from desim.plotting.decision_times import decision_time_cdf
-from desim.plotting.executor_gantt import executor_gantt
-from desim.plotting.executor_utilization import executor_utilization
-from desim.plotting.gantt import gantt
-from desim.plotting.job_windows import job_windows
-from desim.plotting.jobs_in_system import jobs_in_system
-from desim.plotting.known_work import known_work
-from desim.plotting.metric_lines import metric_lines
-from desim.plotting.rankings import critical_differences, performance_profiles
-from desim.plotting.report import Comparison, ReportTable, report
-from desim.plotting.resources import resource_utilization
-from desim.plotting.rewards import average_reward, cumulative_reward, reward_parts, reward_ratio
-from desim.plotting.waiting import waiting_by_size
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, overload
+
+from desim.exceptions import InvalidConfiguration
+from desim.problem import kind_of
+from desim.result import Result
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.plotting.comparison import (
+        compare_metrics,
+        critical_differences,
+        decision_time_cdf,
+        metric_lines,
+        performance_profiles,
+    )
+    from desim.plotting.page import Table
+    from desim.plotting.reports import Comparison, report
+    from desim.problems.batch.figures import queue_length, waiting_by_size
+    from desim.problems.dag.drawings import dag_drawing
+    from desim.problems.dag.figures import executor_utilization, jobs_in_system
+    from desim.problems.deferrable.figures import capacity_use, known_work
+    from desim.problems.multiserver.figures import (
+        allocation_map,
+        average_reward,
+        bipartite_drawing,
+        cumulative_reward,
+        resource_utilization,
+        reward_parts,
+        reward_ratio,
+    )
 
 __all__ = [
     "Comparison",
-    "ReportTable",
+    "Table",
     "allocation_map",
     "average_reward",
     "bipartite_drawing",
@@ -46,10 +61,8 @@ __all__ = [
     "cumulative_reward",
     "dag_drawing",
     "decision_time_cdf",
-    "executor_gantt",
     "executor_utilization",
     "gantt",
-    "job_windows",
     "jobs_in_system",
     "known_work",
     "metric_lines",
@@ -62,3 +75,93 @@ __all__ = [
     "utilization",
     "waiting_by_size",
 ]
+
+#: Where names of this package stand that are imported when they are asked for.
+HOMES = {
+    "plotting.comparison": "compare_metrics critical_differences decision_time_cdf metric_lines performance_profiles",
+    "plotting.page": "Table",
+    "plotting.reports": "Comparison report",
+    "problems.batch.figures": "queue_length waiting_by_size",
+    "problems.dag.drawings": "dag_drawing",
+    "problems.dag.figures": "executor_utilization jobs_in_system",
+    "problems.deferrable.figures": "capacity_use known_work",
+    "problems.multiserver.figures": "allocation_map average_reward bipartite_drawing cumulative_reward "
+    "resource_utilization reward_parts reward_ratio",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a figure when it is asked for: figures of a problem are made of the modules of this package."""
+    for module, names in HOMES.items():
+        if name in names.split():
+            return getattr(importlib.import_module(f"desim.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@overload
+def gantt(results: Result, **options: Any) -> Axes: ...
+
+
+@overload
+def gantt(results: Mapping[str, Result], **options: Any) -> list[Axes]: ...
+
+
+def gantt(results: Result | Mapping[str, Result], **options: Any) -> Any:
+    """Draw what ran when: jobs on cores, copies of nodes on executors, or jobs in their windows.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other over the same time axis.
+    **options
+        As for :func:`desim.problems.batch.figures.gantt`, :func:`desim.problems.dag.figures.gantt`,
+        :func:`desim.problems.deferrable.figures.gantt`, or the figure ``gantt`` of another problem.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If these are no results, or their problem has no such figure.
+    """
+    return _draw("gantt", results, options)
+
+
+def utilization(results: Result | Mapping[str, Result], **options: Any) -> Axes:
+    """Draw how much was busy over time: cores, or executors.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name; more than four have a panel each.
+    **options
+        As for :func:`desim.problems.batch.figures.utilization`, :func:`desim.problems.dag.figures.utilization`, or the
+        figure ``utilization`` of another problem.
+
+    Returns
+    -------
+    Axes
+        The panel, or the first of several.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If these are no results, or their problem has no such figure.
+    """
+    axes: Axes = _draw("utilization", results, options)
+    return axes
+
+
+def _draw(figure: str, results: Any, options: Mapping[str, Any]) -> Any:
+    """Draw a figure of the problem of the first result."""
+    first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
+    if not isinstance(first, Result):
+        raise InvalidConfiguration(f"results is {results!r}, want a Result or a mapping of names to results")
+    kind = kind_of(first)
+    if figure not in kind.figures:
+        known = f"there are {', '.join(kind.figures)}" if kind.figures else "there are none"
+        raise InvalidConfiguration(f"the problem {kind.name!r} has no figure {figure!r}: {known}")
+    return kind.figures[figure].draw(results, **options)

@@ -1,4 +1,4 @@
-"""Metrics of several runs as bars."""
+"""Metrics of several runs or agents beside each other: bars, lines with confidence bands, ranks, distributions."""
 
 from __future__ import annotations
 
@@ -6,28 +6,42 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._metric_names import MetricName, all_names, compared, metric_name, selection
-from desim.plotting._panels import new_figure, plain
-from desim.plotting._presentations import Presentation, presentation_of
-from desim.plotting._style import line_styles
-from desim.problem import kind_of
+from desim.plotting.axes import add_legend, group_digits, new_figure, new_panels, plain
+from desim.plotting.colors import line_styles
+from desim.plotting.words import all_names, compared, heading, selection, shortened
+from desim.problem import Kind, kind_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["compare_metrics", "metric_bars"]
+    from desim.statistics import Profile, Ranking
+
+__all__ = ["compare_metrics", "critical_differences", "decision_time_cdf", "metric_lines", "performance_profiles"]
+
+Floats = NDArray[np.float64]
+Samples = Mapping[float, ArrayLike]
 
 COLUMNS = 3
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+BOUND_COLOR = "#555555"
+#: Ratios beyond this one would press all others against the axis.
+LARGEST_LINEAR = 5.0
+#: Within how much time so many percent of the decisions were made is marked.
+PERCENTILE = 98.0
+#: A curve of more decisions is drawn through so many quantiles.
+MOST_POINTS = 2_000
 
 
 def compare_metrics(
     table: Mapping[str, Mapping[str, float]],
     *,
+    problem: str | Kind = "batch",
     metrics: Sequence[str] | None = None,
     unfinished: Collection[str] = (),
-    colors: Mapping[str, Any] | None = None,
-    problem: str = "batch",
 ) -> list[Axes]:
     """Draw metrics of several runs as bars, one small panel a metric.
 
@@ -35,15 +49,13 @@ def compare_metrics(
     ----------
     table : mapping of str to mapping of str to float
         Runs by name, each with its metrics by name, as :meth:`desim.Result.metrics` returns them.
+    problem : str or Kind
+        Which problem's metrics these are: units, directions and which matter most depend on it.
     metrics : sequence of str, optional
         Which metrics, in which order; by default up to six that matter most.
     unfinished : collection of str
         Runs that left jobs behind: queued, running or lost. Their waiting times, slowdowns and the like are
         marked with a dagger and are never the best, for they say nothing of those jobs.
-    colors : mapping of str to colour, optional
-        Colours of some runs, by name.
-    problem : str
-        Which problem's metrics these are: units, directions and which matter most depend on it.
 
     Returns
     -------
@@ -56,68 +68,31 @@ def compare_metrics(
     InvalidConfiguration
         If there is no run, or no run has one of the metrics.
     """
-    return metric_bars(table, presentation_of(kind_of(problem)), metrics=metrics, unfinished=unfinished, colors=colors)
-
-
-def metric_bars(
-    table: Mapping[str, Mapping[str, float]],
-    presentation: Presentation,
-    *,
-    metrics: Sequence[str] | None = None,
-    unfinished: Collection[str] = (),
-    colors: Mapping[str, Any] | None = None,
-) -> list[Axes]:
-    """Draw what :func:`compare_metrics` draws of a problem of which this is known.
-
-    Parameters
-    ----------
-    table : mapping of str to mapping of str to float
-        Runs by name, each with its metrics.
-    presentation : Presentation
-        What is known of the metrics.
-    metrics : sequence of str, optional
-        Which metrics; by default up to six that matter most.
-    unfinished : collection of str
-        Runs that left jobs behind.
-    colors : mapping of str to colour, optional
-        Colours of some runs, by name.
-
-    Returns
-    -------
-    list of Axes
-        One a metric.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no run, or no run has one of the metrics.
-    """
+    kind = kind_of(problem) if isinstance(problem, str) else problem
     if not table:
         raise InvalidConfiguration("table is empty, want the metrics of at least one run")
-    names = list(metrics) if metrics is not None else selection(table, 6, presentation)
+    names = list(metrics) if metrics is not None else selection(table, 6, kind)
     unknown = sorted(set(names) - set(all_names(table.values())))
     if unknown or not names:
         raise InvalidConfiguration(f"metrics is {names!r}, of which no run has {', '.join(unknown) or 'any'}")
     rows, columns = -(-len(names) // COLUMNS), min(len(names), COLUMNS)
     figure = new_figure(9.0, rows * (0.65 + 0.26 * len(table)))
     grid = figure.subplots(rows, columns, squeeze=False, sharey=True).ravel().tolist()
-    styles = line_styles(table, colors)
+    colors = [style.color for style in line_styles(table).values()]
     for axes, name in zip(grid, names, strict=False):
         values = [float(run.get(name, math.nan)) for run in table.values()]
-        words = compared(name, table, unfinished, presentation)
-        _draw_metric(axes, metric_name(name, presentation), values, words, [styles[run].color for run in table])
+        _draw_metric(axes, values, compared(name, table, unfinished, kind), colors)
+        direction = f"{kind.metrics[name].better} is better" if kind.metrics[name].better else ""
+        axes.set_title(f"{heading(name, kind)}\n{direction}", loc="left", fontsize=8, parse_math=False)
     for axes in grid[len(names) :]:
         axes.remove()
-    labels = [run if len(run) <= 30 else run[:29] + "…" for run in table]
     for axes in grid[: len(names) : COLUMNS]:
-        axes.set_yticks(range(len(labels)), labels, fontsize=9, parse_math=False)
+        axes.set_yticks(range(len(table)), [shortened(run, 30) for run in table], fontsize=9, parse_math=False)
     grid[0].invert_yaxis()
     return list(grid[: len(names)])
 
 
-def _draw_metric(
-    axes: Axes, name: MetricName, values: list[float], words: list[tuple[str, bool]], colors: list[Any]
-) -> None:
+def _draw_metric(axes: Axes, values: list[float], words: list[tuple[str, bool]], colors: list[Any]) -> None:
     lengths = [value if math.isfinite(value) else 0.0 for value in values]
     axes.barh(range(len(values)), lengths, height=0.7, color=colors)
     plain(axes)
@@ -130,5 +105,239 @@ def _draw_metric(
     for row, (length, (text, best)) in enumerate(zip(lengths, words, strict=True)):
         weight = "bold" if best else "normal"
         axes.text(max(length, 0.0) + 0.02 * room, row, text, va="center", fontsize=8, fontweight=weight)
-    direction = f"{name.better} is better" if name.better else ""
-    axes.set_title(f"{name.heading}\n{direction}", loc="left", fontsize=8, parse_math=False)
+
+
+def metric_lines(
+    samples: Mapping[str, Samples],
+    *,
+    xlabel: str,
+    ylabel: str,
+    bound: Samples | None = None,
+    colors: Mapping[str, Any] | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw means of a metric against a parameter, such as the number of jobs, with 95 % confidence bands.
+
+    Parameters
+    ----------
+    samples : mapping of str to mapping of float to array_like
+        For each agent and each value of the parameter, the values of the metric, one for each workload, or one number.
+    xlabel, ylabel : str
+        What parameter and metric are called, with their units.
+    bound : mapping of float to array_like, optional
+        What no agent can pass, for values of the parameter: a grey line through its means.
+    colors : mapping of str to colour, optional
+        Colours of some agents, by name.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        Lines with gid ``curve``, one an agent, and ``bound``. A sample that holds NaN leaves a gap; the bands are those
+        of :func:`desim.statistics.mean_interval`, and a single value has none.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no agent, or an agent has no values.
+
+    Examples
+    --------
+    >>> makespans = {"HEFT": {5: [40.0, 44.0], 10: [80.0, 82.0]}, "FIFO": {5: [50.0, 52.0], 10: [99.0, 97.0]}}
+    >>> axes = metric_lines(makespans, xlabel="jobs", ylabel="makespan (s)")
+    >>> axes.get_lines()[0].get_ydata().tolist()
+    [42.0, 81.0]
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    if not samples:
+        raise InvalidConfiguration("samples is an empty mapping, want the values of at least one agent")
+    styles = line_styles(samples, colors)
+    (panel,) = new_panels(axes, 1, height=3.4)
+    lines: list[Any] = []
+    for position, (name, line) in enumerate(samples.items()):
+        places, means, halves = _means(f"samples[{name!r}]", line)
+        look: Any = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.4, "gid": "curve"}
+        area: Any = {"color": look["color"], "alpha": 0.15, "linewidth": 0.0, "gid": "band"}
+        panel.fill_between(places, means - halves, means + halves, **area)
+        lines += panel.plot(places, means, marker=MARKERS[position % len(MARKERS)], markersize=4.0, **look)
+    names = [str(name) for name in samples]
+    if bound is not None:
+        places, means, _ = _means("bound", bound)
+        lines += panel.plot(places, means, color=BOUND_COLOR, linewidth=1.2, linestyle=(0, (6, 2)), gid="bound")
+        names.append("lower bound")
+    plain(panel, grid="y")
+    panel.set_xlabel(xlabel, parse_math=False)
+    panel.set_ylabel(ylabel, parse_math=False)
+    every = np.concatenate([line.get_xdata() for line in lines])
+    panel.xaxis.set_major_locator(MaxNLocator(10, integer=bool((every == np.round(every)).all()), steps=[1, 2, 5, 10]))
+    group_digits(panel.yaxis)
+    add_legend([panel], zip(names, lines, strict=True))
+    return panel
+
+
+def _means(name: str, samples: Samples) -> tuple[Floats, Floats, Floats]:
+    """Return the values of the parameter in ascending order, means, and half widths of intervals, 0 without one."""
+    from desim.statistics import mean_interval
+
+    if not samples:
+        raise InvalidConfiguration(f"{name} is empty, want values of the metric by values of the parameter")
+    places = sorted(samples)
+    estimates = [mean_interval(np.atleast_1d(samples[place])) for place in places]
+    means = np.array([estimate.mean for estimate in estimates])
+    halves = np.nan_to_num(np.array([estimate.half_width for estimate in estimates]), posinf=0.0)
+    return np.array(places, dtype=np.float64), means, halves
+
+
+def critical_differences(ranking: Ranking) -> Axes:
+    """Draw mean ranks on a line, with bars over agents that cannot be told apart.
+
+    Source: Demsar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
+    Research 7, 2006.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        Of :func:`desim.statistics.rank_agents`.
+
+    Returns
+    -------
+    Axes
+        On a new figure; the best agent is at the left.
+    """
+    names, ranks = list(ranking.mean_ranks), list(ranking.mean_ranks.values())
+    half, groups = (len(names) + 1) // 2, ranking.groups()
+    rows = 1.0 + 0.35 * len(groups)
+    axes = new_figure(7.5, 0.9 + 0.3 * (half + rows)).subplots()
+    axes.set(xlim=(1 - 0.02, len(names) + 0.02), ylim=(half + rows, -0.2))
+    look: dict[str, Any] = {"annotation_clip": False, "parse_math": False, "fontsize": 9, "va": "center"}
+    for place, (name, rank) in enumerate(zip(names, ranks, strict=True)):
+        is_left = place < half
+        level = rows + (place if is_left else len(names) - 1 - place)
+        edge = 1.0 if is_left else float(len(names))
+        axes.plot([rank, rank, edge], [-0.2, level, level], color="0.4", linewidth=0.9, clip_on=False)
+        text, shift = (f"{name}  {rank:.2f}", -5) if is_left else (f"{rank:.2f}  {name}", 5)
+        look |= {"xytext": (shift, 0), "textcoords": "offset points", "ha": "right" if is_left else "left"}
+        axes.annotate(text, (edge, level), **look)
+    for number, group in enumerate(groups):
+        ends = [ranking.mean_ranks[group[0]] - 0.02, ranking.mean_ranks[group[-1]] + 0.02]
+        axes.plot(ends, [0.45 + 0.35 * number] * 2, color="black", linewidth=3.5, solid_capstyle="butt")
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xticks(range(1, len(names) + 1))
+    axes.set_yticks([])
+    axes.spines[["left", "right", "bottom"]].set_visible(False)
+    count, apart = ranking.num_scenarios, ranking.critical_difference
+    axes.set_xlabel(f"mean rank over {count} scenarios; ranks that differ by {apart:.2f} are different", fontsize=9)
+    return axes
+
+
+def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None = None) -> Axes:
+    """Draw in which share of the scenarios agents are how near to the best.
+
+    Parameters
+    ----------
+    profile : Profile
+        Of :func:`desim.statistics.performance_profile`.
+    colors : mapping of str to colour, optional
+        Colours of some agents, by name.
+
+    Returns
+    -------
+    Axes
+        On a new figure, with steps at the ratios of the profile; logarithmic if some are above 5.
+    """
+    axes = new_figure(7.0, 3.6).subplots()
+    styles = line_styles(profile.shares, colors)
+    end = profile.ratios[-1] + 0.03 * max(profile.ratios[-1] - 1.0, 0.01)
+    ratios = np.append(profile.ratios, end)
+    for name, shares in profile.shares.items():
+        look = {"color": styles[name].color, "linestyle": styles[name].dashes}
+        axes.step(ratios, np.append(shares, shares[-1]), where="post", label=name, **look)
+    plain(axes)
+    axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost over that of the best", ylabel="share of the scenarios")
+    if profile.ratios[-1] > LARGEST_LINEAR:
+        _logarithmic(axes, (1.0, 2.0, 5.0))
+    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    return axes
+
+
+def _logarithmic(axes: Axes, marks: Sequence[float]) -> None:
+    """Let equal factors be equally far apart on the x axis, with plain numbers at marks of each power of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=marks))
+    group_digits(axes.xaxis)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def decision_time_cdf(
+    seconds: Mapping[str, ArrayLike], *, colors: Mapping[str, Any] | None = None, axes: Axes | None = None
+) -> Axes:
+    """Draw which share of the decisions was made within which time, and mark within which 98 % were made.
+
+    Parameters
+    ----------
+    seconds : mapping of str to array_like of shape (num_decisions,)
+        How long each decision took, in seconds, by agent.
+    colors : mapping of str to colour, optional
+        Colours of some agents, by name.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        Times in milliseconds on a logarithmic axis, shares in percent. A time of 0 stands at the left end.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no times, or a time is negative or not finite.
+
+    Examples
+    --------
+    >>> axes = decision_time_cdf({"HEFT": [0.001, 0.002, 0.003, 0.004]})
+    >>> [text.get_text() for text in axes.figure.legends[0].get_texts()]
+    ['HEFT: 98 % within 4 ms']
+    """
+    if not seconds:
+        raise InvalidConfiguration("seconds is an empty mapping, want the decision times of at least one agent")
+    times = {str(name): _milliseconds(str(name), values) for name, values in seconds.items()}
+    styles = line_styles(times, colors)
+    known = np.concatenate([values[values > 0.0] for values in times.values()])
+    low, high = (known.min() / 1.3, known.max() * 1.3) if len(known) else (0.1, 1.0)
+    (panel,) = new_panels(axes, 1, height=3.2)
+    panel.axhline(PERCENTILE, color="#777777", linewidth=0.8, zorder=1.9, gid="percentile")
+    entries = []
+    for name, values in times.items():
+        within = float(np.percentile(values, PERCENTILE, method="inverted_cdf"))
+        shares = 100.0 * np.arange(1, len(values) + 1) / len(values)
+        chosen = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST_POINTS)).astype(np.int64))
+        steps = np.concatenate([values[:1], values[chosen], [max(high, values[-1])]])
+        look: Any = {"color": styles[name].color, "linestyle": styles[name].dashes, "linewidth": 1.5, "gid": "curve"}
+        heights = np.concatenate([[0.0], shares[chosen], [100.0]])
+        entry = f"{shortened(name, 20)}: {PERCENTILE:g} % within {within:.3g} ms"
+        entries.append((entry, panel.plot(np.maximum(steps, low), heights, drawstyle="steps-post", **look)[0]))
+        panel.plot([max(within, low)], [PERCENTILE], "o", color=look["color"], markersize=5.0, gid="mark", zorder=3.0)
+    _logarithmic(panel, (1.0,) if high > 1_000.0 * low else (1.0, 2.0, 5.0))
+    panel.set(xlim=(low, high), ylim=(0.0, 102.0), xlabel="decision time (ms)", ylabel="decisions (%)")
+    plain(panel, grid="both")
+    add_legend([panel], entries)
+    return panel
+
+
+def _milliseconds(name: str, seconds: ArrayLike) -> Floats:
+    """Return times in milliseconds, ascending."""
+    try:
+        times = np.asarray(seconds, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"seconds[{name!r}] are no numbers: {error}") from error
+    if times.ndim != 1 or not len(times):
+        raise InvalidConfiguration(f"seconds[{name!r}] has shape {times.shape}, want one number for each decision")
+    wrong = times[~((times >= 0.0) & (times < np.inf))]
+    if len(wrong):
+        raise InvalidConfiguration(f"seconds[{name!r}] holds {wrong[0].item()!r}, want finite times of at least 0")
+    return np.asarray(1_000.0 * np.sort(times))

@@ -1,224 +1,353 @@
-"""Curves over time: utilization, of batch and DAG runs, and the queue of batch runs."""
+"""Curves and areas over time or slots: step functions added up from changes, means over bins, stacked layers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._dag_runs import load_dag_runs
-from desim.plotting._lines import CurveOptions, axes_of, column, count_axis, draw_curves, from_zero
-from desim.plotting._named_results import problem_of
-from desim.plotting._runs import Timed, load_runs
-from desim.plotting._time import DAY, HOUR
-from desim.result import Result
+from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
+from desim.plotting.colors import LineStyle, line_styles
+from desim.plotting.runs import Run, Window, span_of
+from desim.plotting.words import duration_words, nice_count, nice_duration
 
 if TYPE_CHECKING:
     import polars as pl
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
-__all__ = ["queue_length", "utilization"]
+__all__ = [
+    "BinWidth",
+    "add_up",
+    "bin_averages",
+    "bin_edges",
+    "bin_means",
+    "draw_curves",
+    "draw_layer",
+    "draw_stack",
+    "draw_steps",
+    "draw_utilization",
+    "slots_together",
+]
 
-QUEUE_COLUMNS = {"jobs": "queued_jobs", "cores": "queued_cores", "core_seconds": "queued_work"}
-QUEUE_LABELS = {"jobs": "queued jobs", "cores": "cores requested\nby queued jobs", "core_seconds": "queued work"}
+Floats = NDArray[np.float64]
+Curve = tuple[ArrayLike, ArrayLike]
+"""Places on the x axis, and values."""
+BinWidth = float | Literal["auto"] | None
+"""Means over bins of so many seconds are drawn; None draws every step, "auto" does so for short runs."""
 
-
-class _Words(NamedTuple):
-    """What the curves of a problem show: unit, columns of the step functions, label."""
-
-    unit: str
-    busy: str
-    up: str
-    label: str
-
-
-BATCH_WORDS = _Words("cores", "busy_cores", "cores_up", "busy cores")
-DAG_WORDS = _Words("executors", "running", "up", "running executors")
-
-
-@overload
-def utilization(
-    results: Result | Mapping[str, Result],
-    *,
-    panels: Literal[False] = ...,
-    unit: Literal["percent", "cores", "executors"] = ...,
-    **options: Unpack[CurveOptions],
-) -> Axes: ...  # numpydoc ignore=GL08
-
-
-@overload
-def utilization(
-    results: Result | Mapping[str, Result],
-    *,
-    panels: Literal[True],
-    unit: Literal["percent", "cores", "executors"] = ...,
-    **options: Unpack[CurveOptions],
-) -> list[Axes]: ...  # numpydoc ignore=GL08
+#: If more changes are shown than these, a curve over time is averaged, unless told otherwise, in at most so many bins.
+MOST_CHANGES, BINS = 1_500, 180
+MOST_BINS = 1_000_000
+#: Longer curves are thin lines, and nothing is filled below them.
+MOST_FILLED = 3_000
+#: With more runs than these, curves over time have a panel each.
+MOST_OVERLAID = 4
 
 
-def utilization(
-    results: Result | Mapping[str, Result],
-    *,
-    panels: bool = False,
-    unit: Literal["percent", "cores", "executors"] = "percent",
-    bin_width: float | Literal["auto"] | None = "auto",
-    window: tuple[float, float] | None = None,
-    colors: Mapping[str, Any] | None = None,
-    axes: Axes | Sequence[Axes] | None = None,
-) -> Axes | list[Axes]:
-    """Draw how many cores were busy over time, or, of runs of ``dag``, how many executors ran something.
+def add_up(changes: Iterable[pl.DataFrame], **initial: int) -> pl.DataFrame:
+    """Add up changes to step functions of time.
 
     Parameters
     ----------
-    results : Result or mapping of str to Result
-        One run, or several by name.
-    panels : bool
-        One panel a run, one above the other, instead of one panel for all.
-    unit : {"percent", "cores", "executors"}
-        Busy cores as a share of the cores that are up, or their number; for ``dag`` it is ``"executors"``. Where no
-        core is up there is no share, and a gap. With numbers, a thin grey line shows the cores that are up.
+    changes : iterable of polars.DataFrame
+        Each with ``time`` and some columns, by how much which function changes then.
+    **initial
+        What functions are before the first change, if not 0.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row an instant at which something changes; it holds from its time to the next row's.
+    """
+    import polars as pl
+
+    names = pl.exclude("time")
+    table = pl.concat(changes, how="diagonal").group_by("time").agg(names.sum()).sort("time")
+    return table.with_columns(names.cum_sum()).with_columns(pl.col(name) + value for name, value in initial.items())
+
+
+def bin_averages(steps: pl.DataFrame, edges: ArrayLike) -> pl.DataFrame:
+    """Return the mean over time of step functions in bins of time.
+
+    Parameters
+    ----------
+    steps : polars.DataFrame
+        As :func:`add_up` returns it.
+    edges : array_like of float, shape (n + 1,)
+        Ends of the bins in seconds, ascending. Outside of the steps every function counts as 0.
+
+    Returns
+    -------
+    polars.DataFrame
+        n rows: ``time``, the begin of the bin, and the mean of every function.
+    """
+    import polars as pl
+
+    bounds, time = np.asarray(edges, dtype=np.float64), steps["time"].to_numpy()
+    columns: dict[str, Floats] = {"time": bounds[:-1]}
+    for name in steps.columns[1:]:
+        areas = steps[name].to_numpy()[:-1] * np.diff(time)
+        integral = np.concatenate([[0.0], np.cumsum(areas)])
+        columns[name] = np.diff(np.interp(bounds, time, integral)) / np.diff(bounds)
+    return pl.DataFrame(columns)
+
+
+def draw_steps(
+    runs: Sequence[Run],
+    steps: Sequence[pl.DataFrame],
+    value: pl.Expr,
+    label: str,
+    *,
+    top: float | None = None,
+    limit: tuple[str, pl.Expr] | None = None,
+    bin_width: BinWidth = "auto",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> Axes:
+    """Draw a step function of time of each run: in one panel, or one above the other if there are many.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs.
+    steps : sequence of polars.DataFrame
+        Their step functions, see :func:`add_up`.
+    value : polars.Expr
+        What is drawn, of the columns of the steps or of their averages.
+    label : str
+        Label of the y axis.
+    top : float, optional
+        Where the y axes end; by default a little above the highest curve.
+    limit : (str, polars.Expr), optional
+        What the value cannot exceed, for a thin grey line: its name, and how it is computed.
     bin_width : float, "auto" or None
-        Draw means over bins of so many seconds; a share is then busy core-seconds through
-        core-seconds up. None draws every step; ``"auto"`` does so for runs of up to 500 jobs or copies.
+        Draw means over bins of so many seconds.
     window : (float, float), optional
         Show only this span of time, in seconds.
-    colors : mapping of str to colour, optional
-        Colours of some runs, by name.
-    axes : Axes or sequence of Axes, optional
+    axes : Axes or iterable of Axes, optional
         Where to draw; by default on a new figure.
 
     Returns
     -------
-    Axes or list of Axes
-        A list, one a run, if ``panels``. Times are in seconds, whatever the unit of the ticks.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an argument is out of range or the results are neither those of ``batch`` nor those of ``dag``.
+    Axes
+        The panel, or the first of several.
     """
-    words = DAG_WORDS if problem_of(results, "batch") == "dag" else BATCH_WORDS
-    if unit not in ("percent", words.unit):
-        raise InvalidConfiguration(f"unit is {unit!r}, want 'percent' or {words.unit!r}")
-    counted = unit != "percent"
-    runs: Sequence[Timed]
-    runs = load_dag_runs(results) if words is DAG_WORDS else load_runs(results, ["requested_time"])
-    drawn = draw_curves(
-        runs,
-        partial(column, name=words.busy) if counted else partial(_busy_percent, words=words),
-        words.label if counted else f"utilization\n(% of {words.unit} up)",
-        limit=(f"{words.unit} up", partial(column, name=words.up)) if counted else None,
-        panels=panels,
-        bin_width=bin_width,
-        window=window,
-        colors=colors,
-        axes=axes,
-    )
-    for panel, shown in drawn:
-        panel.set_ylim(0.0, 1.05 * (max(run.size for run in shown) if counted else 100.0))
-        if counted:
-            count_axis(panel)
-    return axes_of(drawn, panels=panels)
+    span = span_of(runs, window)
+    width = _bin_width(bin_width, steps, span)
+    styles = line_styles(run.name for run in runs)
+    pairs = list(zip(runs, steps, strict=True))
+    groups = [pairs] if len(runs) <= MOST_OVERLAID else [[pair] for pair in pairs]
+    panels = new_panels(axes, len(groups), height=2.0 if len(groups) > 1 else 3.2)
+    for panel, group in zip(panels, groups, strict=True):
+        shown = [table if width is None else _averaged(table, width, span, run.end) for run, table in group]
+        curves = [(table["time"], table.select(value).to_series().cast(float)) for table in shown]
+        lines = draw_curves(panel, curves, [styles[run.name] for run, _ in group], stepped=True)
+        entries = [(run.title, line) for (run, _), line in zip(group, lines, strict=True)]
+        if len(group) == 1 and len(curves[0][0]) <= MOST_FILLED:
+            panel.fill_between(*curves[0], step="post", color=lines[0].get_color(), alpha=0.2, linewidth=0.0)
+        entries = entries if len(entries) > 1 else []
+        if limit is not None:
+            thin: Any = {"color": "#777777", "linewidth": 0.8, "drawstyle": "steps-post", "gid": "limit"}
+            bounds = [panel.plot(table["time"], table.select(limit[1]).to_series(), **thin) for _, table in group]
+            entries.append((limit[0], bounds[0][0]))
+        panel.set_ylabel(label)
+        time_axis(panel, *span)
+        mean = f"mean over {duration_words(width)}" if width is not None else ""
+        set_titles(panel, group[0][0].title if len(group) == 1 else "", mean)
+        if panel is panels[0]:
+            first_entries = entries
+    add_legend(panels, first_entries)
+    label_panels(panels)
+    highest = 1.05 * max([1.0, *(panel.dataLim.y1 for panel in panels)])
+    for panel in panels:
+        panel.set_ylim(0.0, highest if top is None else top)
+        count_axis(panel.yaxis)
+    return panels[0]
 
 
-@overload
-def queue_length(
-    results: Result | Mapping[str, Result],
+def draw_utilization(
+    runs: Sequence[Run],
+    steps: Sequence[pl.DataFrame],
+    busy: tuple[str, str],
+    unit: str,
+    size: int,
     *,
-    panels: Literal[False] = ...,
-    of: Literal["jobs", "cores", "core_seconds"] = ...,
-    **options: Unpack[CurveOptions],
-) -> Axes: ...  # numpydoc ignore=GL08
-
-
-@overload
-def queue_length(
-    results: Result | Mapping[str, Result],
-    *,
-    panels: Literal[True],
-    of: Literal["jobs", "cores", "core_seconds"] = ...,
-    **options: Unpack[CurveOptions],
-) -> list[Axes]: ...  # numpydoc ignore=GL08
-
-
-def queue_length(
-    results: Result | Mapping[str, Result],
-    *,
-    panels: bool = False,
-    of: Literal["jobs", "cores", "core_seconds"] = "jobs",
-    bin_width: float | Literal["auto"] | None = "auto",
-    window: tuple[float, float] | None = None,
-    colors: Mapping[str, Any] | None = None,
-    axes: Axes | Sequence[Axes] | None = None,
-) -> Axes | list[Axes]:
-    """Draw the queue over time.
+    counted: bool,
+    **options: Any,
+) -> Axes:
+    """Draw what is busy as a share of what is ``up``, or, counted, as a number with a thin line for what is up.
 
     Parameters
     ----------
-    results : Result or mapping of str to Result
-        One run, or several by name.
-    panels : bool
-        One panel a run, one above the other, instead of one panel for all.
-    of : {"jobs", "cores", "core_seconds"}
-        The number of queued jobs, the cores that they request, or their work: cores times requested
-        time, drawn in core-seconds, with marks in core-seconds, -hours or -days.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds, as for :func:`utilization`.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    colors : mapping of str to colour, optional
-        Colours of some runs, by name.
-    axes : Axes or sequence of Axes, optional
-        Where to draw; by default on a new figure.
+    runs, steps : sequence
+        As for :func:`draw_steps`.
+    busy : (str, str)
+        The step function that counts what is busy, and what that is called.
+    unit : str
+        What is counted, such as cores.
+    size : int
+        How many there are at most.
+    counted : bool
+        Whether numbers are drawn.
+    **options
+        As for :func:`draw_steps`.
 
     Returns
     -------
-    Axes or list of Axes
-        A list, one a run, if ``panels``. Times are in seconds, whatever the unit of the ticks.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an argument is out of range or the results are not those of ``batch``.
+    Axes
+        The panel, or the first of several.
     """
-    if of not in QUEUE_COLUMNS:
-        raise InvalidConfiguration(f"of is {of!r}, want one of {', '.join(map(repr, QUEUE_COLUMNS))}")
-    drawn = draw_curves(
-        load_runs(results, ["requested_time"]),
-        partial(column, name=QUEUE_COLUMNS[of]),
-        QUEUE_LABELS[of],
-        panels=panels,
-        bin_width=bin_width,
-        window=window,
-        colors=colors,
-        axes=axes,
-    )
-    from_zero(drawn)
-    for panel, _ in drawn:
-        if of == "core_seconds":
-            _work_axis(panel)
-        else:
-            count_axis(panel)
-    return axes_of(drawn, panels=panels)
+    import polars as pl
+
+    used, up = pl.col(busy[0]), pl.col("up")
+    if counted:
+        return draw_steps(runs, steps, used, busy[1], top=1.05 * size, limit=(f"{unit} up", up), **options)
+    share = pl.when(up > 0).then(100.0 * (used / up)).otherwise(float("nan"))
+    return draw_steps(runs, steps, share, f"utilization\n(% of {unit} up)", top=105.0, **options)
 
 
-def _busy_percent(steps: pl.DataFrame, words: _Words) -> NDArray[np.float64]:
-    busy, up = column(steps, words.busy), column(steps, words.up)
-    return 100.0 * np.divide(busy, up, out=np.full_like(busy, np.nan), where=up > 0)
+def _bin_width(bin_width: BinWidth, steps: Sequence[pl.DataFrame], span: tuple[float, float]) -> float | None:
+    """Return the width of the bins in seconds, None for every step."""
+    length = span[1] - span[0]
+    if bin_width is None:
+        return None
+    if bin_width == "auto":
+        most = max(int(table["time"].is_between(*span).sum()) for table in steps)
+        return nice_duration(length / BINS) if most > MOST_CHANGES else None
+    width = finite("bin_width", bin_width, above=0.0)
+    if length / width > MOST_BINS:
+        raise InvalidConfiguration(f"bin_width is {width!r} s, which makes more than {MOST_BINS:,} bins")
+    return width
 
 
-def _work_axis(axes: Axes) -> None:
-    """Mark core-seconds in the unit of time that suits them."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, MultipleLocator
+def _averaged(steps: pl.DataFrame, width: float, span: tuple[float, float], end: float) -> pl.DataFrame:
+    """Return averages of step functions in bins of a width; the last row repeats values where the last bin ends."""
+    import polars as pl
 
-    top = axes.get_ylim()[1]
-    units = (("core-days", DAY), ("core-hours", HOUR), ("core-seconds", 1.0))
-    name, seconds = next((name, seconds) for name, seconds in units if top > 5.0 * seconds or seconds == 1.0)
-    ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(0.0, top / seconds)
-    axes.yaxis.set_major_locator(MultipleLocator(float(ticks[1] - ticks[0]) * seconds))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / seconds:,.10g}"))
-    axes.set_ylabel(f"{axes.get_ylabel()}\n({name})")
+    edges = np.arange(np.floor(span[0] / width), np.ceil(span[1] / width) + 1) * width
+    edges = np.append(edges[edges < end], end)
+    if len(edges) < 2:
+        return bin_averages(steps, [0.0, 1.0]).clear()
+    means = bin_averages(steps, edges)
+    return pl.concat([means, means.tail(1).with_columns(time=pl.lit(edges[-1]))])
+
+
+def draw_curves(
+    axes: Axes, curves: Sequence[Curve], styles: Sequence[LineStyle], *, stepped: bool = False
+) -> list[Line2D]:
+    """Draw curves on a panel, each wider than those above it, so that equal curves show all colours.
+
+    Parameters
+    ----------
+    axes : Axes
+        The panel.
+    curves : sequence of (array_like, array_like)
+        Places on the x axis and values, the lowest curve first.
+    styles : sequence of LineStyle
+        How they are drawn.
+    stepped : bool
+        Whether a value holds until the next one.
+
+    Returns
+    -------
+    list of Line2D
+        The curves, with the gid ``curve``.
+    """
+    lines = []
+    for above, ((places, values), style) in enumerate(zip(curves, styles, strict=True)):
+        count, below = len(np.asarray(places)), len(curves) - 1 - above
+        lines += axes.plot(
+            places,
+            values,
+            drawstyle="steps-post" if stepped else "default",
+            solid_joinstyle="miter" if stepped else "round",
+            color=style.color,
+            linestyle=style.dashes,
+            linewidth=1.3 + min(0.5 * below, 1.5) if count <= MOST_FILLED else 0.6,
+            marker="o" if count == 1 and not stepped else None,  # a line of one point would not be seen
+            clip_on=count != 1,  # it stands on the edge
+            zorder=2.0 + 0.01 * above,
+            gid="curve",
+        )
+    plain(axes, grid="y")
+    return lines
+
+
+def slots_together(span: tuple[float, float], *, most: int = 250, bins: int = 125) -> int:
+    """Return how many slots share a bin: one, or of more slots than ``most`` so many that there are about ``bins``."""
+    length = span[1] - span[0]
+    return nice_count(length / bins) if length > most else 1
+
+
+def bin_edges(begin: float, end: float, width: int) -> Floats:
+    """Return the edges of bins of so many slots: multiples of the width, and both ends; fewer than two for nothing."""
+    if not begin < end:
+        return np.zeros(0)
+    inner = np.arange(math.floor(begin / width) + 1, math.ceil(end / width), dtype=np.float64) * width
+    return np.concatenate([[begin], inner, [end]])
+
+
+def bin_means(values: Floats, edges: Floats) -> Floats:
+    """Return the means of values by slot over bins: the last axis becomes one of bins.
+
+    Parameters
+    ----------
+    values : array, shape (..., num_slots)
+        Of each slot, from slot 0 on.
+    edges : array, shape (num_bins + 1,)
+        Where bins begin and end, in slots that there are; fewer than two for no bins.
+
+    Returns
+    -------
+    array, shape (..., num_bins)
+        The means.
+    """
+    if len(edges) < 2:
+        return np.zeros((*values.shape[:-1], 0))
+    sums = np.add.reduceat(values[..., : int(edges[-1])], edges[:-1].astype(np.int64), axis=-1)
+    means: Floats = sums / np.diff(edges)
+    return means
+
+
+def draw_layer(axes: Axes, edges: Floats, below: Floats, above: Floats, name: str, **style: Any) -> None:
+    """Fill the area between two heights in each bin; nothing if they are the same everywhere.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where.
+    edges : array, shape (num_bins + 1,)
+        Where bins begin and end; fewer than two for no bins.
+    below, above : array, shape (num_bins,)
+        Where the area begins and ends.
+    name : str
+        The gid by which other code finds it.
+    **style
+        How it is filled.
+    """
+    if (above > below).any():
+        axes.stairs(above, edges, baseline=below, fill=True, linewidth=0.0, gid=name, **({"zorder": 2.0} | style))
+
+
+def draw_stack(axes: Axes, edges: Floats, layers: Floats, styles: Mapping[str, Mapping[str, Any]]) -> None:
+    """Draw layers one above the other, each with its name as gid.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where.
+    edges : array, shape (num_bins + 1,)
+        Where bins begin and end.
+    layers : array, shape (num_layers, num_bins)
+        How high they are, the lowest first.
+    styles : mapping of str to mapping
+        Their names, and how each is filled.
+    """
+    for layer, top, (name, style) in zip(layers, layers.cumsum(axis=0), styles.items(), strict=True):
+        draw_layer(axes, edges, top - layer, top, name, **style)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting._presentations import Better, Presentation
+from desim.problem import Better, Kind
 from desim.records import write_atomically
 from desim.statistics import (
     Estimate,
@@ -104,7 +104,7 @@ class Comparison:
         The agent that the others are compared with.
     seeds : list of int
         In the order of the metrics.
-    presentation : Presentation
+    kind : Kind
         What is known of the metrics.
     metrics : dict of str to list of dict
         By agent, the metrics of each seed.
@@ -132,7 +132,7 @@ class Comparison:
 
     baseline: str
     seeds: list[int]
-    presentation: Presentation
+    kind: Kind
     metrics: dict[str, list[dict[str, float]]]
     means: dict[str, dict[str, Interval]]
     differences: dict[str, dict[str, Interval]]
@@ -148,7 +148,7 @@ class Comparison:
     @property
     def unfinished(self) -> list[str]:
         """Agents of which a run left jobs behind that metrics do not cover."""
-        counts = self.presentation.counts_left_behind
+        counts = self.kind.words.left_behind.values()
         return [agent for agent, runs in self.metrics.items() if any(run[name] for run in runs for name in counts)]
 
     @property
@@ -160,7 +160,7 @@ class Comparison:
 def compare_runs(
     summaries: Sequence[RunSummary],
     baseline: str,
-    presentation: Presentation,
+    kind: Kind,
     *,
     interval: IntervalKind = "t",
     metric: str | None = None,
@@ -174,14 +174,14 @@ def compare_runs(
         Every agent on the same seeds.
     baseline : str
         The agent that the others are compared with.
-    presentation : Presentation
+    kind : Kind
         What is known of the metrics.
     interval : {"t", "bootstrap"}
         What the intervals rest on.
     metric : str, optional
-        What agents are ranked by; the first of the presentation if left out.
+        What agents are ranked by; the first of the headline if left out.
     better : {"lower", "higher"}, optional
-        Which values of it are better; what the presentation says if left out.
+        Which values of it are better; what is known of it if left out.
 
     Returns
     -------
@@ -197,15 +197,15 @@ def compare_runs(
     for summary in summaries:
         metrics.setdefault(summary.agent, []).append(summary.metrics)
     names = list(next(iter(metrics.values()))[0])
-    criterion = _criterion(names, presentation, metric, better)
-    shown = [name for name in presentation.headline if name in names] or names[:5]
+    criterion = _criterion(names, kind, metric, better)
+    shown = [name for name in kind.metrics.headline if name in names] or names[:5]
     if criterion is not None and criterion.metric not in shown:
         shown.insert(0, criterion.metric)
     values = {agent: {name: [run[name] for run in runs] for name in names} for agent, runs in metrics.items()}
     found = Comparison(
         baseline,
         list(dict.fromkeys(summary.seed for summary in summaries)),
-        presentation,
+        kind,
         metrics,
         {agent: {name: _interval(row[name], interval) for name in names} for agent, row in values.items()},
         {
@@ -222,13 +222,11 @@ def compare_runs(
     return found if criterion is None else _ranked(found, criterion, values)
 
 
-def _criterion(
-    names: Sequence[str], presentation: Presentation, metric: str | None, better: Better | None
-) -> Criterion | None:
+def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:
     if metric is not None and metric not in names:
         raise InvalidConfiguration(f"--metric is {metric}; there are {', '.join(names)}")
-    chosen = metric or next((name for name in presentation.headline if name in names), names[0])
-    direction = better or presentation.kind_of(chosen)[1]
+    chosen = metric or next((name for name in kind.metrics.headline if name in names), names[0])
+    direction = better or kind.metrics[chosen].better
     if direction is None and metric is not None:
         raise InvalidConfiguration(f"which values of {metric} are better? Say --better lower or --better higher")
     return None if direction is None else Criterion(chosen, direction)
@@ -257,7 +255,7 @@ def _ranked(
 ) -> Comparison:
     """Return a comparison with ranks and performance profiles of all agents for which that is fair."""
     name, left_out = criterion.metric, {}
-    misses = name.startswith(comparison.presentation.of_finished_jobs) if comparison.unfinished else False
+    misses = name.startswith(comparison.kind.words.of_finished_jobs) if comparison.unfinished else False
     for agent, row in values.items():
         if misses and agent in comparison.unfinished:
             left_out[agent] = "left jobs behind"

@@ -13,7 +13,7 @@ from desim.experiments.dbf.curves import CURVE_METRICS, Curve
 from desim.experiments.dbf.report import METRIC_WORDS
 from desim.experiments.dbf.study import Panel, Study
 from desim.experiments.drawing import legend_below, line_handles, new_figure, write_figure
-from desim.plotting._style import LineStyle, line_styles
+from desim.plotting.colors import LineStyle, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

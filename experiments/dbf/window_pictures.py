@@ -13,7 +13,7 @@ from desim.experiments.dbf.job_types import CORES, TIMES
 from desim.experiments.dbf.report import METRIC_WORDS
 from desim.experiments.dbf.study import Panel, Study
 from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure, write_figure
-from desim.plotting._style import line_styles
+from desim.plotting.colors import line_styles
 
 __all__ = ["draw_types", "draw_windows"]
 

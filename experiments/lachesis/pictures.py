@@ -14,7 +14,7 @@ from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, lin
 from desim.experiments.lachesis.agents import AGENTS
 from desim.experiments.lachesis.report import METRIC_WORDS, MILLISECONDS
 from desim.experiments.lachesis.study import Panel, Study
-from desim.plotting._style import LineStyle, line_styles
+from desim.plotting.colors import LineStyle, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

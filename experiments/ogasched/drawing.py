@@ -12,7 +12,7 @@ from desim.experiments.drawing import MARKERS, draw_estimates, line_handles, wri
 from desim.experiments.ogasched.agents import AGENTS, OGASCHED
 from desim.experiments.ogasched.report import METRIC_WORDS
 from desim.experiments.ogasched.study import Cell, Study
-from desim.plotting._style import LineStyle, line_styles
+from desim.plotting.colors import LineStyle, line_styles
 from desim.statistics import Estimate
 
 if TYPE_CHECKING:

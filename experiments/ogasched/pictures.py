@@ -25,7 +25,7 @@ from desim.experiments.ogasched.drawing import (
     scaled,
 )
 from desim.experiments.ogasched.study import Cell, Key, Study
-from desim.plotting._style import LineStyle
+from desim.plotting.colors import LineStyle
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,7 @@ from desim.experiments.ogasched.regret_runs import ARRIVALS, Learner, RegretSett
 from desim.experiments.options import run_as_program
 from desim.experiments.panels import outcomes_by
 from desim.experiments.results import write_results
-from desim.plotting._style import line_styles
+from desim.plotting.colors import line_styles
 from desim.statistics import Estimate, mean_interval
 from desim.sweep import Run
 

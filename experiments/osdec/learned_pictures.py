@@ -15,7 +15,7 @@ from desim.experiments.osdec.forecasting import MEASURES, MODULE, metric_of, sou
 from desim.experiments.osdec.pictures import styles_of
 from desim.experiments.osdec.shielding import BASES, row_of
 from desim.experiments.osdec.study import Panel, Study
-from desim.plotting._style import LineStyle, line_styles
+from desim.plotting.colors import LineStyle, line_styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,7 +18,7 @@ from desim.experiments.osdec.report import METRIC_WORDS
 from desim.experiments.osdec.simulating import scenario_of
 from desim.experiments.osdec.study import Panel, Study
 from desim.plotting import capacity_use
-from desim.plotting._style import LineStyle, line_styles
+from desim.plotting.colors import LineStyle, line_styles
 from desim.problems.deferrable import Foresight, foresee
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def draw_trajectory(study: Study, panel: Panel, column: str) -> Path:
             results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
     figure, grid = _stacked(len(results))
     length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
-    capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid))
+    capacity_use(results, window=(0, min(SHOWN_SLOTS, length)), axes=list(grid))
     caption = f"Cores in use under the capacity, one trajectory, {column}."
     return write_figure(figure, study.options.directory / f"trajectory_{column}.png", caption)
 

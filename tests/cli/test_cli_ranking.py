@@ -15,7 +15,6 @@ from command_line import Desim
 from scipy import stats
 
 from desim.cli.comparison import sentences, tables
-from desim.plotting._presentations import presentation_of
 from desim.problem import kind_of
 from desim.statistics import bootstrap_interval, mean_interval, paired_tests, performance_profile, rank_agents
 from desim.sweep.comparison import Comparison, RunSummary, compare_runs, document, smallest_p_value, write_csv
@@ -48,7 +47,7 @@ def summaries(values: dict[str, Sequence[float]], left: Sequence[str] = (), work
 
 
 def compared(values: dict[str, Sequence[float]], baseline: str = "a", **options: Any) -> Comparison:
-    return compare_runs(summaries(values), baseline, presentation_of(kind_of("dag")), **options)
+    return compare_runs(summaries(values), baseline, kind_of("dag"), **options)
 
 
 def test_numbers_are_those_of_the_metrics_module() -> None:
@@ -172,7 +171,7 @@ def test_the_verdict_in_words() -> None:
 
 def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     values = MAKESPANS | {"e": [math.nan, *MAKESPANS["a"][1:]], "f": [1.0] * 8}
-    found = compare_runs(summaries(values, left=["f"]), "a", presentation_of(kind_of("dag")))
+    found = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"))
     assert found.left_out == {"e": "has no makespan for some seed", "f": "left jobs behind"}
     assert found.ranking == rank_agents(MAKESPANS, better="lower")
     assert "Not ranked: e has no makespan for some seed; f left jobs behind." in text_of(found, "Ranks")
@@ -180,9 +179,7 @@ def test_agents_that_left_jobs_behind_or_have_no_value_are_not_ranked() -> None:
     assert text_of(found, "Tests").splitlines()[4].startswith("e|n/a|n/a")
     assert "a has the best mean" in sentences(found)[-1]
     assert any("f left jobs behind (running or queued)" in text for text in sentences(found))
-    rates = compare_runs(
-        summaries(values, left=["f"]), "a", presentation_of(kind_of("dag")), metric="utilization", better="lower"
-    )
+    rates = compare_runs(summaries(values, left=["f"]), "a", kind_of("dag"), metric="utilization", better="lower")
     assert rates.left_out == {}
 
 
@@ -194,7 +191,7 @@ def test_costs_have_to_be_above_zero_for_profiles() -> None:
 
 def test_other_workloads_are_told() -> None:
     runs = [*summaries({"a": [1.0, 2.0]}), *summaries({"b": [1.0, 2.0]}, workload="other")]
-    found = compare_runs(runs, "a", presentation_of(kind_of("dag")))
+    found = compare_runs(runs, "a", kind_of("dag"))
     assert found.unequal == ["seed 0: not the workload of a: b", "seed 1: not the workload of a: b"]
     assert "the same workload" not in " ".join(sentences(found))
 

@@ -14,7 +14,6 @@ HEAVY = ("torch", "matplotlib", "polars", "scipy", "torch_geometric", "networkx"
 #: What is imported when it is wanted, by what that needs itself.
 LAZY = {
     "desim.core": {"desim.result"},
-    "desim.plotting.report": {"desim.plotting._report_page"},
 }
 LIGHT = (
     "desim",

@@ -7,7 +7,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
@@ -68,14 +67,25 @@ def run(
     return simulate(cluster, agent or AnyThatFits(), until=until)
 
 
+def find(axes, gid: str) -> Any:
+    """Return the collection of a name, or None."""
+    found = [collection for collection in axes.collections if collection.get_gid() == gid]
+    assert len(found) <= 1
+    return found[0] if found else None
+
+
 def boxes(axes, gid: str) -> np.ndarray:
     """Return the rectangles of a collection as rows of begin, end, lower and upper edge."""
-    found = [c for c in axes.collections if isinstance(c, PolyCollection) and c.get_gid() == gid]
-    if not found:
+    collection = find(axes, gid)
+    if collection is None:
         return np.empty((0, 4))
-    (collection,) = found
     corners = np.array([path.vertices[:4] for path in collection.get_paths()]).reshape(-1, 4, 2)
     return np.column_stack([corners.min(axis=1), corners.max(axis=1)])[:, [0, 2, 1, 3]]
+
+
+def legend(axes) -> list[str]:
+    """Return the entries of the legend of a figure."""
+    return [text.get_text() for box in axes.figure.legends for text in box.get_texts()]
 
 
 def area(rectangles: np.ndarray) -> float:

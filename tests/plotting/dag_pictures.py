@@ -184,15 +184,3 @@ def activities(result: Result, executor: int) -> dict[str, float]:
         else:
             total["idle"] += until - begin
     return total
-
-
-def find(axes: Any, gid: str) -> Any:
-    """Return the collection of a name, or None."""
-    found = [collection for collection in axes.collections if collection.get_gid() == gid]
-    assert len(found) <= 1
-    return found[0] if found else None
-
-
-def legend(axes: Any) -> list[str]:
-    """Return the entries of the legend of a figure."""
-    return [text.get_text() for box in axes.figure.legends for text in box.get_texts()]

@@ -187,7 +187,3 @@ def line(axes: Any, gid: str = "capacity") -> tuple[list[float], list[float]]:
     values, edges, baseline = patch.get_data()
     assert baseline is None and not patch.get_fill()
     return edges.tolist(), values.tolist()
-
-
-def legend(axes: Any) -> list[str]:
-    return [text.get_text() for found in axes.figure.legends for text in found.get_texts()]

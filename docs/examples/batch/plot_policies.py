@@ -34,6 +34,12 @@ two = {name: results[name] for name in ("fcfs", "easy-fcfs")}
 gantt_axes = plotting.gantt(two, window=(5 * day, 6 * day))
 
 # %%
+# Colours can mean something: here, how long jobs had waited. With first come, first served all wait for hours; EASY
+# lets most of them start at once.
+
+waits_axes = plotting.gantt(two, window=(5 * day, 6 * day), color_by="waiting_time")
+
+# %%
 # Utilization
 # -----------
 # The share of the cores that is busy, as means over bins. All runs have the same work to do; a policy that wastes less

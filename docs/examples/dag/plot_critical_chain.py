@@ -33,7 +33,7 @@ for name, result in runs.items():
 # when its data had arrived, along a black arrow. To shorten the run, one has to change something on it. A thin grey
 # bar is an executor that waits for data.
 
-chain_axes = plotting.executor_gantt(runs, critical_chain=True, speeds=True)
+chain_axes = plotting.gantt(runs, critical_chain=True, speeds=True)
 
 # %%
 # The same in the graph: colours are executors, and a second ring marks nodes that ran twice. DEFT copies nodes near

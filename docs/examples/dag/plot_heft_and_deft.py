@@ -50,7 +50,7 @@ job_axes = plotting.dag_drawing(job, executors=three)
 
 agents = {"HEFT": HEFT(), "rank_up-DEFT": ListScheduler(RankUp(), DEFT())}
 runs = {name: simulate(DagCluster([job], three, plan_ahead=True), agent) for name, agent in agents.items()}
-gantt_axes = plotting.executor_gantt(runs, critical_chain=True)
+gantt_axes = plotting.gantt(runs, critical_chain=True)
 
 # %%
 # Where the nodes ran: a second ring marks nodes with a duplicate.

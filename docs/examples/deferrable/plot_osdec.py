@@ -47,7 +47,7 @@ for title, result in results.items():
 # ----------------
 # FIFO and OSDEC, two days of each.
 
-use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "OSDEC")}, slots=(24, 72))
+use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "OSDEC")}, window=(24, 72))
 
 # %%
 # The learning curve

@@ -70,15 +70,15 @@ all_axes = plotting.capacity_use(results)
 # %%
 # One day in detail: every job is a rectangle, as high as its cores. It may slide down when jobs below it end.
 
-job_axes = plotting.capacity_use(results["FIFO"], by="job", slots=(24, 48))
+job_axes = plotting.capacity_use(results["FIFO"], by="job", window=(24, 48))
 
 # %%
 # Windows
 # -------
 # The jobs of an evening, when the capacity falls. A line is the notice, a pale bar the window, a black mark the start;
-# jobs that did not find room in time are orange. :func:`desim.plotting.gantt` draws the same.
+# jobs that did not find room in time are orange.
 
-window_axes = plotting.job_windows(results["FIFO"], slots=(58, 70))
+window_axes = plotting.gantt(results["FIFO"], window=(58, 70))
 
 # %%
 # Known work
@@ -96,4 +96,4 @@ work_axes = plotting.known_work(results["FIFO"])
 
 evicting = DeferrableCluster(jobs, capacity, num_slots=num_slots, eviction="restarted")
 evicted = simulate(evicting, FIFO())
-evicted_axes = plotting.job_windows(evicted, slots=(86, 96), num_jobs=30)
+evicted_axes = plotting.gantt(evicted, window=(86, 96), num_jobs=30)

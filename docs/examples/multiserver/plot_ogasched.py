@@ -67,12 +67,12 @@ used_axes = plotting.resource_utilization(results)
 # Node by node, for the cores: white is a node of which nothing is given away, dark one of which all is.
 
 two = {name: results[name] for name in ("OGASched", "Fairness")}
-map_axes = plotting.allocation_map(two, "cpu", slots=(0, 100))
+map_axes = plotting.allocation_map(two, "cpu", window=(0, 100))
 
 # %%
 # And which ports get the accelerators. A port without a job gets nothing in that slot.
 
-port_axes = plotting.allocation_map(results["OGASched"], "gpu", by="port", slots=(0, 100))
+port_axes = plotting.allocation_map(results["OGASched"], "gpu", by="port", window=(0, 100))
 
 # %%
 # One slot

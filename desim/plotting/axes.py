@@ -1,0 +1,344 @@
+"""Figures without pyplot: panels, titles, legends and colour bars beside the data, and axes of time, slots and names.
+
+Data stay in seconds or slots; marks and labels of an axis of time speak in the unit that suits the span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.words import DURATIONS, nice_count, nice_duration, shortened, time_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Locator
+
+__all__ = [
+    "Entries",
+    "add_legend",
+    "beside",
+    "class_axis",
+    "color_bar",
+    "count_axis",
+    "drawn_entries",
+    "duration_axis",
+    "group_digits",
+    "label_panels",
+    "literal",
+    "name_rows",
+    "new_figure",
+    "new_panels",
+    "panel_pixels",
+    "plain",
+    "set_titles",
+    "slot_axis",
+    "time_axis",
+]
+
+Entries = Iterable[tuple[str, Any]]
+"""Names in a legend, each with a handle, or with how the area is filled that it stands for."""
+
+DPI = 120
+#: What our own figures are called; those have a layout that makes room for legends.
+OWN = "desim"
+#: Widths of characters in titles, remarks and legends, in pixels at 100 dots an inch.
+TITLE_CHARACTER, REMARK_CHARACTER, LEGEND_CHARACTER = 9.0, 6.0, 6.5
+#: Height of the name of a row, and room for a mark of an axis of slots, in the same pixels.
+NAME_HEIGHT, TICK_WIDTH = 12.0, 60.0
+MOST_TICKS = 9
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of a size in inches, which lays itself out and which pyplot does not know."""
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+    figure = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
+    figure.set_gid(OWN)
+    return figure
+
+
+def new_panels(
+    axes: Axes | Iterable[Axes] | None, count: int, *, width: float = 9.0, height: float = 3.0, columns: int = 1
+) -> list[Axes]:
+    """Return the panels to draw on.
+
+    Parameters
+    ----------
+    axes : Axes, iterable of Axes or None
+        What the caller gave; None makes a figure with panels that share their axes.
+    count : int
+        How many panels.
+    width, height : float
+        Width of a new figure, and height of one row of panels, in inches.
+    columns : int
+        How many panels of a new figure stand beside each other.
+
+    Returns
+    -------
+    list of Axes
+        As many as ``count``.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the caller gave another number of them, or something else.
+    """
+    from matplotlib.axes import Axes
+
+    if axes is None:
+        rows = -(-count // columns)
+        figure = new_figure(width, 0.6 + height * rows)
+        grid = figure.subplots(rows, columns, sharex=True, sharey=columns > 1, squeeze=False).ravel().tolist()
+        for missing in grid[count:]:
+            missing.remove()
+        for above in grid[max(count - columns, 0) : count]:
+            above.tick_params(axis="x", labelbottom=True)
+        return list(grid[:count])
+    panels: list[Any] = list(axes) if isinstance(axes, Iterable) else [axes]
+    if not all(isinstance(panel, Axes) for panel in panels):
+        raise InvalidConfiguration(f"axes is {axes!r}, want matplotlib Axes")
+    if len(panels) != count:
+        raise InvalidConfiguration(f"axes holds {len(panels)} Axes, want {count}: one a panel")
+    return panels
+
+
+def _is_own(axes: Axes) -> bool:
+    return axes.get_figure(root=True).get_gid() == OWN  # type: ignore[union-attr]
+
+
+def plain(axes: Axes, *, grid: str | None = None) -> None:
+    """Take the frame off a panel but for its axes, and draw a faint grid behind the data."""
+    axes.spines[["top", "right"]].set_visible(False)
+    if grid is not None:
+        axes.set_axisbelow(True)
+        axes.grid(axis=grid, color="#DDDDDD", linewidth=0.6)  # type: ignore[arg-type]
+
+
+def panel_pixels(axes: Axes) -> tuple[float, float]:
+    """Return about how wide and high a panel will be, in pixels at 100 dots an inch.
+
+    A figure with constrained layout has not given its panels their places yet when they are drawn on.
+    """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    place = axes.get_subplotspec()
+    if place is None or not isinstance(figure.get_layout_engine(), ConstrainedLayoutEngine):
+        extent = axes.get_window_extent()
+        return extent.width / figure.dpi * 100.0, extent.height / figure.dpi * 100.0
+    grid = place.get_gridspec()
+    width, height = figure.get_size_inches()
+    return float(width) * 90.0 / grid.ncols, float(height) * 85.0 / grid.nrows
+
+
+def literal(text: str) -> str:
+    """Keep matplotlib from reading dollar signs as formulas and from hiding a name with a leading "_"."""
+    text = text.replace("$", r"\$")
+    return " " + text if text.startswith("_") else text
+
+
+def set_titles(axes: Axes, title: str, remark: str = "") -> None:
+    """Write a title on the left above a panel, and a remark in grey on the right, below it if there is no room."""
+    width = panel_pixels(axes)[0]
+    lines = wrap(remark, max(10, int(width / REMARK_CHARACTER)))
+    beside = TITLE_CHARACTER * len(title) + REMARK_CHARACTER * len(remark) <= width
+    text = literal(title) if beside or not title else literal(title) + "\n" * len(lines)
+    axes.set_title(text, loc="left", fontsize=10, fontweight="bold")
+    axes.set_title(literal("\n".join(lines)), loc="right", fontsize=8, color="#555555")
+
+
+def label_panels(panels: Sequence[Axes]) -> None:
+    """Leave the labels of the x axis to the lowest panels of our own figure."""
+    columns = panels[0].get_subplotspec().get_gridspec().ncols if _is_own(panels[0]) else len(panels)  # type: ignore[union-attr]
+    for panel in panels[: max(len(panels) - columns, 0)]:
+        panel.set_xlabel("")
+
+
+def add_legend(panels: Sequence[Axes], entries: Entries) -> None:
+    """Add a legend that covers no data: above all panels of our own figure, or above the caller's first.
+
+    Parameters
+    ----------
+    panels : sequence of Axes
+        The panels, with their titles.
+    entries : iterable of (str, handle)
+        What it explains; a mapping instead of a handle is how an area is filled. Without any there is no legend.
+    """
+    from matplotlib.patches import Patch
+    from matplotlib.transforms import ScaledTranslation
+
+    entries = [
+        (literal(shortened(name, 40)), Patch(**handle) if isinstance(handle, Mapping) else handle)
+        for name, handle in entries
+    ]
+    if not entries:
+        return
+    first, figure = panels[0], panels[0].get_figure(root=True)
+    assert figure is not None
+    labels, handles = [name for name, _ in entries], [handle for _, handle in entries]
+    columns = _legend_columns(labels, room=int(panel_pixels(first)[0] / LEGEND_CHARACTER))
+    options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": 8}
+    if _is_own(first):
+        figure.legend(handles, labels, loc="outside upper right", **options)
+        return
+    titles = first.get_title("left"), first.get_title("right")
+    lines = max(title.count("\n") + 1 if title else 0 for title in titles)
+    above = first.transAxes + ScaledTranslation(0.0, (4.0 + 13.0 * lines) / 72.0, figure.dpi_scale_trans)
+    options |= {"bbox_to_anchor": (1.0, 1.0), "bbox_transform": above, "borderaxespad": 0.0}
+    first.legend(handles, labels, loc="lower right", **options)
+
+
+def drawn_entries(panels: Sequence[Axes], styles: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the entries of a legend for what is drawn on panels: what has the name of an entry as its gid."""
+    drawn = {artist.get_gid() for panel in panels for artist in panel.get_children()}
+    return [(name, style) for name, style in styles.items() if name in drawn]
+
+
+def _legend_columns(labels: Sequence[str], room: int) -> int:
+    """Return into how many columns labels can go, side by side on ``room`` characters."""
+    lengths = [len(label) + 8 for label in labels]
+    for columns in range(len(labels), 1, -1):
+        depth, longer = divmod(len(labels), columns)  # matplotlib gives one more entry to the first few columns
+        tops = [column * depth + min(column, longer) for column in range(columns + 1)]
+        if sum(max(lengths[top:bottom]) for top, bottom in pairwise(tops)) <= room:
+            return columns
+    return 1
+
+
+def group_digits(axis: Axis) -> None:
+    """Write the numbers of an axis with commas between groups of three digits."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
+def count_axis(axis: Axis, most: int = 6) -> None:
+    """Mark at most so many whole numbers on an axis."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
+    group_digits(axis)
+
+
+def slot_axis(axes: Axes, begin: float, end: float) -> None:
+    """Make the x axis one of slots that shows [begin, end]; slot t lasts from t to t + 1."""
+    axes.set_xlim(begin, end)
+    count_axis(axes.xaxis, max(2, min(10, int(panel_pixels(axes)[0] / TICK_WIDTH))))
+    axes.set_xlabel("slot")
+
+
+def time_axis(axes: Axes, begin: float, end: float) -> None:
+    """Make the x axis a time axis that shows [begin, end], in seconds."""
+    axes.set_xlim(begin, end)
+    axes.set_xlabel(f"time ({_mark_time(axes.xaxis, end - begin)})")
+
+
+def _mark_time(axis: Any, span: float) -> str:
+    """Put marks at round times on an axis, or a colour bar, that spans so many seconds; return their unit."""
+    from matplotlib.ticker import FuncFormatter
+
+    unit = time_unit(span)
+    axis.set_major_locator(_time_locator(unit.seconds))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value / unit.seconds:.10g}"))
+    return unit.name
+
+
+def _time_locator(unit: float) -> Locator:
+    """Return what finds round times, also after zooming; marks closer than half a unit have round decimals of it."""
+    from matplotlib.ticker import Locator
+
+    class TimeLocator(Locator):
+        def __call__(self) -> Sequence[float]:
+            low, high = self.axis.get_view_interval()  # type: ignore[union-attr]
+            return self.tick_values(float(low), float(high))
+
+        def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+            low, high = sorted((vmin, vmax))
+            if not high > low:
+                return [low]
+            width = (high - low) / MOST_TICKS
+            width = nice_duration(width) if width > unit / 2 else nice_duration(width / unit) * unit
+            first, last = np.ceil(low / width - 1e-9), np.floor(high / width + 1e-9)
+            return [float(tick) for tick in np.arange(first, last + 1) * width + 0.0]
+
+    return TimeLocator()
+
+
+def duration_axis(axis: Any, longest: float) -> None:
+    """Mark durations from 0 to ``longest`` seconds on a logarithmic axis, or colour bar, with their own units."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axis.set_major_locator(FixedLocator([mark for mark in DURATIONS if mark <= longest]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: DURATIONS.get(float(value), f"{value:g} s")))
+    axis.set_minor_locator(NullLocator())
+
+
+def color_bar(panels: Sequence[Axes], scale: ScalarMappable, label: str, *, times: bool = False) -> Axis:
+    """Add a colour bar on the right of panels, and return its axis.
+
+    Parameters
+    ----------
+    panels : sequence of Axes
+        What it stands beside.
+    scale : ScalarMappable
+        Values and colours.
+    label : str
+        What the values are.
+    times : bool
+        Whether they are seconds, and get marks with units.
+
+    Returns
+    -------
+    Axis
+        Along the bar.
+    """
+    from matplotlib.colors import LogNorm, SymLogNorm
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    where: Any = panels[0] if len(panels) == 1 else list(panels)
+    bar = panels[0].figure.colorbar(scale, ax=where, label=label, pad=0.015, aspect=30, fraction=0.05)
+    low, high = scale.get_clim()
+    assert low is not None and high is not None
+    axis = bar.ax.yaxis
+    if isinstance(scale.norm, SymLogNorm):
+        duration_axis(axis, high)
+    elif times:
+        bar.set_label(f"{label} ({_mark_time(axis, high - low)})")
+    elif isinstance(scale.norm, LogNorm):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+    return axis
+
+
+def name_rows(axes: Axes, names: Sequence[str], label: str) -> None:
+    """Make the y axis one of rows 0, 1, ..., the first at the top, and name those that there is room for."""
+    step = nice_count(len(names) * NAME_HEIGHT / panel_pixels(axes)[1])
+    axes.set_ylim(max(len(names), 1) - 0.5, -0.5)
+    shown = [shortened(name, 24) for name in names[::step]]
+    axes.set_yticks(range(0, len(names), step), shown, fontsize=8, parse_math=False)
+    axes.tick_params(axis="y", length=0 if step == 1 else 2)
+    axes.set_ylabel(label)
+
+
+def class_axis(axes: Axes, names: Sequence[str], **style: Any) -> None:
+    """Write the names of classes 0, 1, ... below their places on the x axis."""
+    axes.set_xticks(range(len(names)), names, **style)
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    axes.tick_params(axis="x", length=0)
+
+
+def beside(position: int, count: int, *, share: float) -> tuple[float, float]:
+    """Return how far the bars of a run, one of so many at each class, are shifted, and how wide they are."""
+    return 0.8 * ((position + 0.5) / count - 0.5), min(share / count, 0.4)

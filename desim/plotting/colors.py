@@ -1,0 +1,227 @@
+"""Colours that colour-blind readers can tell apart, the same for a policy in every figure, and what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Colormap
+
+__all__ = [
+    "DOWN_COLOR",
+    "JOB_COLORS",
+    "OTHER_COLOR",
+    "POLICY_COLORS",
+    "WAITING_COLOR",
+    "Coloring",
+    "LineStyle",
+    "color_categories",
+    "color_neighbours",
+    "color_numbers",
+    "line_styles",
+    "rgba",
+    "share_colors",
+]
+
+#: Qualitative colours for lines and bars: Okabe and Ito, "Color Universal Design", 2008, without the
+#: yellow, which is too pale on white, ordered so that the first few differ most.
+POLICY_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", ":", "-.")
+
+#: Qualitative colours for areas that carry dark text: the "light" scheme of Paul Tol,
+#: "Colour schemes", SRON technical note 09-002, 2021, without its grey.
+JOB_COLORS = ("#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", "#BBCC33", "#AAAA00")
+OTHER_COLOR = "#DDDDDD"  #: Of all that has no colour of its own.
+WAITING_COLOR = "#C8C8C8"  #: Of waiting.
+DOWN_COLOR = "#A6A6A6"  #: Of what is down, or has nothing.
+
+#: Shares and amounts, from nothing to all; the middle is the first colour of the policies, so that they look alike in
+#: all figures.
+SHARES = ("#FFFFFF", "#8CC3E6", "#0072B2", "#002B45")
+
+#: Above this number of rectangles colours of neighbours go round in the order of their owners, which is faster.
+MOST_NEIGHBOURS = 30_000
+
+
+class LineStyle(NamedTuple):
+    """How a policy is drawn: a matplotlib colour and line style."""
+
+    color: Any
+    dashes: str
+
+
+def line_styles(names: Iterable[str], colors: Mapping[str, Any] | None = None) -> dict[str, LineStyle]:
+    """Give every policy a colour and, once colours repeat, another line style.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The policies. The style follows the position, so the same order gives the same styles.
+    colors : mapping of str to colour, optional
+        Colours that are fixed for some policies.
+
+    Returns
+    -------
+    dict of str to LineStyle
+        A style for each name.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a fixed colour is none that matplotlib knows.
+    """
+    from matplotlib.colors import is_color_like
+
+    fixed = colors or {}
+    for name, color in fixed.items():
+        if not is_color_like(color):
+            raise InvalidConfiguration(f"colors[{name!r}] is {color!r}, which is no matplotlib colour")
+    styles = {}
+    for position, name in enumerate(names):
+        round_number, index = divmod(position, len(POLICY_COLORS))
+        styles[name] = LineStyle(fixed.get(name, POLICY_COLORS[index]), DASHES[round_number % len(DASHES)])
+    return styles
+
+
+def share_colors() -> Colormap:
+    """Return the colour map of shares and amounts; its lightness falls evenly, and what has no share is grey."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("share", SHARES).with_extremes(bad=DOWN_COLOR)
+
+
+def rgba(colors: Sequence[Any]) -> NDArray[np.float64]:
+    """Return red, green, blue and opacity of each colour, of shape (n, 4)."""
+    from matplotlib.colors import to_rgba_array
+
+    return np.asarray(to_rgba_array(list(colors)), dtype=np.float64)
+
+
+class Coloring(NamedTuple):
+    """Colours of the bars of several runs, and what they mean.
+
+    Attributes
+    ----------
+    faces : list of array, shape (n, 4)
+        Red, green, blue and opacity of each bar, run by run.
+    entries : list of (str, mapping)
+        Entries of a legend.
+    scale : ScalarMappable or None
+        What a colour bar is made of.
+    """
+
+    faces: list[NDArray[np.float64]]
+    entries: list[tuple[str, dict[str, Any]]]
+    scale: ScalarMappable | None = None
+
+
+def color_categories(runs: Sequence[pl.DataFrame], fixed: Sequence[str] = ()) -> Coloring:
+    """Give some categories a colour each; all others share a grey.
+
+    Parameters
+    ----------
+    runs : sequence of polars.DataFrame
+        For each run the ``category`` of its bars, as text, and their ``weight``.
+    fixed : sequence of str
+        The categories that have colours, in their order; by default those of the most weight.
+
+    Returns
+    -------
+    Coloring
+        With a legend of the categories that there are.
+    """
+    import polars as pl
+
+    totals = pl.concat(runs).group_by("category").agg(pl.col("weight").sum())
+    present = totals.sort("weight", "category", descending=[True, False])["category"].to_list()
+    place = {category: index for index, category in enumerate(fixed or present[: len(JOB_COLORS)])}
+    palette, others = rgba((*JOB_COLORS, OTHER_COLOR)), len(JOB_COLORS)
+    faces = [palette[[place.get(category, others) for category in run["category"].to_list()]] for run in runs]
+    entries = [(name, {"facecolor": palette[index]}) for name, index in place.items() if name in present]
+    if len(present) > len(entries):
+        entries.append((f"{len(present) - len(entries)} others", {"facecolor": OTHER_COLOR}))
+    return Coloring(faces, entries)
+
+
+def color_numbers(runs: Sequence[pl.Series], *, durations: bool) -> Coloring:
+    """Colour by a scale that is dark for small numbers, logarithmic where the numbers span decades.
+
+    Parameters
+    ----------
+    runs : sequence of polars.Series
+        The numbers of the bars, run by run; null is grey.
+    durations : bool
+        Whether these are durations in seconds, for which the scale begins at 0.
+
+    Returns
+    -------
+    Coloring
+        With a scale.
+    """
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LogNorm, Normalize, SymLogNorm
+
+    values = [run.cast(float).to_numpy() for run in runs]
+    known = np.concatenate([part[np.isfinite(part)] for part in values])
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    norm = Normalize(low, high if high > low else low + 1.0)
+    if durations and high > 200.0:
+        norm = SymLogNorm(linthresh=10.0, linscale=0.3, vmin=0.0, vmax=high)
+    elif not durations and low >= 1.0 and high > 20.0 * low:
+        norm = LogNorm(low, high)
+    scale = ScalarMappable(norm, colormaps["viridis"].with_extremes(bad=OTHER_COLOR))
+    faces = [np.asarray(scale.to_rgba(np.ma.masked_invalid(part)), dtype=np.float64).reshape(-1, 4) for part in values]
+    return Coloring(faces, [], scale)
+
+
+def color_neighbours(owners: Sequence[int], ranges: pl.DataFrame, lanes: int) -> NDArray[np.float64]:
+    """Choose a colour for each owner of bars that no neighbour has, as far as the palette allows.
+
+    Owners are coloured greedily by start. Neighbours are those that had a bar's lanes right before it and those that
+    hold the lane below or above at its start. If they use up the palette, the colour that they have on the fewest
+    lanes is taken.
+
+    Parameters
+    ----------
+    owners : sequence of int
+        Who owns each of n bars, such as a job, from 0 on; the bars in the order of their starts.
+    ranges : polars.DataFrame
+        Ranges of lanes, such as cores: ``row`` (index of the bar, ascending), ``first`` and ``last``.
+    lanes : int
+        No lane is this large.
+
+    Returns
+    -------
+    array of shape (n, 4)
+        Red, green, blue and opacity of each bar; equal for bars of one owner.
+    """
+    palette, count = rgba(JOB_COLORS), len(JOB_COLORS)
+    keys = np.asarray(owners, dtype=np.int64)
+    if len(keys) > MOST_NEIGHBOURS:
+        return palette[keys % count]
+    # colours by lane; index 0 stands for "none yet", and a frame of one lane on either side saves case distinctions
+    held = np.zeros(lanes + 2, dtype=np.int64)
+    pieces: list[list[tuple[int, int]]] = [[] for _ in keys]
+    for row, first, last in ranges.select("row", "first", "last").iter_rows():
+        pieces[row].append((first, last))
+    chosen: dict[int, int] = {}
+    previous = 0
+    for key, piece in zip(keys.tolist(), pieces, strict=True):
+        if key not in chosen:
+            contact = np.zeros(count + 1, dtype=np.int64)
+            for first, last in piece:
+                contact += np.bincount(held[first : last + 3], minlength=count + 1)
+            order = (previous + 1 + np.arange(count)) % count  # of equal contact the next one after that chosen last
+            chosen[key] = previous = int(order[np.argmin(contact[1:][order])])
+        for first, last in piece:
+            held[first + 1 : last + 2] = chosen[key] + 1
+    return palette[[chosen[key] for key in keys.tolist()]]

@@ -1,0 +1,319 @@
+"""Reports: one HTML file that holds the tables and figures of one or several runs of a problem."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from desim.exceptions import DesimError, InvalidConfiguration
+from desim.plotting.colors import line_styles
+from desim.plotting.page import Block, Cell, Paragraph, Picture, Section, Table, picture_of, write_page
+from desim.plotting.runs import Run, load_runs
+from desim.plotting.words import (
+    MARK,
+    TimeUnit,
+    all_names,
+    compared,
+    format_value,
+    heading,
+    selection,
+    shortened,
+    time_unit,
+)
+from desim.problem import Kind, kind_of
+from desim.result import Result
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+    from desim.statistics import Profile, Ranking
+
+__all__ = ["Comparison", "report", "workload_tables"]
+
+Metrics = Mapping[str, Mapping[str, float]]
+
+#: What a table of its own or another column says.
+OUTSIDE_CONFIGURATION = ("agent", "seed", "status", "end_time", "num_cores")
+#: Settings that are longer are cut.
+LONGEST_SETTING = 160
+
+
+class Comparison(NamedTuple):
+    """What a report says about which agents differ.
+
+    Attributes
+    ----------
+    tables : sequence of Table
+        Means, differences, tests and the like.
+    ranking : Ranking or None
+        Of :func:`desim.statistics.rank_agents`; drawn with its critical difference.
+    profile : Profile or None
+        Of :func:`desim.statistics.performance_profile`; drawn.
+    metric : str
+        What both are about, in words.
+    """
+
+    tables: Sequence[Table] = ()
+    ranking: Ranking | None = None
+    profile: Profile | None = None
+    metric: str = ""
+
+
+def report(
+    results: Mapping[str, Result],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Simulation report",
+    metrics: Metrics | None = None,
+    notes: str | Sequence[str] = (),
+    comparison: Comparison | None = None,
+    kind: Kind | None = None,
+) -> Path:
+    """Write a report on one or several runs of a problem.
+
+    The file needs nothing else: styles and figures are inside, and it has no date, so that the
+    same runs make the same file. A figure is a vector graphic unless its pixels are much smaller.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        Runs by name.
+    path : path
+        The HTML file; it appears only once it is complete, and takes the place of one that is there.
+    title : str
+        Heading of the report.
+    metrics : mapping of str to mapping of str to float, optional
+        The metrics of every run; by default :meth:`desim.Result.metrics` computes them.
+    notes : str or sequence of str
+        Paragraphs for the beginning of the report, as plain text.
+    comparison : Comparison, optional
+        Which agents differ, over more than the runs that are drawn.
+    kind : Kind, optional
+        What is known of the problem; by default, what is known of the problem of the first run.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not all of one problem, or the names of the metrics are not theirs.
+    RecordError
+        If the file cannot be written.
+    """
+    from desim import __version__
+
+    found = _Report(results, kind)
+    blocks = [Paragraph(text) for text in ([notes] if isinstance(notes, str) else notes)]
+    sections = [Section("", blocks)] if blocks else []
+    if comparison is not None:
+        sections.append(Section("Comparison", found.comparison(comparison)))
+    sections.append(Section("Runs", [found.runs_table(), *found.configuration()]))
+    if found.kind.words.workload is not None:
+        sections.append(Section("Workload", found.workload()))
+    values, problems = found.computed() if metrics is None else (found.checked(metrics), [])
+    known = {name: table for name, table in values.items() if table}
+    tables = found.metric_tables(known) if known else []
+    sections.append(Section("Metrics", [*tables, *problems, *found.unfinished(computed_here=metrics is None)]))
+    if figures := found.figures(known):
+        sections.append(Section("Figures", figures))
+    return write_page(Path(path), title, sections, f"Made with desim {__version__}.")
+
+
+def workload_tables(result: Result, kind: Kind) -> dict[str, pl.DataFrame]:
+    """Return what runs of the same workload have in common, whatever their agents did."""
+    tables = {}
+    for name, patterns in kind.words.same_workload.items():
+        columns = result.scan(name).collect_schema().names()
+        chosen = [column for column in columns if any(fnmatchcase(column, pattern) for pattern in patterns)]
+        tables[name] = result.scan(name).select(chosen).collect()
+    return tables
+
+
+class _Report:
+    """Makes the blocks of a report on some results."""
+
+    def __init__(self, results: Mapping[str, Result], kind: Kind | None) -> None:
+        first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
+        self.kind = kind or kind_of(first if isinstance(first, Result) else "batch")
+        self._runs = load_runs(results, self.kind.name)
+        self._results = {run.name: run.result for run in self._runs}
+        self._colors = {name: str(style.color) for name, style in line_styles(self._results).items()}
+        self._number = 0
+
+    def runs_table(self) -> Table:
+        """Return who ran, how it ended, and what became of the jobs."""
+        statuses, size = self.kind.statuses, self.kind.words.size
+        sizes = [size(run.result) for run in self._runs] if size is not None else []
+        unit = TimeUnit(self.kind.time_unit, 1.0)
+        if self.kind.time_unit == "s":
+            unit = time_unit(max(run.end for run in self._runs))
+        heads = ["run", "agent", "seed", "status", *(name for name, _ in sizes[:1])]
+        heads += [f"end ({unit.name})", *(f"{status} (jobs)" for status in statuses)]
+        rows: list[list[str | Cell]] = []
+        for index, run in enumerate(self._runs):
+            status, counts = str(run.info.get("status", "unknown")), self._counts(run)
+            rows.append(
+                [
+                    Cell(run.name, color=self._colors[run.name]),
+                    str(run.info.get("agent") or "unknown"),
+                    str(run.info.get("seed", "unknown")),
+                    Cell(status, warn=status != "complete"),
+                    *(f"{count:,}" for _, count in sizes[index : index + 1]),
+                    format_value(run.end / unit.seconds),
+                    *(f"{counts.get(name, 0):,}" for name in statuses),
+                ]
+            )
+        return Table("How the runs ended, and what had become of the jobs by then", heads, rows, words=(1, 3))
+
+    def _counts(self, run: Run) -> dict[str, int]:
+        """Return the jobs by what had become of them."""
+        return dict(run.jobs["status"].cast(str).value_counts().iter_rows()) if self.kind.statuses else {}
+
+    @cached_property
+    def left(self) -> dict[str, str]:
+        """By run the jobs that metrics do not cover, in words."""
+        left = {}
+        for run in self._runs:
+            counts = self._counts(run)
+            behind = [name for name in self.kind.words.left_behind if name in counts]
+            left[run.name] = ", ".join(f"{counts[name]:,} {name}" for name in behind)
+        return {name: words for name, words in left.items() if words}
+
+    def configuration(self) -> list[Block]:
+        """Return the settings, those that all runs share once."""
+        infos = [run.info for run in self._runs]
+        keys = [key for key in dict.fromkeys(key for info in infos for key in info) if key not in OUTSIDE_CONFIGURATION]
+        settings = {key: ["none" if info.get(key) is None else str(info[key]) for info in infos] for key in keys}
+        settings = {key: [shortened(text, LONGEST_SETTING) for text in texts] for key, texts in settings.items()}
+        shared = ", ".join(f"{key} = {texts[0]}" for key, texts in settings.items() if len(set(texts)) == 1)
+        own = [key for key, texts in settings.items() if len(set(texts)) > 1]
+        of = " of all runs" if len(infos) > 1 else ""
+        blocks: list[Block] = [Paragraph(f"Settings{of}: {shared}.")] if shared else []
+        if own:
+            rows = [[run.name, *(settings[key][index] for key in own)] for index, run in enumerate(self._runs)]
+            words = range(1, len(own) + 1)
+            blocks.append(Table("Settings in which the runs differ", ["run", *own], rows, words=words))
+        return blocks
+
+    def workload(self) -> list[Block]:
+        """Return what the jobs were like, once if all runs had the same workload."""
+        measure = self.kind.words.workload
+        assert measure is not None
+        first, *others = (workload_tables(run.result, self.kind) for run in self._runs)
+        same = all(other[name].equals(frame) for other in others for name, frame in first.items())
+        loads = [measure(run.result) for run in self._runs]
+        names = [run.name for run in self._runs]
+        if same and all(load == loads[0] for load in loads):
+            names, loads = ["all runs"] if others else names, loads[:1]
+        units = {head: time_unit(max(load[head] for load in loads)) for head in loads[0] if "{}" in head}
+        rows = [
+            [name, *(format_value(load[head] / (units[head].seconds if head in units else 1.0)) for head in load)]
+            for name, load in zip(names, loads, strict=True)
+        ]
+        heads = [head.format(units[head].name) if head in units else head for head in loads[0]]
+        return [Table("What the jobs were like", ["jobs of", *heads], rows, note=self.kind.words.below_workload)]
+
+    def computed(self) -> tuple[Metrics, list[Paragraph]]:
+        """Compute the metrics; a run that has none, such as one that crashed, is named among the problems."""
+        metrics: dict[str, Mapping[str, float]] = {}
+        problems = []
+        for run in self._runs:
+            try:
+                metrics[run.name] = run.result.metrics()
+            except DesimError as error:
+                problems.append(Paragraph(f"{run.name} has no metrics: {error}", warn=True))
+        return metrics, problems
+
+    def checked(self, metrics: Metrics) -> Metrics:
+        """Return the metrics of the runs, or raise InvalidConfiguration."""
+        if set(metrics) != set(self._results):
+            raise InvalidConfiguration(
+                f"metrics are of {sorted(metrics)!r}, want those of the results {sorted(self._results)!r}"
+            )
+        return {name: metrics[name] for name in self._results}
+
+    def metric_tables(self, metrics: Metrics) -> list[Table]:
+        """Return the main metrics, a column each, and all of them, a row each, with the best values in bold."""
+        main, everything = selection(metrics, 9, self.kind), all_names(metrics.values())
+        rows = {name: [Cell(*words) for words in compared(name, metrics, self.left, self.kind)] for name in everything}
+        by_run = [
+            [Cell(run, color=self._colors[run]), *(rows[name][position] for name in main)]
+            for position, run in enumerate(metrics)
+        ]
+        bold = "; the best value of each column is bold" if len(metrics) > 1 else ""
+        tables = [Table(f"Main metrics{bold}", ["run", *(heading(name, self.kind) for name in main)], by_run)]
+        if len(everything) > len(main):
+            by_metric: list[list[str | Cell]] = [[name, *rows[name], self._meaning(name)] for name in everything]
+            heads = ["metric", *metrics, "meaning and unit"]
+            fold, title = f"All {len(everything)} metrics", "All metrics by the names that programs use"
+            tables.append(Table(title, heads, by_metric, words=(len(heads) - 1,), folded=fold))
+        return tables
+
+    def _meaning(self, name: str) -> str:
+        return self.kind.metrics[name].meaning or heading(name, self.kind)
+
+    def unfinished(self, *, computed_here: bool) -> list[Paragraph]:
+        """Say what counts of jobs that had not finished."""
+        words = self.kind.words
+        if not self.left:
+            return [Paragraph(words.all_finished)] if words.all_finished else []
+        left = "; ".join(f"{name}: {jobs}" for name, jobs in self.left.items())
+        text = words.left_out
+        if not computed_here:
+            text = "The metrics were handed to this report; whether they count these jobs is for their source to say."
+        return [
+            Paragraph(f"{MARK} Some jobs had not finished when the run ended ({left}).", warn=True),
+            Paragraph(f"{text} Values marked {MARK} should not be compared with those of other runs."),
+        ]
+
+    def _picture(self, axes: Axes | list[Axes], caption: str) -> Picture:
+        """Return a numbered figure, with a text for those who cannot see it."""
+        drawing = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
+        assert drawing is not None
+        self._number += 1
+        alt = f"{caption} Runs: {', '.join(self._results)}. The numbers behind it are in the tables of this report."
+        return picture_of(drawing, f"Figure {self._number}. {caption}", alt)
+
+    def comparison(self, comparison: Comparison) -> list[Block]:
+        """Return what is said about which agents differ."""
+        from desim.plotting.comparison import critical_differences, performance_profiles
+
+        blocks: list[Block] = [*comparison.tables]
+        if comparison.ranking is not None:
+            caption = (
+                f"Mean ranks by {comparison.metric}, the best at the left. A bar joins agents that the test cannot "
+                "tell apart."
+            )
+            blocks.append(self._picture(critical_differences(comparison.ranking), caption))
+        if comparison.profile is not None:
+            caption = (
+                f"Performance profiles by {comparison.metric}: in which share of the seeds an agent is within how many "
+                "times the cost of the best. Higher and further left is better."
+            )
+            blocks.append(self._picture(performance_profiles(comparison.profile, colors=self._colors), caption))
+        return blocks
+
+    def figures(self, metrics: Metrics) -> list[Block]:
+        """Draw the metrics and all figures of the problem; the first of these, which is the largest, comes last."""
+        from desim.plotting.comparison import compare_metrics
+
+        blocks: list[Block] = []
+        if len(self._runs) > 1 and len(metrics) > 1:
+            marks = f", values without the jobs that had not finished have a {MARK}" if self.left else ""
+            bars = compare_metrics(metrics, problem=self.kind, unfinished=self.left)
+            blocks.append(self._picture(bars, f"Main metrics side by side: the best value of each is bold{marks}."))
+        ordered = list(self.kind.figures.values())
+        for figure in ordered[1:] + ordered[:1]:
+            try:
+                blocks.append(self._picture(figure.draw(self._results), figure.caption))
+            except InvalidConfiguration as error:  # such as allocations that were not recorded
+                blocks.append(Paragraph(f"Not drawn: {error}"))
+        return blocks

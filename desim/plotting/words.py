@@ -1,0 +1,188 @@
+"""Counts, durations and metrics as people read them; knows nothing of matplotlib."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from desim.problem import Kind
+
+__all__ = [
+    "DURATIONS",
+    "MARK",
+    "TimeUnit",
+    "all_names",
+    "compared",
+    "duration_words",
+    "format_value",
+    "heading",
+    "how_many",
+    "metric_words",
+    "nice_count",
+    "nice_duration",
+    "selection",
+    "shortened",
+    "time_unit",
+]
+
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
+
+#: Distances between marks that people read easily, from one second to a day, in seconds.
+WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400)
+
+#: Marks of a logarithmic axis of durations, in seconds, and their names.
+DURATIONS = {
+    0.0: "0",
+    10.0: "10 s",
+    MINUTE: "1 min",
+    10 * MINUTE: "10 min",
+    HOUR: "1 h",
+    10 * HOUR: "10 h",
+    4 * DAY: "4 d",
+    40 * DAY: "40 d",
+    400 * DAY: "400 d",
+}
+
+#: Stands behind values that miss jobs which had not finished.
+MARK = "†"
+WORDS = {
+    "p95": "95th percentile",
+    "p99": "99th percentile",
+    "max": "maximum",
+    "jain": "(Jain)",
+    "slr": "SLR",
+    "num": "number of",
+}
+
+
+def how_many(number: int, word: str) -> str:
+    """Return a number with the word for what it counts, in the plural unless it is one."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+class TimeUnit(NamedTuple):
+    """A unit of time: its name on an axis, and its length in seconds."""
+
+    name: str
+    seconds: float
+
+
+def time_unit(span: float) -> TimeUnit:
+    """Return the unit in which a span of seconds gives numbers of one to three digits."""
+    if span <= 3 * MINUTE:
+        return TimeUnit("s", 1.0)
+    if span <= 3 * HOUR:
+        return TimeUnit("min", MINUTE)
+    return TimeUnit("h", HOUR) if span <= 4 * DAY else TimeUnit("days", DAY)
+
+
+def nice_duration(width: float) -> float:
+    """Return the smallest round length of time that is at least ``width``, in seconds.
+
+    Round are 1, 2 and 5 times a power of ten of seconds up to 5 s and of days from one day on, and
+    in between the usual parts of a minute, an hour and a day.
+    """
+    if 1.0 < width <= DAY:
+        return float(next(nice for nice in WIDTHS if nice >= width))
+    unit = DAY if width > 1.0 else 1.0
+    power = 10.0 ** math.floor(math.log10(width / unit)) * unit
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= width * (1 - 1e-12))
+
+
+def nice_count(number: float) -> int:
+    """Return the smallest of 1, 2, 5, 10, 20, 50, ... that is at least ``number``."""
+    power: int = 10 ** max(0, math.floor(math.log10(max(number, 1.0))))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= number)
+
+
+def duration_words(seconds: float) -> str:
+    """Write a duration with the unit that suits it, such as ``"12 h"``."""
+    unit = time_unit(seconds)
+    for name, length in (("days", DAY), ("h", HOUR), ("min", MINUTE)):
+        if seconds >= length and seconds % length == 0:
+            unit = TimeUnit(name, length)
+            break
+    number = f"{seconds / unit.seconds:.4g}"
+    return f"{number} {'day' if unit.name == 'days' and number == '1' else unit.name}"
+
+
+def format_value(value: float) -> str:
+    """Write a value with thousands separated and four digits that count; as people read them."""
+    if math.isnan(value):
+        return "n/a"
+    if math.isinf(value):
+        return "infinite" if value > 0 else "-infinite"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    if abs(value) >= 1e15 or abs(value) < 1e-4:
+        return f"{value:.3e}"
+    digits = max(0, 3 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
+
+
+def metric_words(name: str) -> str:
+    """Return the name of a metric in words, such as ``"waiting time, 95th percentile"``."""
+    words = [WORDS.get(word, word) for word in name.split("_")]
+    if len(words) > 1 and (words[-1] in ("mean", "median", "maximum") or words[-1].endswith("percentile")):
+        words[-2] += ","
+    return " ".join(words)
+
+
+def heading(name: str, kind: Kind) -> str:
+    """Return the name of a metric in words, with its unit."""
+    unit = kind.metrics[name].unit
+    return f"{metric_words(name)} ({unit})" if unit else metric_words(name)
+
+
+def selection(metrics: Mapping[str, Mapping[str, float]], most: int, kind: Kind) -> list[str]:
+    """Return the most important metrics that all runs together have, at most so many."""
+    known = all_names(metrics.values())
+    main = [name for name in kind.metrics.main or kind.metrics.headline if name in known]
+    return (main or known)[:most]
+
+
+def all_names(tables: Iterable[Mapping[str, float]]) -> list[str]:
+    """Return the metrics of all runs in the order in which they first appear."""
+    return list(dict.fromkeys(name for table in tables for name in table))
+
+
+def compared(
+    name: str, table: Mapping[str, Mapping[str, float]], unfinished: Collection[str], kind: Kind
+) -> list[tuple[str, bool]]:
+    """Write the values of a metric, and say which are the best.
+
+    Parameters
+    ----------
+    name : str
+        The metric.
+    table : mapping of str to mapping of str to float
+        The metrics of each run.
+    unfinished : collection of str
+        Runs that left jobs behind. Their values of a metric that such jobs change are marked and
+        never the best.
+    kind : Kind
+        What is known of the problem.
+
+    Returns
+    -------
+    list of (str, bool)
+        For each run the value in words, and whether it is the best; none is if all are the same, if
+        nothing says what is better, or if fewer than two can be compared.
+    """
+    partial = unfinished if name.startswith(kind.words.of_finished_jobs) else ()
+    values = {run: float(metrics.get(name, math.nan)) for run, metrics in table.items()}
+    fair = [value for run, value in values.items() if run not in partial and not math.isnan(value)]
+    better, best = kind.metrics[name].better, math.nan
+    if better is not None and len(set(fair)) > 1:
+        best = min(fair) if better == "lower" else max(fair)
+    return [
+        (format_value(value) + (MARK if run in partial else ""), value == best and run not in partial)
+        for run, value in values.items()
+    ]

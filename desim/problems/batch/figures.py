@@ -1,0 +1,485 @@
+"""Figures of batch runs: which job held which cores when, utilization, the queue, and waiting times by size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from desim.checks import one_of
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.axes import (
+    add_legend,
+    beside,
+    class_axis,
+    color_bar,
+    drawn_entries,
+    duration_axis,
+    label_panels,
+    name_rows,
+    new_panels,
+    panel_pixels,
+    plain,
+    set_titles,
+    time_axis,
+)
+from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
+from desim.plotting.colors import Coloring, color_categories, color_neighbours, color_numbers, line_styles
+from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
+from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.words import how_many, nice_count
+from desim.problem import Figure, ReportWords
+from desim.problems.batch.cores import parse_core_sets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.result import Result
+
+__all__ = ["FIGURES", "WORDS", "executions", "gantt", "queue_length", "utilization", "waiting_by_size"]
+
+Floats = NDArray[np.float64]
+
+#: What a chart shows besides executions, and how it is filled.
+MARKS = {"waiting": WAITING, "cut by an outage": CUT, "cores down": DOWN}
+#: How an execution can have ended; each always has the same colour.
+ENDINGS = ("completed", "killed", "lost", "running", "requeued")
+UNFINISHED = {"running": "still running", "queued": "still queued", "rejected": "rejected"}
+DURATIONS = ("requested_time", "run_time", "execution_time", "waiting_time", "turnaround_time")
+#: With more rows than these a line that is thinner than its row would be thinner than a pixel.
+MOST_THIN_ROWS = 60
+QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+#: If waiting times reach so many seconds, the axis is logarithmic from its first mark on, and linear below.
+LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
+#: Width of a character in the name of a class, in pixels at 100 dots an inch.
+NAME_CHARACTER = 7.0
+
+
+def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> pl.DataFrame:
+    """Return all executions of a run, those that an outage cut included.
+
+    Parameters
+    ----------
+    jobs, interruptions : polars.DataFrame
+        Tables of a batch run.
+    end : float
+        End of the run in seconds, which stands for the finish of jobs that are still running.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row an execution, by start: the columns of ``jobs``, of the execution's own job also where it was cut and
+        the job ran again, and ``cut`` (bool). The status of an execution after which the job went back to the queue is
+        ``"requeued"``.
+    """
+    own = ("starting_time", "finish_time", "allocated_resources")
+    last = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(
+        pl.col("finish_time").fill_null(end), pl.col("status").cast(pl.String), cut=pl.col("status") == "lost"
+    )
+    cut = interruptions.filter(pl.col("outcome") == "requeued").select("arrival_number", *own, cut=pl.lit(True))
+    cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status=pl.lit("requeued"))
+    return pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)
+
+
+def _executions(run: Run) -> pl.DataFrame:
+    return executions(run.jobs, run.table("interruptions"), run.end)
+
+
+def _steps(run: Run) -> pl.DataFrame:
+    """Return as step functions of time: busy cores, cores that are up, and queued jobs."""
+    ran, one, time = _executions(run), pl.lit(1, pl.Int64), pl.Series([0.0, run.end])
+    cores = pl.col("requested_number_of_resources")
+    up = pl.col("cores_up")
+    changes = [
+        pl.DataFrame({"time": time}),
+        run.jobs.filter(pl.col("status") != "rejected").select(time="submission_time", queued=one),
+        ran.select(time="starting_time", busy=cores, queued=-one),
+        ran.filter(pl.col("status") != "running").select(time="finish_time", busy=-cores),
+        ran.filter(pl.col("status") == "requeued").select(time="finish_time", queued=one),
+        run.table("outages").select("time", up=up.diff().fill_null(up - run.info["num_cores"])),
+    ]
+    return add_up(changes, up=run.info["num_cores"])
+
+
+@one_panel_a_run
+def gantt(
+    results: Results,
+    *,
+    by: Literal["core", "job"] = "core",
+    color_by: str = "job",
+    window: Window = None,
+    labels: bool = True,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw which job held which cores when.
+
+    Every execution is a rectangle for each range of neighbouring cores that it held. Executions that an outage cut are
+    hatched, and so, in grey, are cores that were down. A chart of few jobs has edges and job ids; in one of many jobs
+    they would hide the data, and colours alone tell neighbours apart. Jobs that are still running end with the chart;
+    queued and rejected jobs are only counted, above the chart on the right.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other over the same time axis.
+    by : {"core", "job"}
+        What stands on the y axis: core ids, or jobs in order of submission, with a thin line from a job's submission to
+        its start.
+    color_by : str
+        ``"job"``: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and ``"status"``:
+        the eight with the most core-seconds have a colour each. Or a column of the job table with numbers, such as
+        ``"waiting_time"``.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    labels : bool
+        Whether rectangles carry job ids, where they fit.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Times are in seconds of simulated time, whatever
+        the unit that the ticks show.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``batch``.
+
+    Examples
+    --------
+    >>> from desim.agents.batch import FCFS
+    >>> from desim import simulate
+    >>> from desim.problems.batch import BatchCluster, Job
+    >>> jobs = [Job(1, 0.0, 2, 10.0, 10.0), Job(2, 1.0, 2, 5.0, 5.0)]
+    >>> axes = gantt(simulate(BatchCluster(jobs, num_cores=2), FCFS()))
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('time (s)', 'core id')
+    """
+    one_of("by", by, ("core", "job"))
+    runs = load_runs(results, "batch")
+    span = span_of(runs, window)
+    tables = [_executions(run) for run in runs]
+    coloring = _color(runs, tables, color_by)
+    tallest = max(run.info["num_cores"] if by == "core" else len(run.jobs) for run in runs)
+    height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
+    panels = new_panels(axes, len(runs), height=height)
+    for panel, run, table, faces in zip(panels, runs, tables, coloring.faces, strict=True):
+        time_axis(panel, *span)
+        plain(panel)
+        (_draw_cores if by == "core" else _draw_jobs)(panel, run, table, faces, labels)
+        set_titles(panel, run.title, _remark(run))
+    add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
+    if coloring.scale is not None:
+        color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
+    label_panels(panels)
+    return panels
+
+
+def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
+    """Draw executions over core ids."""
+    from matplotlib.ticker import MultipleLocator
+
+    cores = run.info["num_cores"]
+    axes.set_ylim(-0.5, max(cores, 1) - 0.5)
+    axes.set_ylabel("core id")
+    powers = [1 << power for power in range(32)]  # where the cores are multiples of one
+    step = next(power for power in powers if cores / power <= 9) if cores % 8 == 0 else nice_count(cores / 9)
+    axes.yaxis.set_major_locator(MultipleLocator(step))
+    ranges = parse_core_sets(table["allocated_resources"])
+    bars = pl.concat([table[ranges["row"]], ranges.select("first", "last")], how="horizontal")
+    boxes = boxes_of(bars["starting_time"], bars["finish_time"], bars["first"], 0.5, bars["last"])
+    add_boxes(axes, _down(run), "cores down", zorder=1.0, **DOWN)
+    _draw_executions(axes, bars, boxes, faces[ranges["row"].to_numpy()], rows=cores, labels=labels)
+
+
+def _draw_jobs(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels: bool) -> None:
+    """Draw executions over jobs, with thin lines from when they were submitted to their last start."""
+    jobs = run.jobs.with_columns(line=pl.int_range(pl.len()), until=pl.col("starting_time").fill_null(run.end))
+    name_rows(axes, [str(job) for job in jobs["job_id"].to_list()], "job id, by submission")
+    waits = jobs.filter(pl.col("status") != "rejected", pl.col("until") > pl.col("submission_time"))
+    half = 0.1 if len(jobs) <= MOST_THIN_ROWS else 0.4
+    lines = boxes_of(waits["submission_time"], waits["until"], waits["line"], half)
+    add_boxes(axes, lines, "waiting", zorder=1.0, **WAITING)
+    bars = table.join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
+    boxes = boxes_of(bars["starting_time"], bars["finish_time"], bars["line"], 0.4)
+    _draw_executions(axes, bars, boxes, faces, rows=len(jobs), labels=labels)
+
+
+def _draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Floats, *, rows: int, labels: bool) -> None:
+    cut = bars["cut"].to_numpy()
+    texts = bars["job_id"].cast(str).to_list() if labels else ()
+    draw_bars(axes, boxes, "executions", faces, rows=rows, texts=texts, framed=cut)
+    add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
+
+
+def _down(run: Run) -> Floats:
+    """Return the rectangles of cores that were down; neighbours that were so together make one."""
+    outages = run.table("outages").with_columns(row=pl.int_range(pl.len()))
+    cores = parse_core_sets(outages["resources"]).with_columns(core=pl.int_ranges("first", pl.col("last") + 1))
+    spans = down_spans(cores.explode("core").join(outages, on="row").sort("row", "core"), "core", run.end)
+    together = ["begin", "end", pl.col("lane") - pl.int_range(pl.len()).over("begin", "end")]
+    blocks = spans.sort("begin", "end", "lane").group_by(together, maintain_order=True)
+    table = blocks.agg(first=pl.col("lane").first(), last=pl.col("lane").last())
+    return boxes_of(table["begin"], table["end"], table["first"], 0.5, table["last"])
+
+
+def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+    """Colour the executions of several runs alike."""
+    if color_by == "job":
+        faces = []
+        for run, table in zip(runs, tables, strict=True):
+            ranges = parse_core_sets(table["allocated_resources"])
+            faces.append(color_neighbours(table["arrival_number"].to_list(), ranges, run.info["num_cores"]))
+        return Coloring(faces, [])
+    if color_by in ("user", "status"):
+        user = pl.when(pl.col("user_id") < 0).then(pl.lit("unknown user")).otherwise(pl.format("user {}", "user_id"))
+        category = user if color_by == "user" else pl.col("status")
+        work = pl.col("requested_number_of_resources") * (pl.col("finish_time") - pl.col("starting_time"))
+        parts = [table.select(category=category, weight=work) for table in tables]
+        return color_categories(parts, ENDINGS if color_by == "status" else ())
+    if not all(color_by in table.columns and table[color_by].dtype.is_numeric() for table in tables):
+        raise InvalidConfiguration(f"color_by is {color_by!r}, want 'job', 'user', 'status' or a column of numbers")
+    return color_numbers([table[color_by] for table in tables], durations=color_by in DURATIONS)
+
+
+def _remark(run: Run) -> str:
+    """Count the jobs, and those that the chart does not show whole."""
+    counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
+    parts = [f"{how_many(len(run.jobs), 'job')} on {how_many(run.info['num_cores'], 'core')}"]
+    parts += [f"{counts[status]:,} {words}" for status, words in UNFINISHED.items() if status in counts]
+    return ", ".join(parts)
+
+
+def utilization(
+    results: Results,
+    *,
+    unit: Literal["percent", "cores"] = "percent",
+    bin_width: BinWidth = "auto",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> Axes:
+    """Draw how many cores were busy over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name; more than four have a panel each.
+    unit : {"percent", "cores"}
+        Busy cores as a share of the cores that are up, or their number. Where no core is up there is no share, and a
+        gap. With numbers, a thin grey line shows the cores that are up.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds; a share is then busy core-seconds through
+        core-seconds up. None draws every step; ``"auto"`` does so for short runs.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``batch``.
+    """
+    one_of("unit", unit, ("percent", "cores"))
+    runs = load_runs(results, "batch")
+    return draw_utilization(
+        runs,
+        [_steps(run) for run in runs],
+        ("busy", "busy cores"),
+        "cores",
+        max(run.info["num_cores"] for run in runs),
+        counted=unit == "cores",
+        bin_width=bin_width,
+        window=window,
+        axes=axes,
+    )
+
+
+def queue_length(
+    results: Results,
+    *,
+    bin_width: BinWidth = "auto",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> Axes:
+    """Draw the number of queued jobs over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name; more than four have a panel each.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``batch``.
+    """
+    runs = load_runs(results, "batch")
+    steps = [_steps(run) for run in runs]
+    return draw_steps(runs, steps, pl.col("queued"), "queued jobs", bin_width=bin_width, window=window, axes=axes)
+
+
+def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:
+    """Draw how long jobs of different sizes waited.
+
+    For each class of size and each run a thin line reaches from the 5th to the 95th percentile of
+    the waiting time, a bar from the 25th to the 75th, and a dot is the median. Jobs that have not
+    started have no waiting time yet; how many there are stands above the chart.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, side by side in each class.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        Class i, of jobs that request more than 2 to the power of i - 1 and at most 2 to the power of i cores, stands at
+        x = i; waiting times are in seconds, whatever the unit of the ticks. The number of jobs of a class stands below
+        its name, unless the runs differ in it.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not those of ``batch``.
+    """
+    runs = load_runs(results, "batch")
+    classes = [_classes(run) for run in runs]
+    most = max(int(table["class"].to_numpy().max(initial=0)) for table in classes)
+    waiting = pl.col("waiting_time")
+    percentiles = {name: waiting.quantile(share, interpolation="linear") for name, share in QUANTILES.items()}
+    styles = line_styles(run.name for run in runs)
+    (panel,) = new_panels(axes, 1, height=3.4)
+    plain(panel, grid="y")
+    entries, longest = [], 0.0
+    for position, (run, table) in enumerate(zip(runs, classes, strict=True)):
+        known = table.drop_nulls("waiting_time").group_by("class").agg(**percentiles).sort("class")
+        shift, width = beside(position, len(runs), share=0.68)
+        color, at, low = styles[run.name].color, known["class"].to_numpy() + shift, known["p25"].to_numpy()
+        panel.vlines(at, known["p5"], known["p95"], color=color, linewidth=1.2)
+        look: Any = {"color": color, "edgecolor": color, "linewidth": 0.8, "alpha": 0.55}
+        entries.append((run.title, panel.bar(at, known["p75"].to_numpy() - low, width, bottom=low, **look)))
+        panel.plot(at, known["p50"], "o", color=color, markeredgecolor="white", markersize=5, zorder=3.0, clip_on=False)
+        longest = float(known["p95"].to_numpy().max(initial=longest))
+    _waiting_axis(panel, longest)
+    _name_classes(panel, [np.bincount(table["class"], minlength=most + 1).tolist() for table in classes])
+    remark = "dot: median, bar: 25th to 75th, line: 5th to 95th percentile"
+    unstarted = [table["waiting_time"].null_count() for table in classes]
+    if any(unstarted):
+        remark += f"; without {' / '.join(f'{count:,}' for count in unstarted)} jobs that have not started"
+    set_titles(panel, runs[0].title if len(runs) == 1 else "", remark)
+    add_legend([panel], entries if len(runs) > 1 else [])
+    return panel
+
+
+def _classes(run: Run) -> pl.DataFrame:
+    """Return the class and the waiting time of the jobs that were not rejected."""
+    jobs = run.jobs.filter(pl.col("status") != "rejected")
+    size = pl.col("requested_number_of_resources").cast(pl.Float64).log(2.0)
+    return jobs.select("waiting_time", **{"class": (size - 1e-9).ceil().cast(pl.Int64)})
+
+
+def _waiting_axis(axes: Axes, longest: float) -> None:
+    """Set up the axis of waiting times, from 0 to ``longest`` seconds."""
+    axes.set_ylabel("waiting time (s)")
+    if longest >= LOGARITHMIC_FROM:
+        axes.set_yscale("symlog", linthresh=FIRST_MARK, linscale=0.5)
+        axes.set_ylabel("waiting time")
+        duration_axis(axes.yaxis, 2.0 * longest)
+    axes.set_ylim(0.0, longest * (2.0 if longest >= LOGARITHMIC_FROM else 1.05) or 1.0)
+
+
+def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
+    """Write names and, where all runs have the same, numbers of jobs below the classes."""
+    names = ["1", "2"] + [f"{2 ** (power - 1) + 1}-{2**power}" for power in range(2, len(counts[0]))]
+    names = names[: len(counts[0])]
+    axes.set_xlabel("cores requested")
+    if all(other == counts[0] for other in counts):
+        names = [f"{name}\n({count:,})" for name, count in zip(names, counts[0], strict=True)]
+        axes.set_xlabel("cores requested; in brackets the number of jobs")
+    room = panel_pixels(axes)[0] / len(names) / NAME_CHARACTER
+    crowded = max(len(line) for name in names for line in name.split("\n")) > room
+    turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
+
+
+def _workload(result: Result) -> dict[str, float]:
+    """Return numbers about the jobs of a run."""
+    cores, run_time, submission = map(pl.col, ("requested_number_of_resources", "run_time", "submission_time"))
+    numbers = result.jobs.select(
+        pl.len().alias("jobs"),
+        (submission.max() - submission.min()).alias("first to last submission ({})"),
+        cores.median().alias("cores requested, median"),
+        cores.max().alias("cores requested, maximum"),
+        run_time.median().alias("run time, median (s)"),
+        run_time.max().alias("run time, maximum (s)"),
+        (cores * run_time).filter(pl.col("status") != "rejected").sum().alias("cores x run time, sum (core-{})"),
+    )
+    values = numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
+    room = result.info["num_cores"] * values["first to last submission ({})"]
+    return values | {"offered load": values["cores x run time, sum (core-{})"] / room if room else float("nan")}
+
+
+FIGURES = {
+    "gantt": Figure(
+        gantt,
+        "Gantt charts: which job held which cores when. Neighbouring jobs have different colours, which mean nothing "
+        "else. Executions that an outage cut and cores that were down are hatched.",
+    ),
+    "utilization": Figure(utilization, "Utilization over time: busy cores as a share of the cores that are up."),
+    "queue": Figure(
+        queue_length, "Queue over time: jobs that have been submitted and are not running, rejected jobs excepted."
+    ),
+    "waiting": Figure(
+        waiting_by_size,
+        "Waiting time by the number of cores requested. Dot: median; bar: 25th to 75th percentile; line: 5th to 95th. "
+        "The scale is logarithmic if waiting times are long, and linear near 0.",
+    ),
+}
+WORDS = ReportWords(
+    workload=_workload,
+    same_workload={
+        "jobs": ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time")
+    },
+    size=lambda result: ("cores", int(result.info["num_cores"])),
+    left_behind={"queued": "jobs_queued", "running": "jobs_running", "lost": "jobs_lost"},
+    of_finished_jobs=(
+        "waiting_time",
+        "turnaround_time",
+        "slowdown",
+        "bounded_slowdown",
+        "stretch",
+        "fairness",
+        "makespan",
+    ),
+    all_finished="Every job that was not rejected had finished when its run ended, and is part of the metrics.",
+    left_out="Waiting times are those of the jobs that had started, turnaround times and slowdowns those of the jobs "
+    "that had finished. The other jobs, which often wait longest, are missing from them. Utilization and queue length "
+    "are averages over the time of the run and count every job.",
+    blind="waiting times and slowdowns",
+    below_workload="Run times are the actual ones. The offered load is the sum of cores x run time over the cores of "
+    "the cluster times the time from first to last submission. Rejected jobs are left out of that sum.",
+)

@@ -1,0 +1,637 @@
+"""Figures of runs of DAG jobs: which executor ran what when, curves over time, and the jobs as graphs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from desim.checks import one_of
+from desim.plotting.axes import (
+    add_legend,
+    drawn_entries,
+    label_panels,
+    name_rows,
+    new_panels,
+    panel_pixels,
+    plain,
+    set_titles,
+    time_axis,
+)
+from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
+from desim.plotting.colors import (
+    DOWN_COLOR,
+    JOB_COLORS,
+    OTHER_COLOR,
+    Coloring,
+    color_categories,
+    color_neighbours,
+)
+from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
+from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.words import how_many, shortened
+from desim.problem import Figure, ReportWords
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.result import Result
+
+__all__ = [
+    "FIGURES",
+    "WORDS",
+    "executor_names",
+    "executor_utilization",
+    "gantt",
+    "jobs_in_system",
+    "started_copies",
+    "utilization",
+]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+CRITICAL: dict[str, Any] = {"facecolor": "none", "edgecolor": "#000000", "linewidth": 1.8}
+#: What a chart shows besides copies, and how it is filled.
+MARKS: dict[str, dict[str, Any]] = {
+    "waiting for data": WAITING,
+    "duplicate": {"facecolor": "none", "edgecolor": "#505050", "hatch": "....", "linewidth": 0.0},
+    "cut by an outage": CUT,
+    "executor down": DOWN,
+    "critical chain": CRITICAL,
+}
+#: What executors do, with the colours of Okabe and Ito, "Color Universal Design", 2008, and greys.
+ACTIVITIES: dict[str, dict[str, Any]] = {
+    "useful copies": {"facecolor": "#0072B2", "linewidth": 0.0},
+    "useless copies": {"facecolor": "#E69F00", "linewidth": 0.0},
+    "interrupted copies": {"facecolor": "#D55E00", "linewidth": 0.0},
+    "waiting for data": {"facecolor": "#9AD0F0", "linewidth": 0.0},
+    "idle": {"facecolor": "#F2F2F2", "linewidth": 0.0},
+    "down": {"facecolor": OTHER_COLOR, "edgecolor": DOWN_COLOR, "hatch": "\\\\\\\\", "linewidth": 0.0},
+}
+THIN_ARROW: dict[str, Any] = {"color": "#444444", "width": 0.007, "headwidth": 6.0, "headlength": 7.0, "zorder": 2.8}
+THICK_ARROW: dict[str, Any] = {"color": "#000000", "width": 0.018, "headwidth": 4.5, "headlength": 5.5, "zorder": 2.9}
+UNFINISHED = {"running": "still running", "queued": "still queued"}
+#: More transfers than these hide the bars.
+MOST_ARROWS = 200
+#: Half the height of a bar, of one between arrows, and of what waits, in rows.
+HALF, HALF_APART, HALF_WAIT = 0.4, 0.3, 0.1
+#: In low rows the frames of the critical chain are as thick as this share of them.
+FRAME_SHARE = 0.08
+#: Times that differ by less than this part count as equal.
+RESOLUTION = 1e-9
+
+
+def started_copies(run: Run) -> pl.DataFrame:
+    """Return the copies that have started, with their ``row``; those that still run end with the run."""
+    copies = run.table("copies").with_row_index("row").filter(pl.col("starting_time").is_not_null())
+    return copies.with_columns(pl.col("finish_time").fill_null(run.end))
+
+
+def _down(run: Run) -> pl.DataFrame:
+    return down_spans(run.table("outages"), "executor", run.end)
+
+
+def _waits(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
+    """Return when executors had something to run whose data were not there, and ran nothing.
+
+    A copy that was taken back before it started does not count: when that happened is not recorded.
+    """
+    waited = run.table("copies").filter(
+        pl.col("receiving_time").is_not_null()
+        & (pl.col("starting_time").is_not_null() | (pl.col("outcome") == "queued"))
+    )
+    start = pl.col("starting_time").fill_null(run.end)
+    spans = {
+        "waiting": waited.select(lane="executor", begin="receiving_time", end=start),
+        "busy": copies.select(lane="executor", begin="starting_time", end="finish_time"),
+        "down": down,
+    }
+    changes = [
+        table.select("lane", time=time, **{name: pl.lit(by, pl.Int64)})
+        for name, table in spans.items()
+        for time, by in (("begin", 1), ("end", -1))
+    ]
+    steps = pl.concat(changes, how="diagonal").group_by("lane", "time").agg(pl.col(*spans).sum()).sort("lane", "time")
+    steps = steps.with_columns(pl.col(*spans).cum_sum(), end=pl.col("time").shift(-1))
+    return steps.filter(pl.col("waiting") > 0, pl.col("busy") == 0, pl.col("down") == 0).select(
+        "lane", "end", begin="time"
+    )
+
+
+def executor_names(run: Run, *, speeds: bool = False) -> list[str]:
+    """Return what the executors are called: numbers if they have no names of their own; with their speeds if asked."""
+    names = [str(name) for name in run.info["executors"]]
+    if names == [f"executor{number}" for number in range(len(names))]:
+        names = [str(number) for number in range(len(names))]
+    if not speeds:
+        return names
+    pairs = zip(names, run.info["speeds"], strict=True)
+    return [f"{shortened(name, 15)} ({speed:.4g})" for name, speed in pairs]
+
+
+@one_panel_a_run
+def gantt(
+    results: Results,
+    *,
+    color_by: Literal["job", "label", "node"] = "job",
+    critical_chain: bool = False,
+    speeds: bool = False,
+    window: Window = None,
+    labels: bool = True,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw which executor ran which copy of a node when.
+
+    Every copy that started is a bar in the row of its executor. Duplicates are dotted; copies that an outage cut
+    are hatched, and so, in grey, are executors that were down. A thin grey bar is the time in which an executor
+    waited for the data of the copy that was next and ran nothing. Copies that still run end with the chart. Arrows show
+    data that move to another executor, from when they are sent to when they have arrived, up to 200 a run.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other over the same time axis.
+    color_by : {"job", "label", "node"}
+        ``"job"``: each job has its own colour up to eight, with more neighbours differ. ``"label"``: the eight labels
+        of jobs with the most execution have a colour each. ``"node"``: neighbours differ, and copies of a
+        node are alike.
+    critical_chain : bool
+        Frame the copies that determine when the run was over, in black, with the transfers between them: each started
+        when the one before it had finished, or its data had arrived.
+    speeds : bool
+        Write the speeds of the executors behind their names.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    labels : bool
+        Whether bars carry the names of their nodes where they fit, behind the id of the job if there are several.
+        Nodes without a name have their number; where they run task by task, that of the task follows.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Executor k stands at y = k, times are in seconds of simulated time.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``dag``.
+
+    Examples
+    --------
+    >>> from desim.agents.dag import ListScheduler, RankUp
+    >>> from desim import simulate
+    >>> from desim.problems.dag import DagCluster, Executors, Job
+    >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), ListScheduler(RankUp()))
+    >>> sorted(text.get_text() for text in gantt(result).texts)
+    ['a', 'b', 'c']
+    """
+    one_of("color_by", color_by, ("job", "label", "node"))
+    runs = load_runs(results, "dag")
+    span = span_of(runs, window)
+    tables = [started_copies(run) for run in runs]
+    coloring = _color(runs, tables, color_by)
+    tallest = max(run.info["num_executors"] for run in runs)
+    height = min(max(0.38 * tallest, 1.4), 6.4 if len(runs) == 1 else 3.6)
+    panels = new_panels(axes, len(runs), height=height)
+    for panel, run, copies, faces in zip(panels, runs, tables, coloring.faces, strict=True):
+        time_axis(panel, *span)
+        plain(panel)
+        name_rows(panel, executor_names(run, speeds=speeds), "executor (speed)" if speeds else "executor")
+        _draw_copies(panel, run, copies, faces, critical_chain=critical_chain, labels=labels)
+        set_titles(panel, run.title, _remark(run, copies))
+    add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
+    label_panels(panels)
+    return panels
+
+
+def _draw_copies(
+    axes: Axes, run: Run, copies: pl.DataFrame, faces: Floats, *, critical_chain: bool, labels: bool
+) -> None:
+    """Draw one panel."""
+    transfers = run.table("transfers").with_row_index("row")
+    moved = transfers.filter(pl.col("source") != pl.col("destination"))
+    arrows = len(moved) <= MOST_ARROWS
+    half = HALF_APART if arrows and len(moved) else HALF
+    boxes = boxes_of(copies["starting_time"], copies["finish_time"], copies["executor"], half)
+    down = _down(run)
+    waits = _waits(run, copies, down)
+    duplicate, cut = copies["duplicate"].to_numpy(), (copies["outcome"] == "interrupted").to_numpy()
+    add_boxes(axes, boxes_of(down["begin"], down["end"], down["lane"], 0.5), "executor down", zorder=1.0, **DOWN)
+    rows = boxes_of(waits["begin"], waits["end"], waits["lane"], HALF_WAIT)
+    add_boxes(axes, rows, "waiting for data", zorder=1.5, **WAITING)
+    texts = _texts(run, copies) if labels else ()
+    size = run.info["num_executors"]
+    draw_bars(axes, boxes, "copies", faces, rows=size, texts=texts, framed=duplicate | cut)
+    add_boxes(axes, boxes[duplicate], "duplicate", zorder=2.4, **MARKS["duplicate"])
+    add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
+    chain: list[int] = []
+    sent: list[int] = []
+    if critical_chain:
+        chain, sent = _critical_chain(copies, transfers, run.info.get("moving_delay", 0.0))
+        frame = min(CRITICAL["linewidth"], FRAME_SHARE * panel_pixels(axes)[1] / size)
+        add_boxes(axes, boxes[chain], "critical chain", zorder=2.7, **(CRITICAL | {"linewidth": frame}))
+    critical = pl.col("row").is_in(sent)
+    _draw_arrows(axes, moved.filter(arrows & ~critical), half, "transfers", **THIN_ARROW)
+    _draw_arrows(axes, moved.filter(critical), half, "critical transfers", **THICK_ARROW)
+
+
+def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look: Any) -> None:
+    """Draw arrows from where and when data were sent to where and when they arrived, from bar to bar."""
+    if not len(moved):
+        return
+    source, destination = (moved[end].cast(float).to_numpy() for end in ("source", "destination"))
+    sent, lasting = moved["starting_time"].to_numpy(), (moved["arrival_time"] - moved["starting_time"]).to_numpy()
+    side = np.sign(destination - source)
+    units: Any = {"angles": "xy", "scale_units": "xy", "scale": 1.0, "units": "inches", "minlength": 0.0}
+    units |= {"headaxislength": look["headwidth"], "gid": name}
+    axes.quiver(sent, source + half * side, lasting, destination - source - 2.0 * half * side, **units, **look)
+
+
+def _texts(run: Run, copies: pl.DataFrame) -> list[str]:
+    """Return the names of the nodes, or else their numbers, with the jobs if there are several, and with the tasks."""
+    node = ["arrival_number", "node"]
+    named = copies.join(run.table("nodes").select(*node, "name"), on=node, how="left", maintain_order="left")
+    number = pl.col("node").cast(pl.String)
+    own = pl.col("name").is_not_null() & (pl.col("name") != pl.format("node{}", number))
+    name = pl.when(own).then("name").otherwise(number)
+    if run.info.get("granularity") == "task":
+        name = pl.format("{}/{}", name, "task")
+    several = copies["arrival_number"].n_unique() > 1
+    return named.select(pl.format("{}:{}", "job_id", name) if several else name).to_series().to_list()
+
+
+def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+    """Colour the copies of several runs alike."""
+    label = pl.col("label").fill_null("")
+    name = pl.format("job {}", "job_id") + pl.when(label == "").then(pl.lit("")).otherwise(pl.format(" ({})", label))
+    if color_by == "label":
+        name = pl.when(label == "").then(pl.lit("no label")).otherwise(label)
+    jobs = [run.jobs.select("arrival_number", category=name) for run in runs]
+    known = [
+        table.select("arrival_number", weight=pl.col("finish_time") - pl.col("starting_time")).join(
+            job, on="arrival_number", how="left", maintain_order="left"
+        )
+        for table, job in zip(tables, jobs, strict=True)
+    ]
+    names = pl.concat(jobs)["category"].unique(maintain_order=True).to_list()
+    if color_by == "label":
+        return color_categories(known)
+    if color_by == "job" and len(names) <= len(JOB_COLORS):
+        coloring = color_categories(known, names)
+        return coloring if len(names) > 1 else coloring._replace(entries=[])
+    owner = pl.struct(["arrival_number", "node"][: 1 if color_by == "job" else 2]).rank("dense").alias("owner")
+    faces = []
+    for run, table in zip(runs, tables, strict=True):
+        order = table.with_columns(owner, place=pl.int_range(pl.len())).sort("starting_time", "place")
+        ranges = order.select(row=pl.int_range(pl.len()), first="executor", last="executor")
+        shades = color_neighbours(order["owner"].to_list(), ranges, run.info["num_executors"])
+        faces.append(shades[order["place"].arg_sort().to_numpy()])
+    return Coloring(faces, [])
+
+
+def _critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
+    """Trace back what made a run last as long as it did, last copies first.
+
+    The chain ends with the copy by which the last node finished. What a copy waited for until it started comes before
+    it: the copy that sent the last of its data, or else the copy that ran before it on its executor, or else, for a
+    copy that started as soon as it was assigned, the copy of its job that finished at that moment. It begins with
+    a copy that waited for none of these, but for a submission or a repair.
+
+    Parameters
+    ----------
+    copies, transfers : polars.DataFrame
+        Tables of a run; of the copies those that have started.
+    delay : float
+        Seconds that an executor needs between copies of different jobs.
+
+    Returns
+    -------
+    copies, transfers : list of int
+        Rows of the tables.
+    """
+    rows, moves = copies.to_dicts(), transfers.to_dicts()
+    first: dict[tuple[int, ...], int] = {}  # by node, or task of one
+    done: dict[tuple[int, ...], list[int]] = defaultdict(list)  # by node and executor, by finish
+    ended: dict[tuple[int, float], int] = {}  # by job and time
+    completed = [index for index, row in enumerate(rows) if row["outcome"] == "completed"]
+    for index in sorted(completed, key=lambda index: rows[index]["finish_time"]):
+        row = rows[index]
+        first.setdefault((row["arrival_number"], row["node"], row["task"]), index)
+        done[row["arrival_number"], row["node"], row["executor"]].append(index)
+        ended.setdefault((row["arrival_number"], row["finish_time"]), index)
+    before: dict[int, int] = {}
+    latest: dict[int, int] = {}
+    for index in sorted(range(len(rows)), key=lambda index: (rows[index]["starting_time"], rows[index]["finish_time"])):
+        if rows[index]["executor"] in latest:
+            before[index] = latest[rows[index]["executor"]]
+        latest[rows[index]["executor"]] = index
+    inputs: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for number, move in enumerate(moves):
+        inputs[move["arrival_number"], move["child"], move["task"], move["destination"]].append(number)
+
+    def cause(index: int) -> tuple[int | None, int | None]:
+        """Return the copy that a copy waited for, and the transfer by which, if any."""
+        row = rows[index]
+        start = row["starting_time"] - RESOLUTION * max(1.0, row["starting_time"])
+        found: list[tuple[float, int, int, int | None]] = []
+        # a copy may have started there before, with other data; these had arrived by then and come behind
+        for number in inputs[row["arrival_number"], row["node"], row["task"], row["executor"]]:
+            move = moves[number]
+            known = done[row["arrival_number"], move["parent"], move["source"]]
+            sources = [source for source in known if rows[source]["finish_time"] <= move["starting_time"]]
+            if sources and move["arrival_time"] <= row["starting_time"]:
+                found.append((move["arrival_time"], 1, sources[-1], number))
+        moving = 0.0
+        if index in before:
+            other = rows[before[index]]
+            moving = delay if other["arrival_number"] != row["arrival_number"] else 0.0
+            found.append((other["finish_time"] + moving, 0, before[index], None))
+        time, _, copy, sent = max(found, key=lambda entry: entry[:2], default=(-np.inf, 0, -1, None))
+        if time >= start:
+            return copy, sent
+        at_once = row["assignment_time"] + moving >= start
+        return ended.get((row["arrival_number"], row["assignment_time"])) if at_once else None, None
+
+    chain: list[int] = []
+    taken: list[int] = []
+    current: int | None = max(first.values(), key=lambda index: rows[index]["finish_time"], default=None)
+    while current is not None and current not in chain:
+        chain.append(current)
+        current, sent = cause(current)
+        taken += [] if sent is None else [sent]
+    return chain, taken
+
+
+def _remark(run: Run, copies: pl.DataFrame) -> str:
+    """Count the jobs, copies and executors, and the jobs that the chart does not show whole."""
+    counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
+    duplicates = int(copies["duplicate"].sum())
+    parts = [f"{how_many(len(run.jobs), 'job')} on {how_many(run.info['num_executors'], 'executor')}"]
+    parts += [how_many(duplicates, "duplicate")] if duplicates else []
+    parts += [f"{counts[status]:,} {words}" for status, words in UNFINISHED.items() if status in counts]
+    return ", ".join(parts)
+
+
+def _steps(run: Run) -> pl.DataFrame:
+    """Return as step functions of time: executors that run a copy, executors that are up, and jobs in the system."""
+    copies, down, one = started_copies(run), _down(run), pl.lit(1, pl.Int64)
+    changes = [
+        pl.DataFrame({"time": [0.0, run.end]}),
+        copies.select(time="starting_time", running=one),
+        copies.select(time="finish_time", running=-one),
+        down.select(time="begin", up=-one),
+        down.filter(pl.col("end") < run.end).select(time="end", up=one),
+        run.jobs.select(time="submission_time", jobs=one),
+        run.jobs.drop_nulls("finish_time").select(time="finish_time", jobs=-one),
+    ]
+    return add_up(changes, up=run.info["num_executors"])
+
+
+def utilization(
+    results: Results,
+    *,
+    unit: Literal["percent", "executors"] = "percent",
+    bin_width: BinWidth = "auto",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> Axes:
+    """Draw how many executors ran something over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name; more than four have a panel each.
+    unit : {"percent", "executors"}
+        Executors that run something as a share of those that are up, or their number. Where none is up there is no
+        share, and a gap. With numbers, a thin grey line shows those that are up.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``dag``.
+    """
+    one_of("unit", unit, ("percent", "executors"))
+    runs = load_runs(results, "dag")
+    return draw_utilization(
+        runs,
+        [_steps(run) for run in runs],
+        ("running", "running executors"),
+        "executors",
+        max(run.info["num_executors"] for run in runs),
+        counted=unit == "executors",
+        bin_width=bin_width,
+        window=window,
+        axes=axes,
+    )
+
+
+def jobs_in_system(
+    results: Results,
+    *,
+    bin_width: BinWidth = "auto",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> Axes:
+    """Draw how many jobs had been submitted and not finished over time.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name; more than four have a panel each.
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``dag``.
+    """
+    runs = load_runs(results, "dag")
+    steps, label = [_steps(run) for run in runs], "jobs in the system"
+    return draw_steps(runs, steps, pl.col("jobs"), label, bin_width=bin_width, window=window, axes=axes)
+
+
+@one_panel_a_run
+def executor_utilization(
+    results: Results, *, speeds: bool = False, axes: Axes | Iterable[Axes] | None = None
+) -> list[Axes]:
+    """Draw which share of the time each executor spent on what, as stacked bars.
+
+    A copy is useless if its job has completed and no copy that started has taken its data; where its node has
+    no children, if it was not the first copy to complete. An executor waits for data if it has a copy to run whose data
+    are not there, and runs nothing. Of a copy that was taken back before it started that is not known, and counts as
+    idle.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, one panel each.
+    speeds : bool
+        Write the speeds of the executors behind their names.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Executor k stands at y = k; x is the share of the time from the
+        beginning of the run, which is 0 or a first submission that comes late, to its end, in percent.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not those of ``dag``.
+
+    Examples
+    --------
+    >>> from desim.agents.dag import ListScheduler, RankUp
+    >>> from desim import simulate
+    >>> from desim.problems.dag import DagCluster, Executors, Job
+    >>> job = Job(1, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc")
+    >>> result = simulate(DagCluster([job], Executors([1.0, 2.0], 10.0)), ListScheduler(RankUp()))
+    >>> executor_utilization(result).get_title("right")
+    'on average 57.1 % useful'
+    """
+    runs = load_runs(results, "dag")
+    tallest = max(run.info["num_executors"] for run in runs)
+    height = min(max(0.3 * tallest, 1.2), 6.4 if len(runs) == 1 else 3.6)
+    panels = new_panels(axes, len(runs), height=height)
+    for panel, run in zip(panels, runs, strict=True):
+        shares = _shares(run)
+        rows = np.arange(len(shares))
+        ends = shares.cumsum(axis=1)
+        for activity, (name, style) in enumerate(ACTIVITIES.items()):
+            seen = shares[:, activity] > 0
+            begins = ends[seen, activity] - shares[seen, activity]
+            half = HALF if len(rows) <= 60 else 0.5
+            add_boxes(panel, boxes_of(begins, ends[seen, activity], rows[seen], half), name, zorder=2.0, **style)
+        plain(panel)
+        panel.set_xlim(0.0, 100.0)
+        panel.set_xlabel("share of the time (%)")
+        name_rows(panel, executor_names(run, speeds=speeds), "executor (speed)" if speeds else "executor")
+        set_titles(panel, run.title, f"on average {shares[:, 0].mean():.3g} % useful")
+    add_legend(panels, drawn_entries(panels, ACTIVITIES))
+    label_panels(panels)
+    return panels
+
+
+def _shares(run: Run) -> Floats:
+    """Return the percentage of the time that each executor spends on each activity, shape (executors, activities)."""
+    copies, down = started_copies(run), _down(run)
+    useless = pl.col("row").is_in(_useless(run, copies).implode())
+    kind = pl.when(pl.col("outcome") == "interrupted").then(2).when(useless).then(1).otherwise(0)
+    spans = [
+        copies.select(kind.alias("activity"), lane="executor", begin="starting_time", end="finish_time"),
+        _waits(run, copies, down).select(pl.lit(3).alias("activity"), "lane", "begin", "end"),
+        down.select(pl.lit(5).alias("activity"), "lane", "begin", "end"),
+    ]
+    length = run.end - run.begin
+    total = np.zeros((run.info["num_executors"], len(ACTIVITIES)))
+    if not length > 0:
+        return total
+    table = pl.concat(spans)
+    lasting = (table["end"] - table["begin"].clip(run.begin)).clip(0.0)
+    np.add.at(total, (table["lane"].to_numpy(), table["activity"].to_numpy()), lasting.to_numpy())
+    total[:, 4] = np.maximum(length - total.sum(axis=1), 0.0)
+    return 100.0 * total / length
+
+
+def _useless(run: Run, copies: pl.DataFrame) -> pl.Series:
+    """Return the rows of the copies of completed jobs that ran for nothing, though no outage cut them.
+
+    Useful are copies whose data some copy that started has taken, and of nodes without children those that completed
+    first. Where an executor has run a copy more than once, the data are those of the last one that had finished when
+    they were sent.
+    """
+    node, task = ["arrival_number", "node"], ["arrival_number", "node", "task"]
+    done = copies.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
+    moved = run.table("transfers").select("arrival_number", node="parent", executor="source", time="starting_time")
+    following = pl.col("finish_time").shift(-1).over(*task, "executor")
+    taken = done.with_columns(until=following.fill_null(float("inf"))).join_asof(
+        moved.sort("time"),
+        left_on="finish_time",
+        right_on="time",
+        by=[*node, "executor"],
+        strategy="forward",
+        check_sortedness=False,
+        coalesce=False,
+    )
+    parents = run.table("edges").select("arrival_number", node="parent")
+    last = done.unique(task, keep="first", maintain_order=True).join(parents, on=node, how="anti")
+    over = run.jobs.filter(pl.col("status") == "completed")
+    ran = copies.filter(pl.col("outcome").is_in(["completed", "running"])).join(over, on="arrival_number", how="semi")
+    useful = pl.concat([taken.filter(pl.col("time") < pl.col("until"))["row"], last["row"]])
+    return ran["row"].filter(~ran["row"].is_in(useful.implode()))
+
+
+def _workload(result: Result) -> dict[str, float]:
+    """Return numbers about the jobs of a run."""
+    submission = pl.col("submission_time")
+    numbers = result.jobs.select(
+        pl.len().alias("jobs"),
+        (submission.max() - submission.min()).alias("first to last submission ({})"),
+        pl.col("num_nodes").sum().alias("nodes"),
+        pl.col("num_nodes").max().alias("nodes of a job, maximum"),
+        pl.col("num_edges").sum().alias("edges"),
+        pl.col("work").sum().alias("work, sum"),
+        pl.col("data_size").sum().alias("data, sum"),
+    )
+    return numbers.cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
+
+
+FIGURES = {
+    "gantt": Figure(
+        gantt,
+        "Gantt charts: which executor ran which copy of a node when. Duplicates are dotted, copies that an outage cut "
+        "are hatched; a thin grey bar is the time in which an executor waited for data.",
+    ),
+    "utilization": Figure(
+        utilization, "Utilization over time: executors that ran something as a share of those that are up."
+    ),
+    "jobs": Figure(
+        jobs_in_system, "Jobs in the system over time: those that have been submitted and have not finished."
+    ),
+    "executors": Figure(
+        executor_utilization, "What each executor spent its time on, from the beginning of the run to its end."
+    ),
+}
+WORDS = ReportWords(
+    workload=_workload,
+    same_workload={"jobs": ("job_id", "submission_time", "num_nodes", "num_edges", "work", "data_size")},
+    size=lambda result: ("executors", int(result.info["num_executors"])),
+    left_behind={"running": "jobs_running", "queued": "jobs_queued"},
+    of_finished_jobs=("turnaround_time", "waiting_time", "job_slr", "makespan", "speedup", "slr", "gap_to_lower_bound"),
+    all_finished="Every job had finished when its run ended, and is part of the metrics.",
+    left_out="Makespan, speedup, SLR and the gap to the lower bound are missing from these runs; turnaround times are "
+    "those of the jobs that had finished.",
+    blind="makespan and turnaround times",
+    below_workload="Work is in units of which an executor of speed 1 does one a second.",
+)

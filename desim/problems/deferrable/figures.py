@@ -1,0 +1,624 @@
+"""Figures of runs of deferrable jobs: windows and runs of jobs, what they hold of the capacity, and known work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from desim.checks import one_of, whole
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.axes import (
+    add_legend,
+    drawn_entries,
+    group_digits,
+    label_panels,
+    name_rows,
+    new_panels,
+    panel_pixels,
+    plain,
+    set_titles,
+    slot_axis,
+)
+from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
+from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
+from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
+from desim.plotting.runs import Results, Run, Window, load_runs, one_panel_a_run, seconds, span_of
+from desim.plotting.words import how_many
+from desim.problem import Figure, ReportWords
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.result import Result
+
+__all__ = ["FIGURES", "WORDS", "capacity_use", "gantt", "known_work"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+WINDOW: dict[str, Any] = {"facecolor": "#CFE5F5", "edgecolor": "#8CB4D2"}
+EXPIRED: dict[str, Any] = {"facecolor": "#F2B58A", "edgecolor": "#C0611B"}
+RUN, RUNS_ON = "#0072B2", "#56B4E9"
+NOTICE, START = "#8A8A8A", "black"
+EVICTION: dict[str, Any] = {"color": "#D55E00", "marker": "X", "markeredgecolor": "white", "linestyle": "none"}
+#: Widths of the lines of notices and starts, in points; where rows are low, at most such shares of their heights.
+NOTICE_WIDTH, START_WIDTH, THIN, THICK = 1.0, 2.0, 0.15, 0.6
+#: Width of the frame of a window, and the least height of a row where it has one, in points.
+FRAME_WIDTH, LEAST_FRAMED = 0.8, 4.0
+#: Height of a row, and of a panel, alone or one of several, in inches.
+ROW, HIGHEST, HIGHEST_OF_SEVERAL = 0.26, 7.8, 4.8
+#: Half the height of a window and of an execution, in rows.
+TALL, LOW = 0.42, 0.3
+
+VIOLATION: dict[str, Any] = {"facecolor": "#D55E00", "edgecolor": "#7A2E00", "hatch": "////"}
+CAPACITY: dict[str, Any] = {"color": "black", "linewidth": 1.4}
+MISSING: dict[str, Any] = {"facecolor": OTHER_COLOR}
+#: Neighbours differ, and none is near the colour of a violation.
+NEIGHBOUR_COLORS = tuple(color for color in JOB_COLORS if color != "#EE8866")
+#: How far capacities and amounts may differ without being seen, and what adding and subtracting amounts may leave.
+UNSEEN, RESIDUE = 1e-6, 1e-9
+
+#: The layers of known work from the bottom, in colours of Okabe and Ito, "Color Universal Design", 2008, and a grey.
+LAYERS: dict[str, dict[str, Any]] = {
+    "running: what is left": {"facecolor": "#0072B2"},
+    "window open": {"facecolor": "#8CC3E6"},
+    "window open, expires in the slot": {"facecolor": "#D55E00"},
+    "window not open yet": {"facecolor": "#E2E2E2"},
+}
+
+#: More amounts than these share classes.
+MOST_CLASSES = 6
+#: The classes of many amounts end at powers of the first of these that makes few enough.
+BASES = (2.0, 4.0, 10.0, 100.0)
+#: Where on the scale of colours the smallest and the largest class stand: one that is seen on white, one below black.
+LIGHTEST, DARKEST = 0.2, 0.8
+
+
+def _slots(result: Result) -> tuple[float, float]:
+    """Return the span of a run in slots: until the one ends in which it ended."""
+    return 0.0, float(max(len(result.table("slots")), math.ceil(seconds(result)[1])))
+
+
+def _executions(run: Run) -> pl.DataFrame:
+    """Return all executions of a run by start, those included that an eviction cut.
+
+    They have the columns of their jobs, ``begin`` and ``end`` in slots, ``cut``, whether it was evicted, and
+    ``runs_on``, whether it goes on when the run ends.
+    """
+    last = run.jobs.drop_nulls("starting_time").with_columns(
+        begin="starting_time",
+        end=pl.col("finish_time").fill_null(run.end),
+        cut=pl.col("status") == "evicted",
+        runs_on=pl.col("finish_time").is_null(),
+    )
+    evicted = run.table("evictions").select(
+        "arrival_number",
+        begin=pl.col("starting_time").cast(pl.Float64),
+        end=pl.col("eviction_time").cast(pl.Float64),
+        cut=pl.lit(True),
+        runs_on=pl.lit(False),
+    )
+    earlier = evicted.join(last.filter("cut"), on=["arrival_number", "begin"], how="anti")
+    both = pl.concat([last, earlier.join(run.jobs, on="arrival_number").select(last.columns)])
+    return both.sort("begin", "arrival_number")
+
+
+def _resources(run: Run) -> list[str]:
+    return [str(name) for name in run.info["resources"]]
+
+
+def _work_unit(run: Run) -> str:
+    """Return the unit of work, after the first resource."""
+    first = _resources(run)[0]
+    return "core-slots" if first == "cores" else f"{first} x slots"
+
+
+@one_panel_a_run
+def gantt(
+    results: Results,
+    *,
+    num_jobs: int | Literal["auto"] | None = "auto",
+    window: Window = None,
+    labels: bool = True,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw a row for each deferrable job: its notice, its window, its start and its run.
+
+    Jobs stand in the order of their earliest starts. A thin line leads from the submission to the window, which is a
+    pale bar over the slots in which the job may be started: light blue, or orange if it expired. A black mark is the
+    start, and a narrower bar the run. Runs that an eviction cut are hatched and end with a cross; a job may then have
+    several.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other over the same slots.
+    num_jobs : int, "auto" or None
+        Draw only so many jobs, the first of the order; the slots that are shown then end with them. None draws all;
+        ``"auto"`` up to 40, and fewer of several runs, so that they fit on a page.
+    window : (int, int), optional
+        Show only the slots from the first to before the second, and the jobs whose windows were open in them, but for
+        those that had ended before.
+    labels : bool
+        Whether runs carry what the job requests of the first resource, where it fits.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Slot t reaches from t to t + 1, the window of a job from its earliest
+        start to the end of the slot of its latest start. The first job stands at y = 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``deferrable``.
+
+    Examples
+    --------
+    >>> from desim import simulate
+    >>> from desim.problems.deferrable import DeferrableCluster, Job
+    >>> class Eager:
+    ...     def act(self, observation):
+    ...         return range(len(observation.current))
+    >>> jobs = [Job(1, 0.0, 0, 2, 3, 2.0), Job(2, 0.0, 1, 1, 2, 1.0)]
+    >>> axes = gantt(simulate(DeferrableCluster(jobs, [3]), Eager()))
+    >>> axes.get_ylabel(), axes.get_title("right")
+    ('job id, by earliest start', '2 jobs: 2 completed')
+    """
+    runs = load_runs(results, "deferrable", _slots)
+    if num_jobs == "auto":
+        num_jobs = min(40, max(12, 80 // len(runs)))
+    if num_jobs is not None:
+        whole("num_jobs", num_jobs, least=1)
+    span = span_of(runs, window, whole=True)
+    found = [_rows(run, None if window is None else span) for run in runs]
+    tables = [jobs.head(num_jobs) if num_jobs is not None else jobs for jobs in found]
+    if window is None:
+        span = (0.0, _end(runs, found, tables))
+    height = min(max(ROW * max(map(len, tables)), 2.0), HIGHEST if len(runs) == 1 else HIGHEST_OF_SEVERAL)
+    panels = new_panels(axes, len(runs), height=height)
+    for panel, run, jobs, known in zip(panels, runs, tables, found, strict=True):
+        slot_axis(panel, *span)
+        plain(panel)
+        name_rows(panel, [str(job_id) for job_id in jobs["job_id"].to_list()], "job id, by earliest start")
+        high = 0.72 * panel_pixels(panel)[1] / max(len(jobs), 1)  # of a row, in points
+        _draw_windows(panel, jobs, high)
+        bars = _executions(run).join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
+        _draw_runs(panel, run, bars, high, rows=len(jobs), labels=labels)
+        set_titles(panel, run.title, _remark(jobs, len(known)))
+    _explain(panels, _resources(runs[0])[0])
+    label_panels(panels)
+    return panels
+
+
+def _rows(run: Run, slots: tuple[float, float] | None) -> pl.DataFrame:
+    """Return the jobs by earliest start, with when they ``leave`` and their window ``closes``, and their ``line``."""
+    expired = pl.col("status") == "expired"
+    jobs = run.jobs.with_columns(closes=pl.col("latest_start").cast(pl.Float64) + 1.0)
+    jobs = jobs.with_columns(leave=pl.when(expired).then("closes").otherwise(pl.col("finish_time").fill_null(run.end)))
+    if slots is not None:
+        jobs = jobs.filter(pl.col("earliest_start") < slots[1], pl.min_horizontal("closes", "leave") > slots[0])
+    order = jobs.sort("earliest_start", "submission_time", "arrival_number")
+    return order.with_columns(line=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def _end(runs: Sequence[Run], found: Sequence[pl.DataFrame], tables: Sequence[pl.DataFrame]) -> float:
+    """Return until when runs are shown: to their ends or, where jobs are left out, until the others have left."""
+    ends = []
+    for run, jobs, table in zip(runs, found, tables, strict=True):
+        left = table.select(pl.max_horizontal("leave", "closes").max()).item() if len(table) < len(jobs) else run.end
+        ends.append(math.ceil(left) if len(table) else 0.0)
+    return float(max(1.0, min(max(ends), max(run.end for run in runs))))
+
+
+def _draw_windows(axes: Axes, jobs: pl.DataFrame, high: float) -> None:
+    """Draw from when on jobs were known, and their windows."""
+    boxes = boxes_of(jobs["earliest_start"], jobs["closes"], jobs["line"], TALL)
+    expired = (jobs["status"] == "expired").to_numpy()
+    frame = FRAME_WIDTH if high >= LEAST_FRAMED else 0.0
+    add_boxes(axes, boxes[~expired], "window", zorder=1.0, linewidth=frame, **WINDOW)
+    add_boxes(axes, boxes[expired], "window of a job that expired", zorder=1.0, linewidth=frame, **EXPIRED)
+    early = jobs.filter(pl.col("submission_time") < pl.col("earliest_start"))
+    if len(early):
+        look: Any = {"linewidth": min(NOTICE_WIDTH, THIN * high), "zorder": 1.5, "gid": "notice"}
+        axes.hlines(early["line"], early["submission_time"], early["earliest_start"], NOTICE, **look)
+
+
+def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: int, labels: bool) -> None:
+    """Draw executions, their starts and how they were cut."""
+    boxes = boxes_of(bars["begin"], bars["end"], bars["line"], LOW)
+    cut, runs_on = bars["cut"].to_numpy(), bars["runs_on"].to_numpy()
+    texts = np.array([f"{amount:g}" for amount in bars[f"requested_{_resources(run)[0]}"].to_list()])
+    for name, chosen, color in (("run", ~runs_on, RUN), ("run that goes on", runs_on, RUNS_ON)):
+        faces = rgba([color] * int(chosen.sum()))
+        written = texts[chosen].tolist() if labels else ()
+        draw_bars(axes, boxes[chosen], name, faces, rows=rows, texts=written, framed=cut[chosen], alike=True)
+    add_boxes(axes, boxes[cut], "cut", zorder=2.5, **CUT)
+    line, width = bars["line"].to_numpy(), min(START_WIDTH, THICK * high)
+    if len(bars):
+        axes.vlines(bars["begin"], line - TALL, line + TALL, START, linewidth=width, zorder=2.8, gid="start")
+    if cut.any():
+        axes.plot(bars["end"].to_numpy()[cut], line[cut], markersize=6.0, zorder=3.5, gid="eviction", **EVICTION)
+
+
+def _remark(jobs: pl.DataFrame, known: int) -> str:
+    """Count the jobs that are shown, and what has become of them."""
+    counts = jobs["status"].value_counts().sort("status")
+    words = ", ".join(f"{count:,} {status}" for status, count in counts.iter_rows())
+    of = how_many(known, "job")
+    return (f"first {len(jobs):,} of {of}" if len(jobs) < known else of) + (f": {words}" if words else "")
+
+
+def _explain(panels: Sequence[Axes], resource: str) -> None:
+    """Explain lines, colours and marks."""
+    from matplotlib.lines import Line2D
+
+    start = Line2D([], [], color=START, marker="|", markersize=9.0, markeredgewidth=START_WIDTH, linestyle="none")
+    handles = {
+        "notice": Line2D([], [], color=NOTICE, linewidth=NOTICE_WIDTH),
+        "window": WINDOW,
+        "window of a job that expired": EXPIRED,
+        "start": start,
+        "run": {"facecolor": RUN},
+        "run that goes on": {"facecolor": RUNS_ON},
+        "eviction": Line2D([], [], markersize=6.0, **EVICTION),
+    }
+    run = f"run, with its {resource}" if any(panel.texts for panel in panels) else "run"
+    add_legend(panels, [(run if name == "run" else name, look) for name, look in drawn_entries(panels, handles)])
+
+
+class _SizeClasses(NamedTuple):
+    """Classes of amounts that follow each other: the largest amount of each, their names, and how they are filled."""
+
+    tops: Floats
+    styles: dict[str, dict[str, Any]]
+
+    def of(self, amounts: Floats) -> Indices:
+        """Return the class of each amount."""
+        return np.searchsorted(self.tops, amounts, side="left").astype(np.int64)
+
+
+def size_classes(amounts: Floats, resource: str) -> _SizeClasses:
+    """Return a class for each amount that there is, or at most six that hold them all, in colours that darken."""
+    values = np.unique(amounts)
+    if len(values) <= MOST_CLASSES:
+        tops = values
+        names = [f"{value:g} {'core' if (value, resource) == (1, 'cores') else resource}" for value in tops.tolist()]
+    else:
+        tops = _round_ends(values)
+        names = [f"up to {tops[0]:g} {resource}"]
+        names += [f"above {low:g} to {high:g}" for low, high in pairwise(tops.tolist())]
+    shades = np.linspace(LIGHTEST, DARKEST, len(tops)) if len(tops) > 1 else [(LIGHTEST + DARKEST) / 2] * len(tops)
+    return _SizeClasses(
+        tops, {name: {"facecolor": share_colors()(float(shade))} for name, shade in zip(names, shades, strict=True)}
+    )
+
+
+def _round_ends(values: Floats) -> Floats:
+    """Return round ends of classes that hold all values, or, where they are too wide apart, some of the values."""
+    for base in BASES:
+        low, high = (int(np.ceil(np.log(value) / np.log(base) - 1e-12)) for value in (values[0], values[-1]))
+        if high - low < MOST_CLASSES:
+            return np.asarray(base ** np.arange(low, high + 1, dtype=np.float64))
+    return np.unique(np.quantile(values, np.arange(1, MOST_CLASSES + 1) / MOST_CLASSES, method="higher"))
+
+
+@one_panel_a_run
+def capacity_use(
+    results: Results,
+    *,
+    by: Literal["size", "job"] = "size",
+    resource: str | None = None,
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw what deferrable jobs hold, one above the other, and the capacity as a line.
+
+    What is held beyond the capacity, a violation, is hatched in orange. Of more than 250 slots means over bins are
+    drawn: the hatched area is then the mean violation, at the top of what is held on average, even where that is below
+    the mean capacity.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other with the same axes.
+    by : {"size", "job"}
+        What is told apart: sizes of jobs, which are amounts of the first resource, at most six classes of them; or
+        single jobs, the earliest start at the bottom, in colours that tell neighbours apart.
+    resource : str, optional
+        The resource that is shown; by default the first one.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Slot t reaches from t to t + 1. There is what was held once jobs had
+        been started.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, the results are not those of ``deferrable``, or one has no such resource.
+
+    Examples
+    --------
+    >>> from desim import simulate
+    >>> from desim.problems.deferrable import DeferrableCluster, Job
+    >>> class Eager:
+    ...     def act(self, observation):
+    ...         return range(len(observation.current))
+    >>> jobs = [Job(1, 0.0, 0, 2, 3, 2.0), Job(2, 0.0, 1, 1, 2, 1.0)]
+    >>> axes = capacity_use(simulate(DeferrableCluster(jobs, [3, 3, 2], num_slots=4), Eager()))
+    >>> axes.get_ylabel(), axes.get_title("right")
+    ('cores in use', '80 % of the capacity in use; exceeded in 1 of 4 slots')
+    """
+    one_of("by", by, ("size", "job"))
+    runs = load_runs(results, "deferrable", _slots)
+    name = _resources(runs[0])[0] if resource is None else resource
+    for run in runs:
+        if name not in _resources(run):
+            known = ", ".join(map(repr, _resources(run)))
+            raise InvalidConfiguration(f"resource is {name!r}, but results[{run.name!r}] has {known}")
+    span = span_of(runs, window, whole=True)
+    width = slots_together(span)
+    tables = [_executions(run) for run in runs]
+    first = _resources(runs[0])[0]
+    sizes = [table[f"requested_{first}"].to_numpy() for table in tables]
+    classes = size_classes(np.concatenate(sizes), first)
+    panels = new_panels(axes, len(runs), height=2.1 if len(runs) > 1 else 3.4)
+    for panel, run, table, amounts in zip(panels, runs, tables, sizes, strict=True):
+        slot_axis(panel, *span)
+        plain(panel, grid="y")
+        panel.set_ylabel(f"{name} in use")
+        group_digits(panel.yaxis)
+        edges = bin_edges(span[0], min(span[1], len(run.table("slots"))), width)
+        if len(edges) > 1:
+            layers = bin_means(_held(table, name, classes.of(amounts), len(classes.tops), edges), edges)
+            if by == "size":
+                draw_stack(panel, edges, layers, classes.styles)
+            else:
+                _draw_jobs(panel, table, name, edges)
+            _draw_capacity(panel, run, name, edges, layers.sum(axis=0))
+        set_titles(panel, run.title, _use_remark(run, name, span, width))
+    top = max([0.0, *(panel.dataLim.y1 for panel in panels if panel.patches)])
+    for panel in panels:
+        panel.set_ylim(0.0, 1.06 * top or 1.0)
+    _explain_use(panels, classes)
+    label_panels(panels)
+    return panels
+
+
+def _explain_use(panels: Sequence[Axes], classes: _SizeClasses) -> None:
+    """Explain the line and the colours."""
+    from matplotlib.lines import Line2D
+
+    handles: dict[str, Any] = {"capacity": Line2D([], [], **CAPACITY), **classes.styles}
+    handles |= {"not recorded": MISSING, "violation": VIOLATION | {"linewidth": 0.0}}
+    add_legend(panels, drawn_entries(panels, handles))
+
+
+def _draw_capacity(axes: Axes, run: Run, resource: str, edges: Floats, known: Floats) -> None:
+    """Draw the capacity, what is held beyond it, and what is held by nobody that is known, in a run that crashed."""
+    slots = run.table("slots")
+    used, capacity, violation = (
+        bin_means(slots[f"{kind}_{resource}"].to_numpy(), edges) for kind in ("used", "capacity", "violation")
+    )
+    if (used - known > UNSEEN * used.max()).any():
+        draw_layer(axes, edges, np.minimum(known, used), used, "not recorded", **MISSING)
+    draw_layer(axes, edges, used - violation, used, "violation", zorder=2.5, **VIOLATION)
+    axes.stairs(capacity, edges, baseline=None, zorder=3.0, gid="capacity", **CAPACITY)
+
+
+def _held(table: pl.DataFrame, resource: str, group: Indices, num_groups: int, edges: Floats) -> Floats:
+    """Return what the executions of each group hold in each slot up to the last edge, shape (groups, slots)."""
+    begin, end = _slots_of(table, 0, int(edges[-1]))
+    amount, slots = table[f"requested_{resource}"].to_numpy(), int(edges[-1]) + 1
+    change = np.bincount(group * slots + begin, amount, num_groups * slots)
+    change -= np.bincount(group * slots + end, amount, num_groups * slots)
+    return _without_residue(change.reshape(num_groups, slots).cumsum(axis=1)[:, :-1])
+
+
+def _slots_of(table: pl.DataFrame, shift: int, num_slots: int) -> tuple[Indices, Indices]:
+    """Return the first slot of executions, so many later, and the first in which they do not run any more."""
+    begin = np.minimum(table["begin"].to_numpy().astype(np.int64) + shift, num_slots)
+    end = np.minimum(table["end"].to_numpy().astype(np.int64), num_slots)
+    return begin, np.maximum(begin, end)
+
+
+def _without_residue(amounts: Floats) -> Floats:
+    """Return amounts without the specks below and above 0 that rounding leaves."""
+    return np.where(amounts > RESIDUE * amounts.max(initial=0.0), amounts, 0.0)
+
+
+def _draw_jobs(axes: Axes, table: pl.DataFrame, resource: str, edges: Floats) -> None:
+    """Draw every job as rectangles; one that was evicted and started anew keeps its colour."""
+    boxes, owners = _piled(table, resource, edges)
+    _, first, job = np.unique(table["arrival_number"].to_numpy(), return_index=True, return_inverse=True)
+    place = first.argsort().argsort()[job]
+    faces = rgba(NEIGHBOUR_COLORS)[place[owners] % len(NEIGHBOUR_COLORS)]  # neighbours started one after the other
+    draw_bars(axes, boxes, "jobs", faces, rows=max(1.0, boxes[:, 3].max(initial=0.0)))
+
+
+def _piled(table: pl.DataFrame, resource: str, edges: Floats) -> tuple[Floats, Indices]:
+    """Pile up what executions hold in each bin of slots, the earliest start at the bottom.
+
+    Returns rectangles as high as the mean amount in the bin, of which neighbouring bins share one where they can, and
+    the execution of each.
+    """
+    begin, end = (np.clip(table[name].to_numpy(), edges[0], edges[-1]) for name in ("begin", "end"))
+    first = np.searchsorted(edges, begin, side="right") - 1
+    counts = np.where(end > begin, np.searchsorted(edges, end, side="left") - first, 0)
+    owner = np.repeat(np.arange(len(table)), counts)
+    bins = np.arange(counts.sum()) - np.repeat(counts.cumsum() - counts, counts) + first[owner]
+    shared = np.minimum(end[owner], edges[bins + 1]) - np.maximum(begin[owner], edges[bins])
+    high = table[f"requested_{resource}"].to_numpy()[owner] * shared / np.diff(edges)[bins]
+    pieces = pl.DataFrame({"owner": owner, "bin": bins, "high": high, "begin": edges[bins], "end": edges[bins + 1]})
+    pieces = pieces.with_columns(top=pl.col("high").cum_sum().over("bin"))
+    pieces = pieces.with_columns(low=pl.col("top") - pl.col("high"))
+    near = UNSEEN * float(pieces["top"].max() or 0.0)  # type: ignore[arg-type]
+    same = (pl.col("low").diff().abs() <= near) & (pl.col("top").diff().abs() <= near) & (pl.col("owner").diff() == 0)
+    joined = (
+        pieces.with_columns(block=(~same.fill_null(False)).cum_sum())
+        .group_by("block", maintain_order=True)
+        .agg(pl.col("owner", "begin", "low", "top").first(), pl.col("end").last())
+        .filter(pl.col("top") > pl.col("low"))  # a job may hold nothing of a resource
+    )
+    return joined.select("begin", "end", "low", "top").to_numpy(), joined["owner"].to_numpy()
+
+
+def _use_remark(run: Run, resource: str, span: tuple[float, float], width: int) -> str:
+    """Say how much of the capacity was in use, and how often more than that."""
+    shown = run.table("slots")[int(span[0]) : int(span[1])]
+    used, capacity = (float(shown[f"{kind}_{resource}"].sum()) for kind in ("used", "capacity"))
+    over = int((shown[f"violation_{resource}"] > 0).sum())
+    parts = [f"{100.0 * used / capacity:.3g} % of the capacity in use"] if capacity > 0 else []
+    parts += [f"exceeded in {over:,} of {len(shown):,} slots"] if over else []
+    parts += [f"means over {width} slots"] if width > 1 else []
+    return "; ".join(parts)
+
+
+@one_panel_a_run
+def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable[Axes] | None = None) -> list[Axes]:
+    """Draw the work that is known and not done yet as each slot begins, before jobs are started in it.
+
+    From the bottom: what is left of the jobs that run on; jobs whose window is open, those apart that the slot lets
+    expire because they are not started in their last one; and jobs that are known and whose window is not open yet.
+    Work is the amount of the first resource times the duration. Of more than 250 slots means over bins are drawn.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other with the same axes.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Slot t reaches from t to t + 1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``deferrable``.
+
+    Examples
+    --------
+    >>> from desim import simulate
+    >>> from desim.problems.deferrable import DeferrableCluster, Job
+    >>> class Nobody:
+    ...     def act(self, observation):
+    ...         return None
+    >>> axes = known_work(simulate(DeferrableCluster([Job(1, 0.0, 1, 3, 5, 2.0)], [4]), Nobody()))
+    >>> axes.get_ylabel(), axes.get_title("right")
+    ('known work (core-slots)', '1 of 1 job expired, 10 core-slots')
+    """
+    runs = load_runs(results, "deferrable", _slots)
+    span = span_of(runs, window, whole=True)
+    width = slots_together(span)
+    panels = new_panels(axes, len(runs), height=2.1 if len(runs) > 1 else 3.4)
+    highest = 0.0
+    for panel, run in zip(panels, runs, strict=True):
+        edges = bin_edges(span[0], min(span[1], len(run.table("slots"))), width)
+        layers = bin_means(_work(run), edges)
+        plain(panel, grid="y")
+        draw_stack(panel, edges, layers, LAYERS)
+        slot_axis(panel, *span)
+        group_digits(panel.yaxis)
+        panel.set_ylabel(f"known work ({_work_unit(run)})")
+        expired = run.jobs.filter(pl.col("status") == "expired")
+        words = how_many(len(run.jobs), "job")
+        if len(expired):
+            words = f"{len(expired):,} of {words} expired, {expired['revenue'].sum():,.10g} {_work_unit(run)}"
+        set_titles(panel, run.title, "; ".join([words] + [f"means over {width} slots"] * (width > 1)))
+        highest = max(highest, layers.sum(axis=0).max(initial=0.0))
+    for panel in panels:
+        panel.set_ylim(0.0, 1.06 * highest or 1.0)
+    add_legend(panels, drawn_entries(panels, LAYERS))
+    label_panels(panels)
+    return panels
+
+
+def _work(run: Run) -> Floats:
+    """Return the work of each layer in each slot, of shape (layers, slots)."""
+    amount, slots = pl.col(f"requested_{_resources(run)[0]}"), run.table("slots")
+    count = len(slots)
+    current, future = (slots[f"{name}_work"].to_numpy() for name in ("current", "future"))
+    expired = run.jobs.filter(pl.col("status") == "expired").select(
+        slot=pl.col("latest_start").clip(upper_bound=count), work=amount * pl.col("requested_time")
+    )
+    expiring = np.minimum(np.bincount(expired["slot"], expired["work"], count + 1)[:count], current)
+    return np.stack([_remaining(_executions(run), amount, count), current - expiring, expiring, future])
+
+
+def _remaining(table: pl.DataFrame, amount: pl.Expr, num_slots: int) -> Floats:
+    """Return what is left to do of the jobs that run on as each slot begins: amount times slots.
+
+    Jobs that are started in the slot do not count, nor do those that are evicted as it begins.
+    """
+    begin, end = _slots_of(table, 1, num_slots)
+    would_end = pl.col("begin") + pl.col("requested_time")
+    held, until = (
+        np.bincount(begin, weights, num_slots + 2) - np.bincount(end, weights, num_slots + 2)
+        for weights in table.select(amount.alias("held"), (amount * would_end).alias("until")).iter_columns()
+    )
+    left: Floats = until.cumsum() - held.cumsum() * np.arange(num_slots + 2.0)
+    return _without_residue(left[:num_slots])
+
+
+def _workload(result: Result) -> dict[str, float]:
+    """Return numbers about the jobs of a run and the capacity."""
+    first = result.info["resources"][0]
+    request, duration = pl.col(f"requested_{first}"), pl.col("requested_time")
+    numbers = result.jobs.select(
+        pl.len().alias("jobs"),
+        request.median().alias(f"{first} requested, median"),
+        request.max().alias(f"{first} requested, maximum"),
+        duration.mean().alias("duration, mean (slots)"),
+        duration.max().alias("duration, maximum (slots)"),
+        (pl.col("latest_start") - pl.col("earliest_start") + 1).mean().alias("window, mean (slots)"),
+        (request * duration).sum().alias(f"{first} x duration, sum"),
+    )
+    slots = result.table("slots").select(
+        pl.len().alias("slots"), pl.col(f"capacity_{first}").mean().alias(f"capacity, mean ({first})")
+    )
+    return pl.concat([numbers, slots], how="horizontal").cast(pl.Float64).fill_null(float("nan")).row(0, named=True)
+
+
+FIGURES = {
+    "gantt": Figure(
+        gantt,
+        "The first jobs: a thin line from the submission to the window, a pale bar over the window (orange if it "
+        "passed without a start), a black mark at the start, and a narrower bar for the run.",
+    ),
+    "capacity": Figure(
+        capacity_use,
+        "What deferrable jobs of each size hold, one above the other, and the capacity as a line. What is held beyond "
+        "the capacity, a violation, is hatched in orange.",
+    ),
+    "work": Figure(
+        known_work,
+        "Work that is known and not done yet as each slot begins: of running jobs, of jobs whose window is open, of "
+        "jobs that expire, and of jobs whose window opens later.",
+    ),
+}
+WORDS = ReportWords(
+    workload=_workload,
+    same_workload={
+        "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),
+        "slots": ("slot", "submitted", "capacity_*"),
+    },
+)

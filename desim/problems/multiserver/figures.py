@@ -1,0 +1,658 @@
+"""Figures of multi-server runs: rewards, what resources are used for, where and when, and the graph itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from desim.checks import one_of
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.axes import (
+    add_legend,
+    beside,
+    class_axis,
+    color_bar,
+    group_digits,
+    label_panels,
+    literal,
+    new_panels,
+    panel_pixels,
+    plain,
+    set_titles,
+    slot_axis,
+)
+from desim.plotting.colors import DOWN_COLOR, POLICY_COLORS, line_styles, rgba
+from desim.plotting.curves import bin_edges, bin_means, draw_curves, slots_together
+from desim.plotting.graphs import draw_discs, relative, uncrossed
+from desim.plotting.maps import draw_map, integrals, share_scale
+from desim.plotting.runs import Results, Run, Window, load_runs, one_panel_a_run, span_of
+from desim.plotting.words import nice_count, shortened
+from desim.problem import Figure, ReportWords
+from desim.problems.multiserver.graph import BipartiteGraph
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.result import Result
+
+__all__ = [
+    "FIGURES",
+    "WORDS",
+    "allocation_map",
+    "average_reward",
+    "bipartite_drawing",
+    "cumulative_reward",
+    "resource_utilization",
+    "reward_parts",
+    "reward_ratio",
+]
+
+Floats = NDArray[np.float64]
+Curve = tuple[Floats, Floats]
+
+PARTS = ("gain", "overhead", "reward")
+#: Bars of more runs have no numbers.
+MOST_NUMBERED = 7
+#: Points that are drawn of a smooth curve.
+MOST_POINTS = 3_000
+#: More nodes, ports or slots share rows and columns of a map.
+MOST_ROWS, MOST_COLUMNS = 128, 300
+#: Height of a line of the legend, in inches.
+LEGEND_LINE = 0.19
+
+#: More vertices on a side have no names.
+MOST_NAMED = 40
+#: Nodes that are closer than this, in points, stand in several columns, so far apart.
+CLOSEST, COLUMN_WIDTH = 3.4, 0.02
+#: The largest area of a vertex in square points, and the largest width of a channel in points.
+LARGEST, WIDEST = 260.0, 5.0
+IDLE = "#C8C8C8"
+
+
+def _slots(result: Result) -> tuple[float, float]:
+    """Return the span of a run in slots; where jobs last one slot, all slots that have begun are complete."""
+    end = result.info.get("end_time") if result.info["holding"] else None
+    return 0.0, float(len(result.table("slots")) if end is None else end)
+
+
+def _resources(run: Run) -> list[str]:
+    return [str(name) for name in run.info["resources"]]
+
+
+def average_reward(results: Results, *, axes: Axes | None = None) -> Axes:
+    """Draw the mean reward of the slots so far.
+
+    After t slots that is their sum of rewards, through t: figure 2(a) of arXiv 2305.06572. Where jobs
+    hold resources, the reward of a slot is that of the jobs that run when it has begun.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The mean of the slots 0 to t stands at t + 1, where slot t ends. Of very many slots not every point
+        is drawn.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not those of ``multiserver``.
+    """
+    runs = load_runs(results, "multiserver", _slots)
+    return _draw_rewards(runs, [_averages(run) for run in runs], "average reward per slot", axes)
+
+
+def cumulative_reward(results: Results, *, axes: Axes | None = None) -> Axes:
+    """Draw the sum of the rewards of the slots so far, figure 2(b) of arXiv 2305.06572.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The sum of the slots 0 to t stands at t + 1, where slot t ends. Of very many slots not every point
+        is drawn.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not those of ``multiserver``.
+    """
+    runs = load_runs(results, "multiserver", _slots)
+    curves = [(times, means * times) for times, means in map(_averages, runs)]
+    return _draw_rewards(runs, curves, "cumulative reward", axes)
+
+
+def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = None) -> Axes:
+    """Draw the average reward of one run in relation to that of each other run, over the slots so far.
+
+    Figure 2(c) of arXiv 2305.06572. A curve has the colour of the other run.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        Several runs by name.
+    of : str
+        The run whose reward is divided by those of the others.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        The ratio after the slots 0 to t stands at t + 1, as far as both runs have come. There is a gap where
+        the other run has no reward above 0. The y axis shows 98 percent of the values: single ones at the
+        beginning, where a ratio can be anything, do not stretch it.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range or the results are not those of ``multiserver``.
+    """
+    runs = load_runs(results, "multiserver", _slots)
+    names = [run.name for run in runs]
+    if of not in names or len(runs) < 2:
+        raise InvalidConfiguration(f"of is {of!r}, want one of at least two runs; there are {', '.join(names)}")
+    times, above = _averages(runs[names.index(of)])
+    curves = []
+    for run in runs:
+        if run.name != of:
+            below = _averages(run)[1][: len(above)]
+            gaps = np.full(len(below), np.nan)
+            curves.append((times[: len(below)], np.divide(above[: len(below)], below, out=gaps, where=below > 0)))
+    name = literal(shortened(runs[names.index(of)].title, 25))
+    panel = _draw_rewards(runs, curves, f"average reward:\n{name} / other run", axes, without=of)
+    panel.axhline(1.0, color="#777777", linewidth=0.8, zorder=1.9, gid="equal")
+    ratios = np.concatenate([values for _, values in curves])
+    known = np.append(ratios[np.isfinite(ratios)], 1.0)
+    low = min(1.0, float(np.percentile(known, 1.0, method="lower")))
+    high = max(1.0, float(np.percentile(known, 99.0, method="higher")))
+    room = 0.05 * (high - low) or 0.05
+    panel.set_ylim(low - room, high + room)
+    return panel
+
+
+def _averages(run: Run) -> Curve:
+    """Return the ends of the slots and the mean rewards until then."""
+    rewards = run.table("slots")["reward"].to_numpy()
+    times = np.arange(1.0, len(rewards) + 1.0)
+    return times, rewards.cumsum() / times
+
+
+def _draw_rewards(
+    runs: Sequence[Run], curves: Sequence[Curve], label: str, axes: Axes | None, *, without: str | None = None
+) -> Axes:
+    """Draw curves of rewards, of all runs or of those without one; their axis begins at 0, unless some are negative."""
+    (panel,) = new_panels(axes, 1, height=3.2)
+    styles = line_styles(run.name for run in runs)
+    shown = [run for run in runs if run.name != without]
+    thinned = []
+    for times, values in curves:
+        step = -(-len(times) // MOST_POINTS) or 1  # the last point stays
+        thinned.append((times[::-1][::step][::-1], values[::-1][::step][::-1]))
+    lines = draw_curves(panel, thinned, [styles[run.name] for run in shown])
+    panel.set_ylabel(label)
+    group_digits(panel.yaxis)
+    slot_axis(panel, *span_of(runs, None))
+    _name_runs(panel, runs, zip((run.title for run in shown), lines, strict=True))
+    values = np.concatenate([values for _, values in curves])
+    if values.min(initial=0.0) >= 0.0:
+        panel.set_ylim(0.0, 1.05 * values.max(initial=0.0) or 1.0)
+    return panel
+
+
+def _name_runs(panel: Axes, runs: Sequence[Run], entries: Iterable[tuple[str, Any]]) -> None:
+    """Name the runs: one in the title, several in a legend."""
+    set_titles(panel, runs[0].title if len(runs) == 1 else "")
+    add_legend([panel], entries if len(runs) > 1 else [])
+
+
+def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
+    """Draw what rewards are made of: means of gain, overhead and their difference, as in figure 6 of arXiv 2305.06572.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, side by side.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        Bars around 0 for the gain by parallel computation, 1 for the communication overhead and 2 for the
+        reward; one container of bars a run. A run without slots has none.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not those of ``multiserver``.
+    """
+    runs = load_runs(results, "multiserver", _slots)
+    styles = line_styles(run.name for run in runs)
+    (panel,) = new_panels(axes, 1, height=3.4)
+    bars = []
+    for position, run in enumerate(runs):
+        means = [mean if mean is not None else np.nan for mean in run.table("slots").select(PARTS).mean().row(0)]
+        shift, width = beside(position, len(runs), share=0.72)
+        bars.append(panel.bar(np.arange(len(PARTS)) + shift, means, width, color=styles[run.name].color))
+        if len(runs) <= MOST_NUMBERED and np.isfinite(means).all():
+            texts = [f"{mean:,.0f}" if abs(mean) >= 100 else f"{mean:.3g}" for mean in means]
+            panel.bar_label(bars[-1], texts, fontsize=7, padding=1)
+    plain(panel, grid="y")
+    panel.axhline(0.0, color="black", linewidth=0.8)
+    class_axis(panel, PARTS)
+    panel.set_ylabel("mean per slot")
+    group_digits(panel.yaxis)
+    _name_runs(panel, runs, zip((run.title for run in runs), bars, strict=True))
+    return panel
+
+
+def resource_utilization(results: Results, *, window: Window = None, axes: Iterable[Axes] | None = None) -> list[Axes]:
+    """Draw which share of each resource of a multi-server cluster jobs hold over time, one panel a resource.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, on clusters with the same resources.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
+    axes : iterable of Axes, optional
+        Where to draw, one a resource; by default on a new figure.
+
+    Returns
+    -------
+    list of Axes
+        One a resource, in the order of the graph, in percent of the capacity of all nodes. Slot t reaches from t
+        to t + 1; the last value is repeated where its slot ends. Of more than 150 slots means over bins are drawn.
+        There is no curve without capacity.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, the results are not those of ``multiserver``, or the resources differ.
+    """
+    runs = load_runs(results, "multiserver", _slots)
+    resources = _resources(runs[0])
+    for run in runs:
+        if _resources(run) != resources:
+            raise InvalidConfiguration(f"results[{run.name!r}] has the resources {_resources(run)}, others {resources}")
+    span = span_of(runs, window, whole=True)
+    width = slots_together(span, most=150, bins=100)
+    styles = [*line_styles(run.name for run in runs).values()]
+    height = 1.6 + LEGEND_LINE * len(runs) / -(-len(resources) // 2)
+    panels = new_panels(axes, len(resources), height=height, columns=min(2, len(resources)))
+    for index, (panel, resource) in enumerate(zip(panels, resources, strict=True)):
+        curves = [_used(run, resource, index, width, span) for run in runs]
+        lines = draw_curves(panel, curves, styles, stepped=True)
+        slot_axis(panel, *span)
+        group_digits(panel.yaxis)
+        panel.set_ylim(0.0, 105.0)
+        panel.set_ylabel("in use (%)" if index % 2 == 0 or axes is not None else "")
+        there = any(run.info["total_capacity"][index] for run in runs)
+        remark = (f"means over {width} slots" if width > 1 else "") if there else "no node has it"
+        set_titles(panel, shortened(resource, 40), remark)
+    add_legend(panels, zip((run.title for run in runs), lines, strict=True))
+    label_panels(panels)
+    return panels
+
+
+def _used(run: Run, resource: str, index: int, width: int, span: tuple[float, float]) -> Curve:
+    """Return where bins begin and their means, in percent of the capacity; the last mean is repeated at the end."""
+    capacity, slots = float(run.info["total_capacity"][index]), run.table("slots")
+    edges = bin_edges(span[0], min(span[1], float(len(slots))), width)
+    if not len(edges) or not capacity > 0:
+        return np.zeros(0), np.zeros(0)
+    means = 100.0 * bin_means(slots[f"allocated_{resource}"].to_numpy(), edges) / capacity
+    return edges, np.append(means, means[-1])
+
+
+class _Grid(NamedTuple):
+    """Means over rows and bins: percent of a capacity, NaN where that is 0, or amounts.
+
+    Attributes
+    ----------
+    values : array of shape (rows, bins)
+        The means.
+    edges : array of shape (bins + 1,)
+        Where bins begin and end; empty if there are none.
+    names : list of str
+        The first node or port of each row.
+    remark : str
+        What a cell puts together.
+    """
+
+    values: Floats
+    edges: Floats
+    names: list[str]
+    remark: str
+
+
+@one_panel_a_run
+def allocation_map(
+    results: Results,
+    resource: str | None = None,
+    *,
+    by: Literal["node", "port"] = "node",
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw how much of a resource the jobs of a multi-server cluster hold, where and when.
+
+    A row is a node, in the order of the graph, and a column a slot. The darker a cell, the larger the
+    share of the node's capacity that jobs hold; white is nothing, and nodes that have nothing of the
+    resource are grey. What is reserved at ports without a job does not count. Of many slots or nodes
+    a cell shows the mean. If only the allocations of every so many slots were recorded, each is drawn
+    until the next.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run, or several by name, which are drawn one above the other with the same colours.
+    resource : str, optional
+        Name of the resource; by default the first one.
+    by : {"node", "port"}
+        A row may be a port instead; its colour is then the amount that the jobs of the port hold.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Slot t reaches from t to t + 1, row i from i - 0.5 to i + 0.5.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, the results are not those of ``multiserver``, or they do not
+        hold the allocations of all jobs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from desim.agents.multiserver import Fairness
+    >>> from desim import simulate
+    >>> from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
+    >>> graph = BipartiteGraph([[2.0], [1.0]], [[3.0], [4.0]], resources=["cpu"])
+    >>> cluster = MultiServerCluster(RewardModel(graph, "log"), np.ones((5, 2), dtype=bool))
+    >>> axes = allocation_map(simulate(cluster, Fairness()), "cpu")
+    >>> axes.get_xlabel(), axes.get_ylabel()
+    ('slot', 'node')
+    """
+    one_of("by", by, ("node", "port"))
+    runs = load_runs(results, "multiserver", _slots)
+    name = _resources(runs[0])[0] if resource is None else resource
+    span = span_of(runs, window, whole=True)
+    grids = [_grid(run, name, by, span) for run in runs]
+    height = min(max(0.22 * max(len(grid.names) for grid in grids), 1.6), 4.6 if len(runs) == 1 else 3.4)
+    panels = new_panels(axes, len(runs), height=height)
+    largest = max(float(np.nanmax(grid.values, initial=0.0)) for grid in grids) or 1.0
+    scale = share_scale(100.0 if by == "node" else largest)
+    for panel, run, grid in zip(panels, runs, grids, strict=True):
+        draw_map(panel, grid.edges, grid.values, scale, names=grid.names, label=by)
+        slot_axis(panel, *span)
+        set_titles(panel, run.title, grid.remark)
+    without = any(np.isnan(grid.values).any() for grid in grids)
+    add_legend(panels, [(f"nodes without {name}", {"facecolor": DOWN_COLOR})] * without)
+    of = "\n(% of the node's)" if by == "node" else "\n(amount per port)"
+    color_bar(panels, scale, f"{literal(shortened(name, 30))} that jobs hold{of}")
+    label_panels(panels)
+    return panels
+
+
+def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
+    """Average what jobs were given of a resource."""
+    every = int(run.info["record_allocations"])
+    if resource not in _resources(run):
+        known = ", ".join(map(repr, _resources(run)))
+        raise InvalidConfiguration(f"resource is {resource!r}, but results[{run.name!r}] has {known}")
+    if every == 0 or (every > 1 and run.info["holding"]):
+        raise InvalidConfiguration(
+            f"results[{run.name!r}] does not hold the allocations of all jobs: record_allocations was {every}, want 1"
+        )
+    rows = run.result.scan(f"{by}s").filter(pl.col("resource") == resource).collect()
+    names, together = rows[by].cast(pl.String), nice_count(len(rows) / MOST_ROWS)
+    width = nice_count((span[1] - span[0]) / MOST_COLUMNS)
+    edges = bin_edges(span[0], min(span[1], run.end), width)
+    shared = [f"{width} slots"] * (width > 1) + [f"{together} {by}s"] * (together > 1)
+    parts = [f"a cell is the mean of {' and '.join(shared)}"] * bool(shared)
+    remark = "; ".join(parts + [f"allocations of every {every} slots"] * (every > 1))
+    if not len(names) or not len(edges):
+        return _Grid(np.zeros((0, 0)), np.zeros(0), [], remark)
+    row_of = np.arange(len(names)) // together
+    whole = rows["capacity"].to_numpy() / 100.0 if by == "node" else np.ones(len(names))
+    wholes = np.bincount(row_of, weights=whole)[:, None] * np.diff(edges)
+    given = _given(
+        run, resource, pl.col(by).cast(pl.String).cast(pl.Enum(names)).to_physical().cast(pl.Int64) // together
+    )
+    total = integrals(given, edges, len(wholes))
+    values = np.divide(total, wholes, out=np.full(wholes.shape, np.nan), where=wholes > 0)
+    return _Grid(values, edges, names[::together].to_list(), remark)
+
+
+def _given(run: Run, resource: str, row: pl.Expr) -> pl.DataFrame:
+    """Return which ``amount`` was given to which ``row`` from ``begin`` to ``end``."""
+    given = run.table("allocations").filter(pl.col("resource") == resource)
+    if run.info["holding"]:
+        finish = run.jobs.select("arrival_number", end=pl.col("finish_time").fill_null(run.end))
+        given = given.join(finish, on="arrival_number", how="left", maintain_order="left")
+    else:  # what was recorded stands for the slots that were not
+        given = given.with_columns(end=pl.col("slot") + float(run.info["record_allocations"]))
+    return given.select("end", "amount", row=row, begin=pl.col("slot").cast(pl.Float64))
+
+
+class _Sizes(NamedTuple):
+    """What areas, widths and colours stand for."""
+
+    ports: Floats
+    nodes: Floats
+    channels: Floats | None
+    shares: Floats | None
+    remark: str
+    label: str
+
+
+def bipartite_drawing(
+    graph: BipartiteGraph,
+    *,
+    allocation: ArrayLike | None = None,
+    resource: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """Draw ports on the left, nodes on the right, and the channels between them.
+
+    Both sides are sorted such that few channels cross. A channel has the colour of its port; colours
+    repeat, neighbours differ. With an allocation, a channel is the wider the more flows through it,
+    grey if nothing does, and a node is the darker the more it has given away.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        What is drawn.
+    allocation : array_like of shape (num_channels, num_resources), optional
+        What each node gives to each port.
+    resource : str, optional
+        The resource that is shown: areas are then requests of ports and capacities of nodes, and widths are amounts.
+        Without it areas are numbers of channels, a width is the mean over the resources of what a channel carries as
+        a share of the request, and a node's colour its largest share over the resources.
+    axes : Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    Axes
+        Ports stand at x = 0, nodes at x = 1, or to the left and to the right of that where there are many; y goes down
+        from 0 to 1. The channels are a LineCollection, in the order of the graph.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such resource, or the allocation does not fit the graph.
+
+    Examples
+    --------
+    >>> from desim.problems.multiserver import BipartiteGraph
+    >>> graph = BipartiteGraph([[2.0], [1.0]], [[3.0], [4.0]], [(0, 0), (1, 0), (1, 1)], resources=["cpu"])
+    >>> axes = bipartite_drawing(graph, allocation=[[2.0], [1.0], [1.0]], resource="cpu")
+    >>> axes.get_title("right")
+    'area: cpu requested, capacity; width: cpu given'
+    """
+    sizes = _sizes(graph, None if allocation is None else _checked(graph, allocation), resource)
+    longest = max(graph.num_ports, graph.num_nodes)
+    (panel,) = new_panels(axes, 1, width=7.5, height=min(max(0.4 * longest, 2.0), 8.0))
+    layer = np.repeat([0, 1], [graph.num_ports, graph.num_nodes])
+    links = np.column_stack([graph.channel_port, graph.channel_node + graph.num_ports])
+    ports, nodes = uncrossed(layer, links)
+    room = panel_pixels(panel)[1] * 0.72  # in points
+    port_places, node_places = _places(ports, 0.0, room), _places(nodes - graph.num_ports, 1.0, room)
+    colors = np.empty((graph.num_ports, 4))
+    colors[ports] = rgba(POLICY_COLORS)[np.arange(graph.num_ports) % len(POLICY_COLORS)]
+    lines = np.stack([port_places[graph.channel_port], node_places[graph.channel_node]], axis=1)
+    _draw_channels(panel, lines, colors[graph.channel_port], sizes.channels)
+    faces: Any = IDLE
+    if sizes.shares is not None:
+        scale = share_scale(100.0)
+        color_bar([panel], scale, sizes.label)
+        faces = scale.to_rgba(100.0 * sizes.shares)
+    for places, size, shades in ((port_places, sizes.ports, colors), (node_places, sizes.nodes, faces)):
+        largest = min(LARGEST, max(1.1 * room / len(places), 2.2) ** 2)  # such that neighbours hardly touch
+        draw_discs(panel, places, np.sqrt(np.maximum(relative(size), 0.04) * largest), shades)
+    _name(panel, graph.ports, port_places, "right")
+    _name(panel, graph.nodes, node_places, "left")
+    panel.set_axis_off()
+    panel.set_xlim(-0.06, max(1.0, float(node_places[:, 0].max())) + 0.06)
+    panel.set_ylim(1.0, 0.0)
+    set_titles(panel, "", sizes.remark)
+    return panel
+
+
+def _checked(graph: BipartiteGraph, allocation: ArrayLike) -> Floats:
+    """Return an allocation, or raise InvalidConfiguration unless it fits the graph."""
+    try:
+        amounts = np.asarray(allocation, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidConfiguration(f"allocation is not an array of numbers: {error}") from error
+    if amounts.shape != graph.shape:
+        raise InvalidConfiguration(f"allocation has shape {amounts.shape}, want {graph.shape}: channels, resources")
+    wrong = np.argwhere(~((amounts >= 0) & (amounts < np.inf)))
+    if len(wrong):
+        channel = int(wrong[0, 0])
+        port, node = graph.ports[graph.channel_port[channel]], graph.nodes[graph.channel_node[channel]]
+        raise InvalidConfiguration(
+            f"allocation of the channel from {port} to {node} is {amounts[channel].tolist()}, want at least 0"
+        )
+    return amounts
+
+
+def _sizes(graph: BipartiteGraph, allocation: Floats | None, resource: str | None) -> _Sizes:
+    """Return what is shown of a resource, or of all."""
+    if resource is None:
+        chosen = list(range(graph.num_resources))
+        ports = np.bincount(graph.channel_port, minlength=graph.num_ports).astype(np.float64)
+        nodes = np.bincount(graph.channel_node, minlength=graph.num_nodes).astype(np.float64)
+        remark, width, label = "area: channels", "mean share of the request", "resource given away most"
+    else:
+        chosen = [graph.resources.index(one_of("resource", resource, graph.resources))]
+        ports, nodes = graph.requests[:, chosen[0]], graph.capacity[:, chosen[0]]
+        remark, width, label = f"area: {resource} requested, capacity", f"{resource} given", f"{resource} given away"
+    if allocation is None:
+        return _Sizes(ports, nodes, None, None, remark, "")
+    amounts = allocation[:, chosen]
+    shares = _divide(graph.node_sums(amounts), graph.capacity[:, chosen]).max(axis=1, initial=0.0)
+    if resource is None:
+        requests = graph.channel_requests
+        amounts = _divide(amounts, requests).sum(axis=1) / np.maximum((requests > 0).sum(axis=1), 1)
+    label = literal(f"{label}\n(% of the node's)")
+    return _Sizes(ports, nodes, amounts.ravel(), shares, f"{remark}; width: {width}", label)
+
+
+def _divide(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+
+
+def _places(order: NDArray[np.int64], side: float, room: float) -> Floats:
+    """Return x and y of each vertex; if there is little room, the vertices stand in several columns."""
+    columns = int(np.ceil(CLOSEST * len(order) / room))
+    places = np.empty((len(order), 2))
+    places[order, 0] = side + np.sign(side - 0.5) * COLUMN_WIDTH * (np.arange(len(order)) % columns)
+    places[order, 1] = (np.arange(len(order)) + 0.5) / len(order)
+    return places
+
+
+def _draw_channels(axes: Axes, lines: Floats, tints: Floats, amounts: Floats | None) -> None:
+    """Draw lines in the tints of their ports, wide in proportion to amounts; many lines are translucent."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_rgba
+
+    tints[:, 3] = opacity = min(max(500.0 / max(len(lines), 1), 0.15), 0.6)
+    thin, wide = (1.2, WIDEST) if len(lines) <= 100 else (0.7, 0.6 * WIDEST)
+    widths = np.full(len(lines), thin)
+    if amounts is not None:
+        widths = 0.3 + wide * relative(amounts)
+        tints[amounts <= 0] = to_rgba(IDLE, opacity)
+    axes.add_collection(LineCollection(list(lines), linewidths=widths, colors=tints, zorder=1.0, gid="channels"))
+
+
+def _name(axes: Axes, names: Sequence[str], places: Floats, side: str) -> None:
+    """Write names beside the vertices, unless there are too many."""
+    if len(names) > MOST_NAMED:
+        return
+    look: Any = {"textcoords": "offset points", "va": "center", "parse_math": False}
+    look |= {"xytext": (-12.0 if side == "right" else 12.0, 0.0), "fontsize": 9 if len(names) <= 20 else 7}
+    for name, place in zip(names, places, strict=True):
+        axes.annotate(shortened(name, 24), place, ha=side, **look)
+
+
+def _workload(result: Result) -> dict[str, float]:
+    """Return numbers about the jobs of a run and the graph."""
+    slots, jobs, ports = len(result.table("slots")), len(result.jobs), int(result.info["num_ports"])
+    return {
+        "slots": float(slots),
+        "jobs": float(jobs),
+        "ports": float(ports),
+        "nodes": float(result.info["num_nodes"]),
+        "channels": float(result.info["num_channels"]),
+        "resources": float(len(result.info["resources"])),
+        "jobs per slot and port": jobs / (slots * ports) if slots * ports else float("nan"),
+    }
+
+
+FIGURES = {
+    "allocation": Figure(
+        allocation_map,
+        "What jobs hold of the first resource, node by node and slot by slot: the darker, the larger the share of the "
+        "node's capacity.",
+    ),
+    "reward": Figure(average_reward, "Average reward: the mean of the rewards of all slots so far."),
+    "parts": Figure(reward_parts, "What rewards are made of: gain less overhead, means over the slots."),
+    "resources": Figure(
+        resource_utilization, "Utilization: what jobs hold of each resource as a share of what there is."
+    ),
+}
+WORDS = ReportWords(
+    workload=_workload,
+    same_workload={
+        "jobs": ("job_id", "port", "submission_time"),
+        "slots": ("slot", "arrivals"),
+        "ports": ("port", "resource", "request"),
+        "nodes": ("node", "resource", "capacity"),
+        "channels": ("port", "node"),
+    },
+    size=lambda result: ("nodes", int(result.info["num_nodes"])),
+)

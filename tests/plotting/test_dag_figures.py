@@ -1,0 +1,447 @@
+"""Figures of runs of DAG jobs: what is drawn is what the tables say, found by an inspection of every moment."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from batch_pictures import area, boxes, check_layout, find, legend
+from batch_pictures import run as run_batch
+from batch_pictures import some_jobs as batch_jobs
+from dag_pictures import (
+    THREE,
+    Pinned,
+    activities,
+    down,
+    heft,
+    outage,
+    run,
+    some_executors,
+    some_job,
+    some_jobs,
+    started,
+    with_outages,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from desim import InvalidConfiguration, Result, simulate
+from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp
+from desim.plotting import executor_utilization, gantt, jobs_in_system, queue_length, utilization
+from desim.problems.dag import Assign, Executors, Job, TaskCluster
+
+
+class EveryNodeTwice:
+    """Assigns each node to the fastest executor, and a second copy to the next."""
+
+    name = "twice"
+
+    def act(self, observation):
+        for state, node in observation.executable.values():
+            job_id = state.job.job_id
+            return [Assign(job_id, node, 0), Assign(job_id, node, 1)]
+        return None
+
+
+@pytest.fixture(scope="module")
+def planned() -> Result:
+    return heft()
+
+
+@pytest.fixture(scope="module")
+def troubled() -> Result:
+    return with_outages()
+
+
+@pytest.fixture(scope="module")
+def large() -> Result:
+    return run(some_jobs(25, number=30), some_executors(6))
+
+
+def spans(axes, gid: str) -> list[tuple[float, float, int]]:
+    """Return begin, end and row of rectangles."""
+    return [(a, b, round((low + high) / 2)) for a, b, low, high in boxes(axes, gid).tolist()]
+
+
+def chosen(rows: list[dict]) -> list[tuple[float, float, int]]:
+    return [(row["starting_time"], row["finish_time"], row["executor"]) for row in rows]
+
+
+def colors(axes) -> list[str]:
+    return [to_hex(face) for face in find(axes, "copies").get_facecolor()]
+
+
+def texts(axes) -> list[str]:
+    return sorted(text.get_text() for text in axes.texts)
+
+
+def arrows(axes, gid: str = "transfers") -> list[tuple[float, ...]]:
+    """Return sending and arrival time of arrows, and the rows that they join."""
+    found = find(axes, gid)
+    if found is None:
+        return []
+    tails, heads = found.XY, found.XY + np.column_stack([found.U, found.V])
+    return [(*a, *b) for a, b in zip(tails.tolist(), heads.tolist(), strict=True)]
+
+
+def test_the_published_schedule_of_heft(planned):
+    axes = gantt(planned)
+    expected = {"1": (0, 9, 2), "2": (27, 40, 0), "3": (9, 28, 2), "4": (18, 26, 1), "5": (28, 38, 2)}
+    expected |= {"6": (26, 42, 1), "7": (38, 49, 2), "8": (57, 62, 0), "9": (56, 68, 1), "10": (73, 80, 1)}
+    assert sorted(spans(axes, "copies")) == sorted(expected.values())
+    places = {text.get_text(): text.get_position() for text in axes.texts}
+    assert places == {name: ((a + b) / 2, row) for name, (a, b, row) in expected.items()}
+    assert axes.get_xlim() == (0.0, 80.0) and axes.get_ylim() == (2.5, -0.5)
+    # executor 2 runs all the time until 49, the others wait for the data of what HEFT has planned
+    waits = [(0, 27, 0), (40, 57, 0), (0, 18, 1), (42, 56, 1), (68, 73, 1)]
+    assert spans(axes, "waiting for data") == waits
+    thin, bars = boxes(axes, "waiting for data"), boxes(axes, "copies")
+    assert (thin[:, 3] - thin[:, 2]).max() < 0.5 * (bars[:, 3] - bars[:, 2]).min()
+    assert len(arrows(axes)) == 9 and find(axes, "critical chain") is None
+
+
+def test_the_critical_chain_of_the_published_schedule(planned):
+    axes = gantt(planned, critical_chain=True)
+    assert spans(axes, "critical chain") == [(73, 80, 1), (57, 62, 0), (26, 42, 1), (18, 26, 1), (0, 9, 2)]
+    assert sorted((a, b) for a, _, b, _ in arrows(axes, "critical transfers")) == [(9, 18), (42, 57), (62, 73)]
+    assert len(arrows(axes)) == 6
+
+
+@pytest.mark.parametrize("until", [np.inf, 60.0])
+def test_every_copy_that_started_is_a_bar(until):
+    result = with_outages(until)
+    axes, rows = gantt(result), started(result)
+    assert spans(axes, "copies") == chosen(rows)
+    assert spans(axes, "duplicate") == chosen([row for row in rows if row["duplicate"]])
+    assert spans(axes, "cut by an outage") == chosen([row for row in rows if row["outcome"] == "interrupted"])
+    assert sorted(spans(axes, "executor down")) == sorted((begin, end, k) for k, begin, end in down(result))
+    assert spans(axes, "duplicate") and spans(axes, "cut by an outage")
+    hatches = [find(axes, gid).get_hatch() for gid in ("copies", "duplicate", "cut by an outage", "executor down")]
+    assert hatches[0] is None and None not in hatches[1:] and len(set(hatches)) == 4
+    counts = result.jobs["status"].to_list()
+    words = [f", {counts.count(name)} still {name}" for name in ("running", "waiting") if name in counts]
+    duplicates = sum(row["duplicate"] for row in rows)
+    doubled = f", {duplicates} duplicate" + "s" * (duplicates > 1)
+    assert axes.get_title("right") == "".join(["4 jobs on 3 executors", doubled, *words])
+
+
+def test_arrows_are_the_transfers_between_executors(troubled, large):
+    table = troubled.table("transfers")
+    moved = table.filter(table["source"] != table["destination"])
+    drawn = arrows(gantt(troubled))
+    assert len(drawn) == len(moved) > 5
+    for (sent, begin, arrived, end), row in zip(drawn, moved.iter_rows(named=True), strict=True):
+        assert sent == row["starting_time"] and arrived == pytest.approx(row["arrival_time"])
+        assert (round(begin), round(end)) == (row["source"], row["destination"])
+        assert abs(end - begin) < abs(row["source"] - row["destination"])  # from edge to edge
+    assert int((large.table("transfers")["source"] != large.table("transfers")["destination"]).sum()) > 200
+    assert arrows(gantt(large)) == []
+
+
+def tight(result: Result, later: dict, earlier: dict) -> bool:
+    """Tell whether a copy started when the other allowed it to."""
+    start = later["starting_time"]
+    sent = [
+        row["arrival_time"]
+        for row in result.table("transfers").iter_rows(named=True)
+        if (row["job_id"], row["child"], row["destination"], row["parent"], row["source"])
+        == (later["job_id"], later["node"], later["executor"], earlier["node"], earlier["executor"])
+    ]
+    behind = later["executor"] == earlier["executor"] and earlier["finish_time"] == start
+    decided = later["job_id"] == earlier["job_id"] and later["assignment_time"] == earlier["finish_time"] == start
+    return (later["job_id"] == earlier["job_id"] and start in sent) or behind or decided
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 5), st.booleans(), st.booleans())
+def test_a_critical_chain_spans_the_whole_run(seed, count, plan_ahead, duplicates):
+    agent = None if duplicates else ListScheduler(RankUp(), EFT())
+    result = run(some_jobs(3, seed=seed), some_executors(count, seed=seed), plan_ahead=plan_ahead, agent=agent)
+    axes = gantt(result, critical_chain=True, labels=False)
+    by_place = {(row["starting_time"], row["finish_time"], row["executor"]): row for row in started(result)}
+    rows = [by_place[span] for span in spans(axes, "critical chain")]
+    assert rows[0]["finish_time"] == result.jobs["finish_time"].max()
+    assert all(tight(result, *pair) for pair in pairwise(rows))
+    assert rows[-1]["starting_time"] == 0.0
+    assert {arrow[2] for arrow in arrows(axes, "critical transfers")} <= {row["starting_time"] for row in rows}
+
+
+def test_a_critical_chain_ends_where_an_executor_came_back():
+    # the node is cut at 3 and starts anew when its executor is back
+    axes = gantt(run([Job(1, [5.0])], Executors([1.0]), outage(3.0, 10.0, 0)), critical_chain=True)
+    assert spans(axes, "copies") == [(0, 3, 0), (10, 15, 0)] and spans(axes, "critical chain") == [(10, 15, 0)]
+    # the second node is cut on executor 1 and runs there again, with the data that it gets anew
+    job = Job(1, [4.0, 10.0, 1.0], [(0, 1, 2.0), (1, 2, 5.0)])
+    result = run([job], Executors([1.0, 1.0, 1.0], 1.0), outage(8.0, 12.0, 1), agent=Pinned())
+    assert chosen(started(result)) == [(0, 4, 0), (6, 8, 1), (14, 24, 1), (29, 30, 2)]
+    assert [begin for begin, *_ in spans(gantt(result, critical_chain=True), "critical chain")] == [29.0, 14.0, 0.0]
+
+
+def test_each_of_few_jobs_has_its_colour_in_all_runs():
+    jobs = some_jobs(6, seed=1)
+    results = {"one": run(jobs, some_executors(2)), "two": run(jobs[::-1], some_executors(4))}
+    panels = gantt(results)
+    seen: dict[int, set[str]] = {}
+    for panel, result in zip(panels, results.values(), strict=True):
+        for row, color in zip(started(result), colors(panel), strict=True):
+            seen.setdefault(row["job_id"], set()).add(color)
+    assert len(seen) == 6 and all(len(one) == 1 for one in seen.values())
+    assert len(set.union(*seen.values())) == 6
+    assert legend(panels[0])[:6] == [f"job {job.job_id} ({job.label})" for job in jobs]
+
+
+@pytest.mark.parametrize("color_by", ["job", "node", "label"])
+def test_a_job_node_or_label_keeps_its_colour_and_neighbours_differ(color_by):
+    result = run(some_jobs(12, seed=2), some_executors(2 if color_by == "node" else 5))
+    axes, rows = gantt(result, color_by=color_by, labels=False), started(result)
+    keys = {"job": lambda row: row["job_id"], "node": lambda row: (row["job_id"], row["node"])}
+    key = keys.get(color_by, lambda row: row["job_id"] % 3)
+    shades = colors(axes)
+    drawn = {key(row): color for row, color in zip(rows, shades, strict=True)}
+    assert [drawn[key(row)] for row in rows] == shades
+    assert len(set(drawn.values())) == (3 if color_by == "label" else 8)
+    if color_by == "label":
+        assert sorted(legend(axes)[:3]) == ["q0", "q1", "q2"]
+    if color_by != "node":
+        return
+    order = sorted(zip(chosen(rows), shades, map(key, rows), strict=True), key=lambda bar: (bar[0][2], bar[0]))
+    touching = [(one, other) for one, other in pairwise(order) if one[0][1:] == (other[0][0], other[0][2])]
+    assert len(touching) > 20
+    assert all((one[1] == other[1]) == (one[2] == other[2]) for one, other in touching)
+
+
+def test_names_of_nodes_jobs_and_executors():
+    assert texts(gantt(run([Job(4, [3.0])], Executors([1.0])))) == ["0"]
+    two = [Job(4, [3.0], names=["map"]), Job(5, [3.0])]
+    assert texts(gantt(run(two, Executors([1.0, 1.0])))) == ["4:map", "5:0"]
+    assert texts(gantt(run(two, Executors([1.0])), labels=False)) == []
+    dollars = gantt(run([Job(4, [3.0], names=["$a_b$"])], Executors([1.0])))
+    dollars.figure.draw_without_rendering()
+    assert texts(dollars) == ["$a_b$"]
+    job = some_job(5, np.random.default_rng(0))
+
+    def marks(executors: Executors, **options) -> list[str]:
+        return [label.get_text() for label in gantt(run([job], executors), **options).get_yticklabels()]
+
+    assert marks(Executors([1.0, 2.5])) == ["0", "1"]
+    assert marks(Executors([1.0, 2.5], names=["left", "right"]), speeds=True) == ["left (1)", "right (2.5)"]
+    assert marks(Executors(np.ones(300))) == [str(number) for number in range(0, 300, 10)]
+
+
+def test_tasks_of_nodes():
+    job = Job(1, [6.0, 2.0], [(0, 1, 1.0)], num_tasks=[3, 1], names=["map", "reduce"])
+    cluster = TaskCluster([job], Executors([1.0, 1.0], 1.0), moving_delay=1.0)
+    axes = gantt(simulate(cluster, ListScheduler(RankUp(), EFT())), critical_chain=True)
+    assert texts(axes) == ["map/0", "map/1", "map/2", "reduce/0"]
+    assert spans(axes, "critical chain") == [(4, 6, 0), (2, 4, 0), (0, 2, 0)]
+    two = TaskCluster([Job(1, [4.0], num_tasks=[2]), Job(2, [3.0])], Executors([1.0]), moving_delay=1.0)
+    axes = gantt(simulate(two, ListScheduler(FIFO(), EFT())), critical_chain=True)
+    assert spans(axes, "critical chain") == [(5, 8, 0), (2, 4, 0), (0, 2, 0)]
+    assert spans(axes, "waiting for data") == [(4, 5, 0)]
+
+
+@pytest.mark.parametrize("jobs", [[], [Job(1, [3.0])], [Job(1, [0.0])]])
+def test_small_runs(jobs):
+    result = run(jobs, Executors([2.0]))
+    axes = gantt(result, critical_chain=True)
+    assert len(boxes(axes, "copies")) == len(jobs) and axes.get_xlim()[1] > axes.get_xlim()[0]
+    for drawn in (axes, executor_utilization(result), utilization(result), jobs_in_system(result)):
+        drawn.figure.draw_without_rendering()
+
+
+def test_a_run_that_crashed_is_drawn_as_far_as_it_is_known(troubled):
+    tables = {name: troubled.scan(name) for name in troubled.table_names}
+    tables["copies"] = tables["copies"].filter(tables["copies"].collect()["finish_time"].is_not_null())
+    tables["jobs"] = tables["jobs"].head(1)
+    axes = gantt(Result(tables, troubled.info | {"end_time": None, "status": "failed"}), critical_chain=True)
+    assert len(boxes(axes, "copies")) == len(started(troubled)) and axes.get_title("left").endswith("(failed)")
+    assert axes.get_xlim()[1] == max(row["finish_time"] for row in started(troubled))
+
+
+def test_a_window_shows_a_part(troubled):
+    axes = gantt(troubled, window=(20.0, 40.0))
+    inside = [span for span in chosen(started(troubled)) if span[1] >= 20.0 and span[0] <= 40.0]
+    assert axes.get_xlim() == (20.0, 40.0) and spans(axes, "copies") == inside
+    assert all(20.0 <= text.get_position()[0] <= 40.0 for text in axes.texts)
+
+
+def test_nothing_overlaps(troubled, large):
+    panels = gantt({f"run {number}": troubled for number in range(3)}, critical_chain=True, speeds=True)
+    check_layout(panels[0].figure)
+    wanted = ["waiting for data", "duplicate", "cut by an outage", "executor down", "critical chain"]
+    assert legend(panels[0])[-5:] == wanted
+    shares = executor_utilization({"one": troubled, "two": large}, speeds=True)
+    assert [panel.get_xlabel() for panel in shares] == ["", "share of the time (%)"]
+    check_layout(shares[0].figure)
+    faces = [to_hex(collection.get_facecolor()[0]) for collection in shares[0].collections]
+    assert len(set(faces)) == len(faces) >= 5
+
+
+def test_large_runs_are_few_artists():
+    result = run([some_job(1000, np.random.default_rng(0))], some_executors(50))
+    axes = gantt(result, critical_chain=True)
+    assert len(axes.get_children()) < 130
+    lasting = sum(row["finish_time"] - row["starting_time"] for row in started(result))
+    assert area(boxes(axes, "copies")) == pytest.approx(0.8 * lasting)
+
+
+def shares_of(axes, executor: int) -> dict[str, float]:
+    """Return the lengths of the parts of a bar, by name."""
+    found = {}
+    for collection in axes.collections:
+        rows = boxes(axes, collection.get_gid())
+        inside = rows[np.abs(rows[:, 2:].mean(axis=1) - executor) < 1e-9]
+        if len(inside):
+            found[collection.get_gid()] = float((inside[:, 1] - inside[:, 0]).sum())
+    return found
+
+
+def agree(axes, result: Result) -> None:
+    end = result.info["end_time"]
+    for executor in range(result.info["num_executors"]):
+        drawn = shares_of(axes, executor)
+        for name, seconds in activities(result, executor).items():
+            assert drawn.get(name, 0.0) == pytest.approx(100.0 * seconds / end, abs=1e-9)
+        assert sum(drawn.values()) == pytest.approx(100.0)
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.sampled_from([np.inf, 70.0]))
+def test_parts_are_what_executors_did(seed, count, plan_ahead, twice, until):
+    twice = twice and count > 1
+    agent = EveryNodeTwice() if twice else HEFT() if plan_ahead else None
+    outages = [] if twice else [outage(15.0, 40.0, 0), outage(60.0, 65.0, count - 1)]
+    result = run(
+        some_jobs(3, seed=seed),
+        some_executors(count, seed=seed),
+        *outages,
+        plan_ahead=plan_ahead and not twice,
+        agent=agent,
+        until=until,
+    )
+    axes = executor_utilization(result)
+    agree(axes, result)
+    useful = [shares_of(axes, executor).get("useful copies", 0.0) for executor in range(count)]
+    assert axes.get_title("right") == f"on average {np.mean(useful):.3g} % useful"
+    chart = gantt(result, labels=False)
+    busy = sorted((row, begin, end) for gid in BUSY for begin, end, row in spans(chart, gid) if end > begin)
+    assert all(one[0] != other[0] or one[2] <= other[1] for one, other in pairwise(busy))
+
+
+BUSY = ("copies", "waiting for data", "executor down")
+
+
+@pytest.mark.parametrize("agent", [EveryNodeTwice, HEFT])
+def test_jobs_whose_id_comes_back_are_told_apart(agent):
+    graphs = [([2.0, 3.0], [(0, 1, 1.0)]), ([4.0], []), ([1.0, 5.0, 2.0], [(0, 2, 3.0), (1, 2, 0.0)]), ([2.0], [])]
+
+    def pictured(ids):
+        jobs = [
+            Job(job_id, *graph, submission_time=100.0 * row)
+            for row, (job_id, graph) in enumerate(zip(ids, graphs, strict=True))
+        ]
+        result = run(jobs, Executors([2.0, 1.0], 1.0), agent=agent(), plan_ahead=agent is HEFT)
+        axes = gantt(result, critical_chain=True, color_by="node")
+        drawn = [shares_of(executor_utilization(result), executor) for executor in (0, 1)]
+        return drawn, spans(axes, "critical chain"), colors(axes), sorted(text.split(":")[1] for text in texts(axes))
+
+    assert pictured([7, 7, 7, 7]) == pictured([1, 7, 1, 7]) == pictured([1, 2, 3, 4])
+
+
+def test_a_copy_that_nobody_needs_is_useless():
+    # both copies of the first node finish, and the copies of the second one take their data from the one on executor 0;
+    # the job is over while the second copy of the second node still runs
+    job = Job(1, [2.0, 3.0], [(0, 1, 0.0)])
+    axes = executor_utilization(run([job], Executors([2.0, 1.0], 1.0), agent=EveryNodeTwice()))
+    assert [shares_of(axes, executor) for executor in (0, 1)] == [{"useful copies": 100.0}, {"useless copies": 100.0}]
+    empty = executor_utilization(run([], Executors([1.0, 1.0])))
+    assert len(empty.collections) == 0 and empty.get_title("right") == "on average 0 % useful"
+    late = run([Job(1, [10.0], submission_time=90.0)], Executors([1.0, 0.5]))
+    assert shares_of(executor_utilization(late), 0) == {"useful copies": 100.0}
+    assert utilization(late).get_xlim() == (90.0, 100.0)
+
+
+@pytest.mark.parametrize("until", [np.inf, 60.0])
+def test_useless_and_interrupted_copies_are_the_wasted_time_of_the_metrics(until):
+    results = [with_outages(until), run(some_jobs(3), some_executors(3), agent=EveryNodeTwice(), until=until)]
+    for result in results:
+        axes = executor_utilization(result)
+        parts = [shares_of(axes, executor) for executor in range(3)]
+        wasted = sum(part.get(name, 0.0) for part in parts for name in ("useless copies", "interrupted copies"))
+        assert wasted > 0.0
+        assert result.metrics()["wasted_time"] == pytest.approx(wasted / 100.0 * result.info["end_time"])
+
+
+def test_runs_task_by_task():
+    rng = np.random.default_rng(4)
+    jobs = [
+        Job(k, job.work, [(p, c, 1.0) for c in range(job.num_nodes) for p in job.parents(c).tolist()], num_tasks=tasks)
+        for k, job in enumerate(some_jobs(3, seed=4))
+        for tasks in [rng.integers(1, 5, job.num_nodes)]
+    ]
+    cluster = TaskCluster(jobs, some_executors(3), moving_delay=0.5, processes=[outage(15.0, 40.0, 0)])
+    result = simulate(cluster, ListScheduler(RankUp(), EFT()))
+    agree(executor_utilization(result), result)
+    assert len(started(result)) > sum(job.num_nodes for job in jobs)
+
+
+def curve(axes) -> tuple[np.ndarray, np.ndarray]:
+    (line,) = [line for line in axes.get_lines() if line.get_gid() == "curve"]
+    return line.get_data()
+
+
+def at(times: np.ndarray, values: np.ndarray, moment: float) -> float:
+    return values[np.searchsorted(times, moment, side="right") - 1]
+
+
+@pytest.mark.parametrize("until", [np.inf, 55.0])
+def test_curves_count_at_every_moment(until):
+    result = with_outages(until)
+    counts, shares, jobs = utilization(result, unit="executors"), utilization(result), jobs_in_system(result)
+    (limit,) = [line for line in counts.get_lines() if line.get_gid() == "limit"]
+    rows = started(result)
+    for moment in np.linspace(0.01, result.info["end_time"] - 0.01, 60):
+        running = sum(row["starting_time"] <= moment < row["finish_time"] for row in rows)
+        up = 3 - sum(begin <= moment < end for _, begin, end in down(result))
+        there = sum(
+            row["submission_time"] <= moment and (row["finish_time"] is None or moment < row["finish_time"])
+            for row in result.jobs.iter_rows(named=True)
+        )
+        assert at(*curve(counts), moment) == running and at(*limit.get_data(), moment) == up
+        assert at(*curve(shares), moment) == pytest.approx(100.0 * running / up)
+        assert at(*curve(jobs), moment) == there
+    assert legend(counts) == ["executors up"]
+    assert counts.get_ylabel() == "running executors" and shares.get_ylabel() == "utilization\n(% of executors up)"
+    total = sum(row["finish_time"] - row["starting_time"] for row in rows)
+    times, values = curve(utilization(result, unit="executors", bin_width=10.0))
+    assert float((np.diff(times) * values[:-1]).sum()) == pytest.approx(total)
+
+
+def test_wrong_arguments(troubled):
+    batch = run_batch(batch_jobs(3, 2), 2)
+    with pytest.raises(InvalidConfiguration, match="color_by is 'user', want one of 'job', 'label', 'node'"):
+        gantt(troubled, color_by="user")
+    with pytest.raises(InvalidConfiguration, match="window"):
+        gantt(troubled, window=(4.0, 4.0))
+    with pytest.raises(InvalidConfiguration, match="axes holds 2 Axes, want 1"):
+        gantt(troubled, axes=list(Figure().subplots(2, 1)))
+    with pytest.raises(InvalidConfiguration, match=r"results\['b'\] is a result of the problem 'batch', want 'dag'"):
+        gantt({"a": troubled, "b": batch})
+    with pytest.raises(InvalidConfiguration, match=r"results\['b'\] is a result of the problem 'dag', want 'batch'"):
+        gantt({"a": batch, "b": troubled})
+    with pytest.raises(InvalidConfiguration, match="unit is 'cores', want one of 'percent', 'executors'"):
+        utilization(troubled, unit="cores")
+    with pytest.raises(InvalidConfiguration, match="the problem 'dag', want 'batch'"):
+        queue_length(troubled)
+    for draw in (jobs_in_system, executor_utilization):
+        with pytest.raises(InvalidConfiguration, match="the problem 'batch', want 'dag'"):
+            draw(batch)
+
+
+def test_a_saved_run_draws_the_same(tmp_path, troubled):
+    loaded = Result.load(troubled.save(tmp_path / "run"))
+    assert spans(gantt(loaded), "copies") == spans(gantt(troubled), "copies")
+    assert gantt(run([Job(1, [3.0])], THREE)).get_title("right") == "1 job on 3 executors"
