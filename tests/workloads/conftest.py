@@ -1,27 +1,27 @@
-"""Logs for the tests of the workloads: made up, and real where they are at hand."""
+"""Files for the tests of the workloads."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from swf_rows import HEADER
 
-LOGS = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf"
 
+@pytest.fixture
+def put(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes a file: text or bytes as they are, anything else as JSON."""
 
-@pytest.fixture(scope="session")
-def real_log() -> Callable[[str], Path]:
-    """Return a function from the name of a log to its path, which skips the test if it is absent."""
-
-    def find(name: str) -> Path:
-        path = LOGS / name
-        if not path.is_file():
-            pytest.skip(f"needs the log {name} in the shared data")
+    def make(content: Any, name: str = "file") -> Path:
+        path = tmp_path / name
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
         return path
 
-    return find
+    return make
 
 
 @pytest.fixture

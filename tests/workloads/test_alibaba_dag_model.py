@@ -16,14 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from workload_files import data, refusal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba import DagModel, dags
 from desim.workloads.alibaba.dag_model import generate
-
-PUBLISHED = Path(__file__).resolve().parents[3] / "shared" / "data" / "alibaba" / "v2018_distributions.json"
 
 SMALL: dict[str, Any] = {
     "dataset": "made up",
@@ -58,9 +57,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> DagModel:
 
 @pytest.fixture(scope="module")
 def published() -> DagModel:
-    if not PUBLISHED.is_file():
-        pytest.skip("needs the histograms of the shared data")
-    return DagModel.read(PUBLISHED)
+    return DagModel.read(data("alibaba/v2018_distributions.json"))
 
 
 def levels_of(job: Job) -> list[int]:
@@ -136,7 +133,7 @@ def agrees(values: list[int], expected: dict[int, float]) -> bool:
 
 
 def test_marginals_are_as_published(small: DagModel) -> None:
-    jobs = generate(6_000, model=small, seed=1, min_tasks=1, allow_disconnected=True)
+    jobs = generate(3_000, model=small, seed=1, min_tasks=1, allow_disconnected=True)
     assert agrees([job.num_nodes for job in jobs], {1: 3, 2: 2, 3: 3, 5: 1, 6: 1})
     assert agrees([int(work * 2) for job in jobs for work in job.work], {0: 1, 3: 2, 20: 3})
     assert agrees([int(count) for job in jobs for count in job.num_tasks], {1: 5, 4: 1})
@@ -179,7 +176,7 @@ def test_published_model(published: DagModel, tmp_path: Path) -> None:
     assert [job.submission_time for job in again] == [1 + job.submission_time for job in jobs]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10**6), connected=st.booleans())
 def test_shapes(seed: int, connected: bool, small: DagModel) -> None:
     for job in generate(12, model=small, seed=seed, allow_disconnected=not connected, min_tasks=1):
@@ -242,16 +239,10 @@ def test_data_on_the_edges(small: DagModel) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
-        ({"min_tasks": 0}, "min_tasks is 0, want a whole number of at least 1"),
         ({"min_tasks": 4, "max_tasks": 4}, "tasks of a job: the model has no observation from 4 to 4"),
-        ({"min_tasks": 7}, "tasks of a job: the model has no observation from 7 to 6"),
         ({"mean_interval": -2}, "mean_interval is -2, want a finite number of at least 0"),
-        ({"reference_speed": 0}, "reference_speed is 0, want a finite number above 0"),
         ({"ccr": -1}, "ccr is -1, want a finite number of at least 0"),
-        ({"transfer_speed": 0}, "transfer_speed is 0, want a finite number above 0"),
         ({"work": "x"}, "work is 'x', want one of 'task_duration', 'instances'"),
-        ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
     ],
 )
 def test_options_out_of_range(small: DagModel, options: dict[str, Any], message: str) -> None:
@@ -260,44 +251,15 @@ def test_options_out_of_range(small: DagModel, options: dict[str, Any], message:
     assert str(caught.value) == message
 
 
-def test_models_that_cannot_give_what_is_asked(put: Put) -> None:
-    document = copy.deepcopy(SMALL)
-    document["job_interval"] = {"value": [0], "count": [5]}
-    document["critical_path_length_given_task_num"]["by_task_num"]["2"]["count"] = [1, 0]
-    model = DagModel.read(put(document))
-    with pytest.raises(InvalidConfiguration, match=r"^mean_interval is 5, but all intervals of the model are 0$"):
-        generate(3, model=model, mean_interval=5)
-    with pytest.raises(
-        InvalidConfiguration, match=r"^longest path in jobs of 2 tasks: the model has no observation from 2 to 2$"
-    ):
-        generate(3, model=model, max_tasks=2)
-    assert len(generate(3, model=model, max_tasks=2, allow_disconnected=True)) == 3
-
-
 # -- files --------------------------------------------------------------------------------------------
 
-Put = Callable[[Any], Path]
 PATHS, LEVELS = "critical_path_length_given_task_num", "level_given_critical_path_length"
-
-
-@pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Return a function that writes a document."""
-
-    def make(document: Any) -> Path:
-        path = tmp_path / "model.json"
-        path.write_text(json.dumps(document))
-        return path
-
-    return make
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda d: d.pop("task_num"), " task_num is missing, want a JSON object"),
-        (lambda d: d.update(task_num=[1]), " task_num is a JSON list, want a JSON object"),
-        (lambda d: d["task_num"].pop("count"), " task_num: count is missing, want a JSON list"),
         (lambda d: d["task_num"]["count"].pop(), " task_num: 5 values and 4 counts"),
         (lambda d: d["job_interval"]["value"].reverse(), " job_interval: value is not ascending"),
         (
@@ -305,59 +267,30 @@ def put(tmp_path: Path) -> Put:
             " task_num: value holds other than whole numbers from 1 on",
         ),
         (
-            lambda d: d["task_num"]["value"].__setitem__(1, 1.5),
-            " task_num: value holds other than whole numbers from 1 on",
-        ),
-        (
             lambda d: d["task_duration"]["count"].__setitem__(1, -2),
             " task_duration: count[1] is -2, want a number between 0 and 1e15",
         ),
-        (
-            lambda d: d["task_duration"]["value"].__setitem__(1, "x"),
-            " task_duration: value[1] is 'x', want a number between 0 and 1e15",
-        ),
         (lambda d: d["instance_num"].update(count=[0, 0, 0]), " instance_num: counts nothing"),
-        (lambda d: d[PATHS].pop("by_task_num"), f" {PATHS}: by_task_num is missing, want a JSON object"),
         (lambda d: d[PATHS]["by_task_num"].pop("3"), f" {PATHS}.by_task_num: 3 is missing"),
-        (lambda d: d[PATHS]["by_task_num"].clear(), f" {PATHS}.by_task_num: 2 is missing"),
         (
             lambda d: d[PATHS]["by_task_num"].update({"02": {}}),
             f" {PATHS}.by_task_num: '02' is not a whole number of its own",
         ),
-        (
-            lambda d: d[LEVELS]["by_critical_path_length"].update({"x": {}}),
-            f" {LEVELS}.by_critical_path_length: 'x' is not a whole number of its own",
-        ),
-        (
-            lambda d: d[LEVELS]["by_critical_path_length"].update({"2": {"value": [0, 1], "count": [1, 1]}}),
-            f" {LEVELS}.by_critical_path_length.2: value holds other than whole numbers from 1 on",
-        ),
     ],
 )
-def test_no_model(put: Put, change: Callable[[dict[str, Any]], object], message: str) -> None:
+def test_no_model(put: Callable[..., Path], change: Callable[[dict[str, Any]], object], message: str) -> None:
     document = copy.deepcopy(SMALL)
     change(document)
     path = put(document)
-    with pytest.raises(WorkloadError) as caught:
-        DagModel.read(path)
-    assert str(caught.value) == f"{path}:{message}"
+    assert refusal(lambda: DagModel.read(path)) == f"{path}:{message}"
 
 
-def test_other_files(tmp_path: Path) -> None:
-    path = tmp_path / "model.json"
-    path.write_text("value,count\n")
-    with pytest.raises(WorkloadError, match=r"model\.json: is not JSON: Expecting value: line 1 column 1 \(char 0\)$"):
-        DagModel.read(path)
-    with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file or directory$"):
-        DagModel.read(tmp_path / "missing.json")
-
-
-def test_damaged_files(put: Put) -> None:
+def test_damaged_files(put: Callable[..., Path]) -> None:
     rng = random.Random(6)
     pieces = ["", "0", "-1", "1e300", "null", "[]", "{}", '"', ",", "1.5", "true", '"2"', "NaN", "9" * 5_000]
     pieces += ["1", "2", "3", "4", "5", "7"] * 4
     read, refused = 0, set()
-    for _ in range(1_500):
+    for _ in range(400):
         text = json.dumps(SMALL)
         for _ in range(rng.randint(1, 2)):
             digits = [at for at, letter in enumerate(text) if letter.isdigit()]
@@ -373,5 +306,5 @@ def test_damaged_files(put: Put) -> None:
         else:
             read += 1
             assert all(job.num_nodes >= 2 and np.isfinite(job.work).all() for job in jobs)
-    assert read > 100
-    assert len(refused) > 100
+    assert read > 25
+    assert len(refused) > 40

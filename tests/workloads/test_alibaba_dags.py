@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import WorkloadError
 from desim.problems.dag.job import Job
 from desim.workloads.alibaba import DagReason, DagReport, dags
 
@@ -248,7 +248,7 @@ def second_reading(table_rows: list[Row]) -> dict[str, tuple[float, set[tuple[st
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(given_rows=st.lists(rows, min_size=1, max_size=14))
 def test_against_a_second_reading(write: Write, given_rows: list[Row]) -> None:
     stream = dags.jobs(write(*given_rows))
@@ -291,23 +291,13 @@ def test_files_that_do_not_fit(write: Write) -> None:
         list(dags.jobs(path, work="instances", reference_speed=1e300))
 
 
-def test_options_out_of_range(write: Write) -> None:
-    path = write(GOOD)
-    with pytest.raises(InvalidConfiguration, match=r"^work is 'all', want one of 'task_duration', 'instances'$"):
-        dags.jobs(path, work="all")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
-        dags.jobs(path, reference_speed=0)
-    with pytest.raises(InvalidConfiguration, match=r"^statuses is 'Failed', want several strings, or None$"):
-        dags.jobs(path, statuses="Failed")
-
-
 PIECES = ["", ",", "\n", "-1", "0", "nan", "1e15", "_", "_1", "_4", "M", "j_1", "Failed", '"', "\xe9", "\x00", "9" * 12]
 
 
 def test_damaged_files(write: Write) -> None:
     rng = random.Random(8)
     read, refused = 0, set()
-    for _ in range(400):
+    for _ in range(200):
         text = "\n".join(LINES)
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(len(text))
@@ -322,5 +312,5 @@ def test_damaged_files(write: Write) -> None:
         else:
             read += 1
             check_books(stream.report, jobs, len(text.replace("\n\n", "\n").strip("\n").split("\n")))
-    assert read > 50
-    assert len(refused) > 30
+    assert read > 25
+    assert len(refused) > 15

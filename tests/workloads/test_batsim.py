@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workload_files import BATCH_JOBS, data, refusal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
@@ -69,20 +69,12 @@ def test_fields(workload: Callable[..., Path]) -> None:
     assert trace.report.places[Reason.ASSUMED_REQUESTED_TIME] == [1, 2]
 
 
-def test_gzip_and_byte_order_mark(workload: Callable[..., Path]) -> None:
-    path = workload(job())
-    path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + path.read_bytes()))
-    assert len(batsim.read(path)) == 1
-
-
 @pytest.mark.parametrize(
     ("ids", "numbers", "unreadable"),
     [
         ([3, 1, 2], [3, 1, 2], 0),
         (["w0!12", "w0!7", 3], [12, 7, 3], 0),
         (["w0!1", "w1!1", "w0!2"], [0, 1, 2], 3),
-        (["a", "b1"], [0, 1], 2),
-        (["x", "x"], [0, 1], 2),
         ([5, 5, 6], [5, 6, 7], 0),
         ([10**20, 1], [0, 1], 2),
         (["job²", "job³"], [0, 1], 2),
@@ -115,31 +107,15 @@ def test_what_is_dropped(workload: Callable[..., Path]) -> None:
     }
 
 
-def test_unsorted_jobs(workload: Callable[..., Path]) -> None:
-    path = workload(job(1, subtime=50), job(2, subtime=20), job(3, subtime=50), job(4, subtime=20))
-    trace = batsim.read(path, shift=True)
-    assert [(job.job_id, job.submission_time) for job in trace.jobs] == [(2, 0), (4, 0), (1, 30), (3, 30)]
-    assert trace.report.count(Reason.OUT_OF_ORDER) == 2
-
-
 BROKEN: list[tuple[Any, str]] = [
     (5, "jobs[1] is 5, want a JSON object"),
-    ([], "jobs[1] is a JSON list, want a JSON object"),
     (job(None), "jobs[1]: id is missing, want a whole number or a string"),
-    (job(True), "jobs[1]: id is True, want a whole number or a string"),
     (job(1.5), "jobs[1]: id is 1.5, want a whole number or a string"),
     (job(2, subtime=None), "jobs[1]: subtime is missing, want a number"),
-    (job(2, subtime="7"), "jobs[1]: subtime is '7', want a number"),
-    (job(2, subtime=False), "jobs[1]: subtime is False, want a number"),
-    (job(2, subtime={}), "jobs[1]: subtime is a JSON object, want a number"),
     (job(2, subtime=1e16), "jobs[1]: subtime is 1e+16, want a number between -1e15 and 1e15"),
     (job(2, walltime=10**400), f"jobs[1]: walltime is 1{'0' * 36}..., want a number between -1e15 and 1e15"),
     (job(2, res=None), "jobs[1]: res is missing, want a number"),
-    (job(2, res=1.5), "jobs[1]: res is 1.5, want a whole number"),
-    (job(2, user_id=0.5), "jobs[1]: user_id is 0.5, want a whole number"),
-    (job(2, None), "jobs[1]: profile is missing, want the name of one of the profiles"),
     (job(2, "none"), "jobs[1]: profile is 'none', want the name of one of the profiles"),
-    (job(2, ["long"]), "jobs[1]: profile is a JSON list, want the name of one of the profiles"),
     (
         job(2, "parallel"),
         "jobs[1]: profile 'parallel' has type 'parallel_homogeneous', whose run time is unknown; "
@@ -147,7 +123,6 @@ BROKEN: list[tuple[Any, str]] = [
     ),
     (job(2, "no delay"), "jobs[1]: profile 'no delay': delay is missing, want a number"),
     (job(2, "text"), "jobs[1]: profile 'text': delay is '5', want a number"),
-    (job(2, "null"), "jobs[1]: profile is 'null', want the name of one of the profiles"),
 ]
 
 
@@ -155,36 +130,26 @@ BROKEN: list[tuple[Any, str]] = [
 def test_broken_jobs(workload: Callable[..., Path], broken: Any, message: str) -> None:
     more = {"no delay": {"type": "delay"}, "text": {"type": "delay", "delay": "5"}, "null": None}
     path = workload(job(1), broken, profiles=PROFILES | more)
-    with pytest.raises(WorkloadError) as caught:
-        batsim.read(path)
-    assert str(caught.value) == f"{path}: {message}"
+    assert refusal(lambda: batsim.read(path)) == f"{path}: {message}"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b'{"jobs": [', "is not JSON: Expecting value: line 1 column 11 (char 10)"),
         (b'{"jobs": [], "profiles": {}, "x": NaN}', "holds NaN, want finite numbers"),
         (b'{"jobs": [], "profiles": {}, "x": ' + b"9" * 5000 + b"}", "is not JSON: Exceeds the limit"),
         (b"[" * 100_000, "is nested too deeply"),
         (b'{"\xff": 1}', "byte 0xff at 2 is not UTF-8 text"),
-        (b"\0\0\0", "is not JSON: Expecting value"),
         (b"[]", "is a JSON list, want a JSON object"),
-        (b"null", "is null, want a JSON object"),
-        (b'{"profiles": {}}', "jobs is missing, want a JSON list"),
         (b'{"jobs": {}, "profiles": {}}', "jobs is a JSON object, want a JSON list"),
-        (b'{"jobs": []}', "profiles is missing, want a JSON object"),
         (b'{"jobs": [], "profiles": {}}', "no usable job in 0 rows"),
         (b"\x1f\x8bnonsense", "corrupt gzip data: Unknown compression method"),
     ],
 )
-def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
-    path = tmp_path / "workload.json"
-    path.write_bytes(content)
-    with pytest.raises(WorkloadError) as caught:
-        batsim.read(path)
-    assert str(caught.value).startswith(f"{path}: {message}")
+def test_broken_files(put: Callable[[bytes], Path], content: bytes, message: str) -> None:
+    path = put(content)
+    assert refusal(lambda: batsim.read(path)).startswith(f"{path}: {message}")
 
 
 def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -> None:
@@ -199,23 +164,8 @@ def test_arguments_out_of_range(workload: Callable[..., Path], tmp_path: Path) -
     assert not (tmp_path / "w.json").exists()
 
 
-@settings(max_examples=80, deadline=None)
-@given(
-    jobs=st.lists(
-        st.builds(
-            Job,
-            job_id=st.just(0),
-            submission_time=st.integers(0, 10**9) | st.floats(0, 1e14),
-            requested_cores=st.integers(1, 10**6),
-            requested_time=st.integers(1, 10**9) | st.floats(0, 1e14, exclude_min=True),
-            run_time=st.integers(0, 10**9) | st.floats(0, 1e14),
-            user_id=st.integers(-1, 10**6),
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    numbers=st.randoms(use_true_random=False),
-)
+@settings(max_examples=40, deadline=None)
+@given(jobs=st.lists(BATCH_JOBS, min_size=1, max_size=20), numbers=st.randoms(use_true_random=False))
 def test_round_trip(tmp_path: Path, jobs: list[Job], numbers: random.Random) -> None:
     ids = numbers.sample(range(-50, 1000), len(jobs))
     jobs = [job._replace(job_id=number) for job, number in zip(jobs, ids, strict=True)]
@@ -226,8 +176,8 @@ def test_round_trip(tmp_path: Path, jobs: list[Job], numbers: random.Random) -> 
     assert trace.num_cores == 64
 
 
-def test_real_log_converted(real_log: Callable[[str], Path], tmp_path: Path) -> None:
-    trace = swf.read(real_log("KTH-SP2-1996-2.swf"))
+def test_real_log_converted(tmp_path: Path) -> None:
+    trace = swf.read(data("swf/KTH-SP2-1996-2.swf"))
     batsim.write(tmp_path / "kth.json", trace.jobs, 100)
     document = json.loads((tmp_path / "kth.json").read_bytes())
     assert len(document["profiles"]) == len({job.run_time for job in trace.jobs})

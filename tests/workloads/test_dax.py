@@ -13,15 +13,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workload_files import data, edges_of, refusal
 
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.exceptions import WorkloadError
 from desim.problems.dag import to_networkx
-from desim.problems.dag.job import Job
 from desim.workloads import dax
 
-GENOME = Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "GENOME.d.351024866.5.dax"
-
-Put = Callable[[str | bytes], Path]
+Put = Callable[..., Path]
 
 OLD = """<?xml version="1.0" encoding="UTF-8"?>
 <!-- a comment -->
@@ -83,30 +81,9 @@ NEW = """<dax:adag xmlns:dax="http://pegasus.isi.edu/schema/DAX" version="3.6" n
 DIAMOND = {("a", "b"): 1.0, ("a", "c"): 0.0, ("b", "d"): 20.0, ("c", "d"): 4_020.5}
 
 
-@pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Return a function that writes a file."""
-
-    def make(content: str | bytes) -> Path:
-        path = tmp_path / "workflow.dax"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
-
-    return make
-
-
-def edges_of(job: Job) -> dict[tuple[str, str], float]:
-    return {
-        (job.names[parent], job.names[child]): size
-        for child, parents in enumerate(job.parent_lists)
-        for parent, size in parents
-    }
-
-
 def test_genome() -> None:
-    if not GENOME.is_file():
-        pytest.skip("needs the workflow of the shared data")
-    job = dax.read(GENOME, reference_speed=0.5)
+    path = data("workflows/GENOME.d.351024866.5.dax")
+    job = dax.read(path, reference_speed=0.5)
     assert (job.job_id, job.submission_time, job.label, job.num_nodes, job.num_edges) == (0, 0.0, "test", 36, 42)
     assert job.work.sum() * 2 == pytest.approx(113_799.36)
     assert sum(not len(job.parents(node)) for node in range(36)) == 1
@@ -117,7 +94,7 @@ def test_genome() -> None:
     assert nx.dag_longest_path_length(weights) * 2 == pytest.approx(24_633.77)
     # A second reading of the file, with another parser
     name = "{http://pegasus.isi.edu/schema/DAX}"
-    root = ElementTree.parse(GENOME).getroot()
+    root = ElementTree.parse(path).getroot()
     uses: dict[tuple[str, str], dict[str, int]] = {}
     for element in root.iter(f"{name}job"):
         for use in element:
@@ -143,7 +120,7 @@ def test_version_2(put: Put) -> None:
 
 
 def test_version_3(put: Put) -> None:
-    with pytest.raises(WorkloadError, match=r"dax: file 'y', which 'b' writes and 'd' reads, has no size$") as caught:
+    with pytest.raises(WorkloadError, match=r": file 'y', which 'b' writes and 'd' reads, has no size$") as caught:
         dax.read(put(NEW.replace('name="y" link="input" size="20"', 'name="y" link="input"')))
     assert "line" not in str(caught.value)
     job = dax.read(put(NEW))
@@ -198,38 +175,21 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
         ("<adag", "<dag", "line 31: is not XML: mismatched tag"),
         ("adag", "dag", "line 3: the root is <dag>, want <adag>"),
         ('version="2.1"', 'version="4.0"', "line 3: version is '4.0', want 2.x or 3.x"),
-        ('<job id="b"', "<job", "line 10: <job> has no id"),
         ('<job id="b"', '<job id="a"', "line 10: the id 'a' is taken by an earlier job"),
-        ('"2.0"', '"-2"', "line 10: runtime is '-2', want a number between 0 and 1e15"),
-        ('"2.0"', '"nan"', "line 10: runtime is 'nan', want a number between 0 and 1e15"),
-        ('"2.0"', '"1_0"', "line 10: runtime is '1_0', want a number between 0 and 1e15"),
         (' runtime="2.0"', "", "line 10: job 'b' has no run time; default_run_time gives it one"),
         ('size="7"', 'size="-7"', "line 11: size is '-7', want a number between 0 and 1e15"),
-        ('size="7"', 'size="many"', "line 11: size is 'many', want a number between 0 and 1e15"),
         ('<uses file="x" link="input"', '<uses link="input"', "line 11: <uses> has no name"),
-        ('<uses file="x" link="input"', '<uses file="x"', "line 11: <uses> has no link"),
         (
             'file="x" link="input"',
             'file="x" link="up"',
             "line 11: link is 'up', want one of input, output, inout, none",
         ),
         ('<child ref="b">', '<child ref="q">', "line 25: <child> names the unknown job 'q'"),
-        ('<child ref="b">', "<child>", "line 25: <child> has no ref"),
-        ('<parent ref="b"', '<parent ref="q"', "line 28: <parent> names the unknown job 'q'"),
-        (
-            '<parent ref="b"/>',
-            '<parent ref="c"/>',
-            "line 30: the edge 'c' -> 'd' is given twice, first on line 28",
-        ),
+        ('<parent ref="b"/>', '<parent ref="c"/>', "line 30: the edge 'c' -> 'd' is given twice, first on line 28"),
         (
             '<child ref="b"><parent ref="a"/>',
             '<child ref="b"><parent ref="d"/>',
             "job 0: the graph has the cycle d -> b -> d",
-        ),
-        (
-            '<child ref="b"><parent ref="a"/>',
-            '<child ref="b"><parent ref="b"/>',
-            "job 0: the graph has the cycle b -> b",
         ),
         (
             '<child ref="d">\n    <parent ref="b"/>\n  </child>\n  <child ref="d"><parent ref="c"/></child>\n',
@@ -242,7 +202,6 @@ def test_any_graph(data: st.DataObject, count: int, tmp_path_factory: pytest.Tem
             '<dax id="d" file="other"',
             "line 20: holds a workflow of its own, <dax>, want <job> only",
         ),
-        ("</job>", "</job><dag/>", "line 9: holds a workflow of its own, <dag>, want <job> only"),
     ],
 )
 def test_errors(put: Put, old: str, new: str, message: str) -> None:
@@ -251,48 +210,14 @@ def test_errors(put: Put, old: str, new: str, message: str) -> None:
     if "<dax " in text:
         text = text.replace('</job>\n  <child ref="b">', '</dax>\n  <child ref="b">')
     path = put(text)
-    with pytest.raises(WorkloadError) as caught:
-        dax.read(path)
-    assert str(caught.value) == f"{path}: {message}"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "line 1: is not XML: no element found"),
-        (b"\x00\x01", "line 1: is not XML: not well-formed (invalid token)"),
-        (b"<adag/>", "holds no job"),
-        (b"<adag>\n&lol;</adag>", "line 2: is not XML: undefined entity"),
-        (b'<?xml version="1.0" encoding="nonsense"?><adag/>', "line 1: is not XML: unknown encoding: nonsense"),
-        (b"<adag>" + b"<a>" * 1_000, "line 1: is nested too deeply"),
-    ],
-)
-def test_no_document(put: Put, content: bytes, message: str) -> None:
-    path = put(content)
-    with pytest.raises(WorkloadError) as caught:
-        dax.read(path)
-    assert str(caught.value) == f"{path}: {message}"
+    assert refusal(lambda: dax.read(path)) == f"{path}: {message}"
 
 
 def test_entities_cannot_be_defined(put: Put) -> None:
     bomb = '<!DOCTYPE adag [\n<!ENTITY a "aaaaaaaaaa">\n'
     bomb += "".join(f'<!ENTITY {chr(98 + at)} "{f"&{chr(97 + at)};" * 10}">\n' for at in range(12)) + "]>\n"
     path = put(OLD.replace("<!-- a comment -->", bomb).replace("diamond", "&m;"))
-    with pytest.raises(WorkloadError) as caught:
-        dax.read(path)
-    assert str(caught.value) == f"{path}: line 2: has a document type declaration, want none"
-
-
-def test_options_out_of_range(put: Put) -> None:
-    path = put(OLD)
-    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is 0, want a finite number above 0$"):
-        dax.read(path, reference_speed=0)
-    with pytest.raises(InvalidConfiguration, match=r"^default_run_time is -1, want a finite number of at least 0$"):
-        dax.read(path, default_run_time=-1)
-    with pytest.raises(InvalidConfiguration, match=r"^default_size is 'x', want a finite number of at least 0$"):
-        dax.read(path, default_size="x")  # type: ignore[arg-type]
-    with pytest.raises(WorkloadError, match=r"missing\.dax: cannot be read: No such file or directory$"):
-        dax.read(path.with_name("missing.dax"))
+    assert refusal(lambda: dax.read(path)) == f"{path}: line 2: has a document type declaration, want none"
 
 
 def test_damaged_files(put: Put) -> None:
@@ -303,7 +228,7 @@ def test_damaged_files(put: Put) -> None:
         *('<job id="e" runtime="1"/>', 'size="x"', "<uses/>"),
     ]
     read, refused = 0, set()
-    for _ in range(3_000):
+    for _ in range(400):
         text = rng.choice([OLD, NEW])
         for _ in range(rng.randint(1, 2)):
             at = rng.randrange(len(text))
@@ -319,5 +244,5 @@ def test_damaged_files(put: Put) -> None:
             read += 1
             assert np.isfinite(job.work).all()
             assert np.isfinite(job.parent_size).all()
-    assert read > 100
-    assert len(refused) > 100
+    assert read > 25
+    assert len(refused) > 40

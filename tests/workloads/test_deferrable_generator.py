@@ -111,7 +111,7 @@ def test_notice_and_slack_follow_their_laws() -> None:
 def test_what_was_submitted_before_the_run_is_known_from_its_beginning() -> None:
     options = replace(LONG, num_slots=40, notice=Uniform(3, 6))
     counts = np.zeros(40)
-    for seed in range(200):
+    for seed in range(80):
         jobs = generate(options, seed=seed).jobs
         counts += np.bincount([job.earliest_start for job in jobs], minlength=40)
         assert all(job.submission_time == 0 for job in jobs if job.earliest_start <= 3)
@@ -119,19 +119,7 @@ def test_what_was_submitted_before_the_run_is_known_from_its_beginning() -> None
     # Windows open as often at the beginning and at the end as ever: as jobs were submitted 3 to 6 slots before
     submitted = np.arange(40)[:, None] - np.arange(3, 7)
     rate = (2 * (1 + 0.5 * np.sin(2 * np.pi * submitted / 24))).mean(axis=1)
-    assert np.all(np.abs(counts / 200 - rate) < 5 * np.sqrt(rate / 200))
-
-
-def test_a_longer_notice_adds_earlier_submissions_to_those_before_the_run() -> None:
-    short, long = (generate(replace(LONG, num_slots=40, notice=slots), seed=3).jobs for slots in (4, 9))
-    before = [job for job in short if job.earliest_start < 4]
-    same = [job for job in long if 5 <= job.earliest_start < 9]
-    assert len(before) > 5
-    assert [(job.duration, job.cores, job.slack) for job in before] == [
-        (job.duration, job.cores, job.slack) for job in same
-    ]
-    assert [job.earliest_start for job in long] == sorted(job.earliest_start for job in long)
-    assert replace(LONG, notice=up_to_its_length).longest_notice == 12
+    assert np.all(np.abs(counts / 80 - rate) < 5 * np.sqrt(rate / 80))
 
 
 def test_batches_are_geometric_and_may_be_alike() -> None:
@@ -163,7 +151,7 @@ def _by_slot(jobs: tuple[Job, ...]) -> list[list[Job]]:
 
 def test_the_capacity_is_autoregressive() -> None:
     options = Settings(
-        num_slots=60_000,
+        num_slots=30_000,
         arrival_rate=0.0,
         capacity_mean=100.0,
         capacity_swing=0.0,
@@ -180,8 +168,8 @@ def test_the_capacity_is_autoregressive() -> None:
         assert abs(correlation - 0.8**lag) < 0.03
     innovations = noise[1:] - 0.8 * noise[:-1]
     likely(np.histogram(innovations / 6, bins=[-9, -0.6745, 0, 0.6745, 9])[0], [0.25] * 4)  # normal quartiles
-    first = np.array([generate(replace(options, num_slots=1), seed=seed).capacity[0] for seed in range(600)])
-    assert abs(first.std() / 10 - 1) < 5 / np.sqrt(2 * 600)  # from the beginning
+    first = np.array([generate(replace(options, num_slots=1), seed=seed).capacity[0] for seed in range(300)])
+    assert abs(first.std() / 10 - 1) < 5 / np.sqrt(2 * 300)  # from the beginning
 
 
 def test_the_capacity_follows_the_day_and_is_rounded_and_bounded() -> None:
@@ -189,32 +177,8 @@ def test_the_capacity_follows_the_day_and_is_rounded_and_bounded() -> None:
     wave = 10 + 15 * np.sin(2 * np.pi * np.arange(48) / 24)
     exact = generate(replace(options, whole_capacity=False)).capacity
     np.testing.assert_allclose(exact, np.maximum(wave, 0), atol=1e-12)
-    day = [
-        10,
-        14,
-        18,
-        21,
-        23,
-        24,
-        25,
-        24,
-        23,
-        21,
-        18,
-        14,
-        10,
-        6,
-        3,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-        3,
-        6,
-    ]  # 17.5 and 2.5 are 18 and 3
+    night = [10, 6, 3, 0, 0, 0, 0, 0, 0, 0, 3, 6]
+    day = [10, 14, 18, 21, 23, 24, 25, 24, 23, 21, 18, 14, *night]  # 17.5 and 2.5 are 18 and 3
     assert generate(options).capacity.tolist() == day * 2
     peak = generate(replace(options, capacity_phase=0.25, capacity_floor=3.5)).capacity
     assert (peak[0], peak[12], peak.min()) == (25.0, 3.5, 3.5)
@@ -258,25 +222,6 @@ def test_what_is_changed_changes_nothing_else(changes: dict[str, Any], fields: s
     assert np.array_equal(before.capacity, after.capacity) == ("capacity" not in fields)
 
 
-def test_another_notice_changes_times_only() -> None:
-    found = [generate(replace(STOCHASTIC, notice=law), seed=6) for law in (0, Uniform(0, 4), Sometimes(0.5, 3))]
-    last = DEFAULT.num_slots - 100  # later, windows may open after the run
-    jobs = [
-        [(job.submission_time, job.slack, job.duration, job.cores) for job in jobs if 0 < job.submission_time < last]
-        for jobs, *_ in found
-    ]
-    assert len(jobs[0]) > 300
-    assert jobs[0] == jobs[1] == jobs[2]
-    assert len({tuple(job.earliest_start for job in jobs) for jobs, *_ in found}) == 3
-    assert all(np.array_equal(found[0].capacity, other.capacity) for other in found)
-
-
-def test_a_larger_probability_of_long_jobs_makes_no_job_shorter() -> None:
-    # The numbers behind the choices are the same, so that cases differ by no more than their probabilities
-    short, long = (generate(case(name), seed=7).jobs for name in ("duration-2", "duration-1"))
-    assert all(job.duration <= other.duration for job, other in zip(short, long, strict=True))
-
-
 def test_a_shorter_run_is_the_beginning_of_a_longer_one() -> None:
     long, short = generate(STOCHASTIC, seed=8), generate(replace(STOCHASTIC, num_slots=100), seed=8)
     assert [job[1:] for job in short.jobs] == [job[1:] for job in long.jobs if job.earliest_start < 100]
@@ -286,11 +231,7 @@ def test_a_shorter_run_is_the_beginning_of_a_longer_one() -> None:
 @settings(max_examples=60, deadline=None)
 @given(
     options=st.fixed_dictionaries(
-        {
-            "num_slots": st.integers(1, 60),
-            "arrival_rate": st.floats(0, 4),
-            "capacity_mean": st.floats(0, 50),
-        },
+        {"num_slots": st.integers(1, 60), "arrival_rate": st.floats(0, 4), "capacity_mean": st.floats(0, 50)},
         optional={
             "day_slots": st.floats(0.5, 100),
             "arrival_swing": st.floats(0, 3),
@@ -359,8 +300,8 @@ def utilization_and_delay(scenario: Scenario, order: Callable[[Job], tuple[float
     ("name", "utilization", "delay"), [("FIFO", 3602, -194), ("SJF", 3387, -112), ("Tetris", 3690, -282)]
 )
 def test_heuristics_come_close_to_the_published_figures(name: str, utilization: float, delay: float) -> None:
-    found = np.array([utilization_and_delay(generate(seed=seed), ORDERS[name]) for seed in range(30)])
-    mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(30)
+    found = np.array([utilization_and_delay(generate(seed=seed), ORDERS[name]) for seed in range(15)])
+    mean, error = found.mean(axis=0), found.std(axis=0) / np.sqrt(15)
     assert abs(mean[0] - utilization) < 0.05 * utilization + 2 * error[0]
     assert abs(mean[1] - delay) < 0.25 * abs(delay) + 2 * error[1]
 
@@ -382,45 +323,22 @@ def test_cases_differ_in_their_probabilities_only() -> None:
     ("field", "value", "message"),
     [
         ("num_slots", 0, "num_slots is 0, want a whole number of at least 1"),
-        ("num_slots", True, "num_slots is True, want a whole"),
         ("day_slots", 0, "day_slots is 0, want a finite number above 0"),
-        ("day_slots", float("nan"), "day_slots is nan"),
         ("arrival_rate", -1, "arrival_rate is -1, want a finite number of at least 0"),
-        ("arrival_rate", float("inf"), "arrival_rate is inf"),
         ("arrival_rate", 1e9, "arrival_rate is 1000000000.0, up to .* jobs in .* slots .*, want at most 1e"),
-        ("arrival_swing", -0.1, "arrival_swing is -0.1"),
         ("arrival_phase", float("-inf"), "arrival_phase is -inf, want a finite number"),
-        ("arrival_phase", "noon", "arrival_phase is 'noon'"),
         ("batch_mean", 0.5, "batch_mean is 0.5, want a finite number of at least 1"),
         ("batch_alike", ("size",), r"batch_alike is \('size',\), want a tuple of some of"),
-        ("batch_alike", "cores", "batch_alike is 'cores'"),
         ("cores", (), r"cores is \(\), want a tuple of numbers"),
-        ("cores", [1, 2, 4, 8], r"cores is \[1, 2, 4, 8\], want a tuple of numbers"),
-        ("cores", (1, 2, 4), r"core_probabilities is \(0.51, 0.37, 0.08, 0.04\), want 3 numbers"),
         ("cores", (1, 2, 4, 0), r"cores\[3\] is 0, want a finite number above 0"),
-        ("core_probabilities", (0.5, 0.5), r"core_probabilities is \(0.5, 0.5\), want 4 numbers"),
         ("core_probabilities", (0.5, 0.5, 0.5, -0.5), r"core_probabilities\[3\] is -0.5"),
         ("core_probabilities", (0.5, 0.5, 0.1, 0.0), r"core_probabilities is \(.*\), in sum 1.1, want 1"),
-        ("core_probabilities", (0.5, 0.5, 0.0, None), r"core_probabilities\[3\] is None"),
-        ("durations", 3, "durations is 3, want a tuple"),
         ("durations", (0, 2, 3, 4, 5, 6), r"durations\[0\] is 0, want a whole number of at least 1"),
-        ("duration_probabilities", (1.0,), r"duration_probabilities is \(1.0,\), want 6 numbers"),
-        ("duration_probabilities", (float("nan"),) * 6, r"duration_probabilities\[0\] is nan"),
-        ("num_slots", 10**9, "arrival_rate is .* jobs in 1000000003 slots .*, want at most 1e"),
         ("notice", Constant(10**9), "arrival_rate is .* slots .*, want at most 1e"),
         ("notice", lambda uniforms, durations: -uniforms, "notice gave -0.9*, want whole numbers"),
-        ("notice", -1, "notice is -1, want a whole number of at least 0"),
-        ("notice", "long", "notice is 'long'"),
         ("slack", 1.5, "slack is 1.5"),
-        ("slack", None, "slack is None"),
-        ("capacity_mean", -1, "capacity_mean is -1"),
-        ("capacity_swing", -1, "capacity_swing is -1"),
-        ("capacity_phase", float("nan"), "capacity_phase is nan"),
         ("capacity_correlation", 1.0, "capacity_correlation is 1.0, want a finite number of at least 0 and below 1"),
-        ("capacity_correlation", -0.1, "capacity_correlation is -0.1"),
-        ("capacity_deviation", -1, "capacity_deviation is -1"),
         ("capacity_floor", -1, "capacity_floor is -1"),
-        ("capacity_floor", float("inf"), "capacity_floor is inf"),
         ("whole_capacity", 1, "whole_capacity is 1, want True or False"),
     ],
 )

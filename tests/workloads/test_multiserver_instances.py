@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from multiserver_systems import MACHINES, REQUESTS, ports_of, same
-from numpy.random import Generator, default_rng
-from scipy.stats import chisquare, ks_2samp, kstest
+from numpy.random import default_rng
+from scipy.stats import chisquare, ks_2samp
 
 from desim import simulate
 from desim.agents.multiserver import Fairness
@@ -77,20 +77,6 @@ def test_streams_of_different_names_differ() -> None:
     drawn = {tuple(streams(name).random(2)) for name in ("machines", "channels", "overhead", "weights", "pods", "")}
     assert len(drawn) == 6
     assert streams("machines").random() == NamedStreams(3)("machines").random() != NamedStreams(4)("machines").random()
-
-
-@pytest.mark.parametrize("draw", [generate, lambda **options: from_alibaba(MACHINES, REQUESTS, num_ports=3, **options)])
-def test_everything_has_a_stream_of_its_own(draw: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    original = NamedStreams.__call__
-
-    def recording(streams: NamedStreams, name: str) -> Generator:
-        names.append(name)
-        return original(streams, name)
-
-    monkeypatch.setattr(NamedStreams, "__call__", recording)
-    draw(seed=1)
-    assert len(names) == len(set(names)) >= 8
 
 
 def test_options_change_what_they_are_about() -> None:
@@ -166,12 +152,6 @@ def test_mixed_utilities_are_equally_likely() -> None:
         assert set(generate(utilities=name).utilities.ravel()) == {name}
 
 
-def test_weights_and_overhead_are_uniform() -> None:
-    assert kstest(generate(num_nodes=2_000, seed=2).weights.ravel(), "uniform", (1.0, 0.5)).pvalue > 0.001
-    overheads = np.concatenate([generate(num_nodes=8, seed=seed).overhead for seed in range(150)])
-    assert kstest(overheads, "uniform", (0.3, 0.2)).pvalue > 0.001
-
-
 def test_other_accelerators_are_like_gpus_and_independent() -> None:
     graph = generate(num_ports=20_000, num_nodes=1, density=None, contention=1, seed=3).graph
     machines = generate(num_ports=1, num_nodes=20_000, density=None, seed=3).graph
@@ -207,29 +187,17 @@ def test_rewards_of_the_default_are_of_the_order_of_the_paper() -> None:
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"num_ports": 0}, "num_ports is 0, want a whole number of at least 1"),
-    ({"num_nodes": True}, "num_nodes is True, want a whole number of at least 1"),
     ({"density": 0.99}, "density is 0.99, want a finite number of at least 1"),
-    ({"density": math.nan}, "density is nan, want a finite number of at least 1"),
-    ({"density": "2"}, "density is '2', want a finite number of at least 1"),
     (
         {"num_ports": 21, "num_nodes": 8},
         "density is 2.5, which gives 8 nodes fewer channels than there are ports (21), "
         "so that some port would have none",
     ),
     ({"contention": 0}, "contention is 0, want a finite number above 0"),
-    ({"contention": math.inf}, "contention is inf, want a finite number above 0"),
-    ({"contention": None}, "contention is None, want a finite number above 0"),
-    (
-        {"utilities": "square"},
-        "utilities is 'square', want 'mixed' or one of linear, log, reciprocal, poly",
-    ),
-    ({"utilities": ["log"]}, "utilities is ['log'], want 'mixed' or one of linear, log, reciprocal, poly"),
+    ({"utilities": "square"}, "utilities is 'square', want 'mixed' or one of linear, log, reciprocal, poly"),
     ({"weights": (0.0, 1.0)}, "weights[0] is 0.0, want a finite number above 0"),
-    ({"weights": (1.0, math.nan)}, "weights[1] is nan, want a finite number above 0"),
     ({"weights": (2, 1)}, "weights is (2, 1), want the smaller number first"),
-    ({"weights": 1.0}, "weights is 1.0, want a pair of numbers: from, to"),
     ({"overhead": (-0.1, 1.0)}, "overhead[0] is -0.1, want a finite number of at least 0"),
-    ({"overhead": (0.1, 0.2, 0.3)}, "overhead is (0.1, 0.2, 0.3), want a pair of numbers: from, to"),
     ({"seed": -1}, "seed is -1, want a whole number of at least 0 or a numpy Generator"),
 ]
 

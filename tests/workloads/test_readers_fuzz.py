@@ -15,7 +15,7 @@ from desim.problems.batch.job import check_job
 from desim.workloads import batsim, swf
 from desim.workloads.batch.trace import Trace
 
-FILES = 6_000
+FILES = 900
 
 SWF = b"""; Version: 2.2
 ; MaxProcs: 128
@@ -121,7 +121,7 @@ def test_damaged_files(tmp_path: Path, reader: Callable[..., Trace], content: by
             compare_with_stream(path, trace)
     # The damage must neither be trivial nor always fatal
     assert read > FILES // 50
-    assert len(refused) > 200
+    assert len(refused) > 60
 
 
 def compare_with_stream(path: Path, trace: Trace) -> None:
@@ -130,13 +130,3 @@ def compare_with_stream(path: Path, trace: Trace) -> None:
         assert list(swf.stream(path)) == trace.jobs
     except WorkloadError as error:
         assert "lies before" in str(error)
-
-
-@pytest.mark.parametrize("reader", [swf.read, batsim.read])
-def test_noise(tmp_path: Path, reader: Callable[..., Trace]) -> None:
-    rng = random.Random(2)
-    path = tmp_path / "file"
-    for size in range(300):
-        path.write_bytes(rng.choice([b"", b"\x1f\x8b", b"\x1f\x8b\x08\0", b";", b"{"]) + rng.randbytes(size))
-        with pytest.raises(WorkloadError):
-            reader(path)

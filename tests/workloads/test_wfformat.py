@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gzip
 import json
 import random
 from collections.abc import Callable
@@ -15,30 +14,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from workload_files import data, edges_of, refusal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import to_networkx
 from desim.problems.dag.job import Job
 from desim.workloads import wfformat
 
-MONTAGE = (
-    Path(__file__).resolve().parents[3] / "shared" / "data" / "workflows" / "montage-chameleon-2mass-005d-001.json"
-)
-
 Document = dict[str, Any]
-Put = Callable[[Any], Path]
-
-
-@pytest.fixture
-def put(tmp_path: Path) -> Put:
-    """Return a function that writes a document, or bytes as they are."""
-
-    def make(document: Any) -> Path:
-        path = tmp_path / "workflow.json"
-        path.write_bytes(document if isinstance(document, bytes) else json.dumps(document).encode())
-        return path
-
-    return make
+Put = Callable[..., Path]
 
 
 def task(name: str, parents: str, children: str, reads: str = "", writes: str = "") -> Document:
@@ -94,14 +78,6 @@ def flat(document: Document) -> Document:
     return {"name": "diamond", "schemaVersion": "1.4", "workflow": {"tasks": tasks, "machines": machines}}
 
 
-def edges_of(job: Job) -> dict[tuple[str, str], float]:
-    return {
-        (job.names[parent], job.names[child]): size
-        for child, parents in enumerate(job.parent_lists)
-        for parent, size in parents
-    }
-
-
 DIAMOND = {("a", "b"): 1.0, ("a", "c"): 0.0, ("b", "d"): 20.0, ("c", "d"): 4_020.5}
 
 
@@ -115,9 +91,8 @@ def same(one: Job, other: Job) -> bool:
 
 
 def test_montage() -> None:
-    if not MONTAGE.is_file():
-        pytest.skip("needs the workflow of the shared data")
-    job = wfformat.read(MONTAGE, reference_speed=2.0)
+    path = data("workflows/montage-chameleon-2mass-005d-001.json")
+    job = wfformat.read(path, reference_speed=2.0)
     assert (job.job_id, job.submission_time, job.label) == (0, 0.0, "montage")
     assert (job.num_nodes, job.num_edges) == (58, 114)
     assert job.work.sum() / 2 == pytest.approx(221.726)
@@ -127,7 +102,7 @@ def test_montage() -> None:
     weights.add_weighted_edges_from((parent, node, graph.nodes[node]["work"]) for parent, node in graph.edges)
     assert nx.dag_longest_path_length(weights) / 2 == pytest.approx(21.385)
     # A second reading of the file: what each child reads of what each of its parents writes
-    specification = json.loads(MONTAGE.read_text())["workflow"]["specification"]
+    specification = json.loads(path.read_text())["workflow"]["specification"]
     sizes = {file["id"]: file["sizeInBytes"] for file in specification["files"]}
     tasks = {entry["id"]: entry for entry in specification["tasks"]}
     expected = {
@@ -140,9 +115,7 @@ def test_montage() -> None:
 
 
 def test_montage_round_trip(tmp_path: Path) -> None:
-    if not MONTAGE.is_file():
-        pytest.skip("needs the workflow of the shared data")
-    job = wfformat.read(MONTAGE)
+    job = wfformat.read(data("workflows/montage-chameleon-2mass-005d-001.json"))
     wfformat.write(tmp_path / "again.json.gz", job)
     assert (tmp_path / "again.json.gz").read_bytes()[:2] == b"\x1f\x8b"
     assert same(wfformat.read(tmp_path / "again.json.gz"), job)
@@ -155,12 +128,6 @@ def test_rules_for_edges_and_work(put: Put, version: Callable[[], Document]) -> 
     assert (job.names, job.label, job.work.tolist()) == (("a", "b", "c", "d"), "diamond", [1, 2, 3, 4])
     assert edges_of(job) == DIAMOND
     assert wfformat.read(path, reference_speed=3).work.tolist() == [3, 6, 9, 12]
-
-
-def test_packed_files_and_byte_order_marks(put: Put) -> None:
-    text = json.dumps(diamond()).encode()
-    assert edges_of(wfformat.read(put(gzip.compress(text)))) == DIAMOND
-    assert edges_of(wfformat.read(put(b"\xef\xbb\xbf" + text))) == DIAMOND
 
 
 def test_either_relation(put: Put) -> None:
@@ -195,7 +162,7 @@ def job_strategy(draw: st.DrawFn) -> Job:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(job=job_strategy(), flip=st.booleans())
 def test_round_trip(job: Job, flip: bool, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "round_trip.json"
@@ -204,13 +171,6 @@ def test_round_trip(job: Job, flip: bool, tmp_path_factory: pytest.TempPathFacto
     assert same(again, job)
     document = json.loads(path.read_text())
     assert len(document["workflow"]["specification"]["files"]) == job.num_edges
-
-
-def test_written_at_another_speed(tmp_path: Path) -> None:
-    job = Job(0, [6.0, 3.0], [(0, 1, 5)])
-    wfformat.write(tmp_path / "slow.json", job, reference_speed=1.5)
-    assert wfformat.read(tmp_path / "slow.json").work.tolist() == [4.0, 2.0]
-    assert wfformat.read(tmp_path / "slow.json", reference_speed=1.5).work.tolist() == [6.0, 3.0]
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
@@ -247,27 +207,11 @@ def isolate(tasks: list[Document]) -> None:
 
 Change = Callable[[Document, list[Document], Document], object]
 ERRORS: dict[str, tuple[Change, str]] = {
-    "version": (
-        lambda d, t, w: d.update(schemaVersion="1.3"),
-        "schemaVersion is '1.3', want '1.5' or '1.4'",
-    ),
-    "no version": (lambda d, t, w: d.pop("schemaVersion"), "schemaVersion is missing, want a string"),
+    "version": (lambda d, t, w: d.update(schemaVersion="1.3"), "schemaVersion is '1.3', want '1.5' or '1.4'"),
     "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow is a JSON list, want a JSON object"),
-    "label": (lambda d, t, w: d.update(name=5), "name is 5, want a string"),
     "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "holds no task"),
-    "task type": (
-        lambda d, t, w: t.append("e"),
-        "workflow.specification: tasks[4] is 'e', want a JSON object",
-    ),
     "no id": (lambda d, t, w: t[1].pop("id"), "workflow.specification.tasks[1]: id is missing, want a string"),
-    "same id": (
-        lambda d, t, w: t.append(t[1]),
-        "workflow.specification.tasks[4]: id 'b' is taken by an earlier one",
-    ),
-    "no execution": (
-        lambda d, t, w: w.pop("execution"),
-        "workflow: execution is missing, want a JSON object",
-    ),
+    "same id": (lambda d, t, w: t.append(t[1]), "workflow.specification.tasks[4]: id 'b' is taken by an earlier one"),
     "no run": (
         lambda d, t, w: w["execution"]["tasks"].pop(2),
         "task 'c': is not in workflow.execution, its run time is not known",
@@ -280,21 +224,12 @@ ERRORS: dict[str, tuple[Change, str]] = {
         lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=-2),
         "task 'b': runtimeInSeconds is -2, want a number between 0 and 1e15",
     ),
-    "run time type": (
-        lambda d, t, w: w["execution"]["tasks"][1].update(runtimeInSeconds=True),
-        "task 'b': runtimeInSeconds is True, want a number",
-    ),
     "negative size": (
         lambda d, t, w: w["specification"]["files"][3].update(sizeInBytes=-1),
         "file 'z': sizeInBytes is -1, want a number between 0 and 1e15",
     ),
-    "unknown file": (
-        lambda d, t, w: t[3]["inputFiles"].append("q"),
-        "task 'd': inputFiles names the unknown file 'q'",
-    ),
+    "unknown file": (lambda d, t, w: t[3]["inputFiles"].append("q"), "task 'd': inputFiles names the unknown file 'q'"),
     "unknown parent": (lambda d, t, w: t[3]["parents"].append("q"), "task 'd': parents names the unknown task 'q'"),
-    "unknown child": (lambda d, t, w: t[0]["children"].append("q"), "task 'a': children names the unknown task 'q'"),
-    "no parents": (lambda d, t, w: t[3].pop("parents"), "task 'd': parents is missing, want a JSON list"),
     "parent type": (lambda d, t, w: t[3]["parents"].append(1), "task 'd': parents[2] is 1, want a string"),
     "duplicate edge": (lambda d, t, w: t[3]["parents"].append("c"), "task 'd': parents names 'c' twice"),
     "parent not child": (
@@ -306,7 +241,6 @@ ERRORS: dict[str, tuple[Change, str]] = {
         "task 'a' names the child 'c', which does not name it as a parent; relations='either' accepts it",
     ),
     "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle d -> b -> d"),
-    "cycle of one": (lambda d, t, w: relate(t[3], t[3]), "job 0: the graph has the cycle d -> d"),
     "disconnected": (
         lambda d, t, w: isolate(t),
         "job 0: the graph has 3 parts that are not connected: 'a', 'b'; 'c'; 'd'; allow_disconnected=True accepts it",
@@ -318,26 +252,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
 def test_errors(put: Put, name: str) -> None:
     change, message = ERRORS[name]
     path = put(edited(change))
-    with pytest.raises(WorkloadError) as caught:
-        wfformat.read(path)
-    assert str(caught.value) == f"{path}: {message}"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
-        (b"[1]", "is a JSON list, want a JSON object"),
-        (b'{"a": NaN}', "holds NaN, want finite numbers"),
-        (b'{"a": "\xff"}', "byte 0xff at 7 is not UTF-8 text"),
-        (b'{"a":' * 100_000, "is nested too deeply"),
-    ],
-)
-def test_no_document(put: Put, content: bytes, message: str) -> None:
-    path = put(content)
-    with pytest.raises(WorkloadError) as caught:
-        wfformat.read(path)
-    assert str(caught.value) == f"{path}: {message}"
+    assert refusal(lambda: wfformat.read(path)) == f"{path}: {message}"
 
 
 def test_errors_of_version_1_4(put: Put) -> None:
@@ -346,16 +261,6 @@ def test_errors_of_version_1_4(put: Put) -> None:
     path = put(document)
     with pytest.raises(WorkloadError, match=r"task 'b': files\[0\]: link is 'inout', want 'input' or 'output'$"):
         wfformat.read(path)
-
-
-def test_options_out_of_range(put: Put) -> None:
-    path = put(diamond())
-    with pytest.raises(InvalidConfiguration, match=r"^reference_speed is -1, want a finite number above 0$"):
-        wfformat.read(path, reference_speed=-1)
-    with pytest.raises(InvalidConfiguration, match=r"^relations is 'all', want one of 'both', 'either'$"):
-        wfformat.read(path, relations="all")  # type: ignore[arg-type]
-    with pytest.raises(WorkloadError, match=r"missing\.json: cannot be read: No such file or directory$"):
-        wfformat.read(path.with_name("missing.json"))
 
 
 def damaged(value: Any, rng: random.Random) -> Any:
@@ -376,7 +281,7 @@ def damaged(value: Any, rng: random.Random) -> Any:
 def test_damaged_files(put: Put) -> None:
     rng = random.Random(5)
     read, refused = 0, set()
-    for _ in range(1_500):
+    for _ in range(600):
         document = damaged(rng.choice([diamond, lambda: flat(diamond())])(), rng)
         text = json.dumps(document).encode()
         if rng.random() < 0.2:
@@ -393,5 +298,5 @@ def test_damaged_files(put: Put) -> None:
             read += 1
             assert np.isfinite(job.work).all()
             assert strict <= same(job, wfformat.read(path, relations="either"))
-    assert read > 50
-    assert len(refused) > 100
+    assert read > 20
+    assert len(refused) > 50
