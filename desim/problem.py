@@ -48,6 +48,8 @@ Process = Callable[[Any], Generator[simpy.Event, Any, Any]]
 """Makes a SimPy process: called with the bound problem, returns the generator to be run."""
 
 Better = Literal["lower", "higher"]
+RESOURCE = "<resource>"
+"""Stands for the name of a resource in the name of a metric."""
 Loaded = TypeVar("Loaded")
 
 GROUP = "desim.problems"
@@ -76,7 +78,7 @@ class Metric:
 
     def fits(self, name: str) -> bool:
         """Tell whether this describes the metric of a name."""
-        prefix, is_pattern, suffix = self.name.partition("<resource>")
+        prefix, is_pattern, suffix = self.name.partition(RESOURCE)
         return self.name == name or bool(is_pattern and name.startswith(prefix) and name.endswith(suffix))
 
 
@@ -112,7 +114,11 @@ class Metrics:
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
         """Return the names in order, with one for each resource in the place of those that stand for all."""
-        return [name.format(resource) for name in self.names for resource in (resources if "{}" in name else ("",))]
+        return [
+            name.replace(RESOURCE, resource)
+            for name in self.names
+            for resource in (resources if RESOURCE in name else ("",))
+        ]
 
     def __getitem__(self, name: str) -> Metric:
         """Return what is known of a metric; of one that is unknown, its name."""

@@ -74,7 +74,7 @@ def _described(meanings: Mapping[str, str], measure: Callable[..., dict[str, flo
     for name, text in meanings.items():
         fitting = [kind for kind in KNOWN["units"] if name == kind or name.startswith(f"{kind}_")]
         unit, better = KNOWN["units"][max(fitting, key=len)] if fitting else ("", None)
-        metrics.append(Metric(name.replace("<resource>", "{}"), text, unit, better))
+        metrics.append(Metric(name, text, unit, better))
     return Metrics(tuple(metrics), measure, KNOWN["headline"], KNOWN["main"])
 
 

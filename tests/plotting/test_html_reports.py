@@ -262,3 +262,14 @@ def test_nothing_is_loaded_before_it_is_needed():
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
+
+
+def test_metrics_of_each_resource_have_their_meaning(tmp_path):
+    from deferrable_pictures import run as run_deferrable
+
+    result = run_deferrable()
+    kind = replace(kind_of(result), figures_from={})
+    page = Page(report({"a": result}, tmp_path / "r.html", kind=kind).read_text())
+    for name in result.metrics():
+        assert kind.metrics[name].meaning in page.text()
+        assert kind.metrics[name].meaning

@@ -190,12 +190,12 @@ METRICS = Metrics(
             "what was used above the capacity, all slots and resources, each in its unit times slots",
             better="lower",
         ),
-        Metric("violation_{}", "the same of one resource, its unit times slots", better="lower"),
+        Metric("violation_<resource>", "the same of one resource, its unit times slots", better="lower"),
         Metric(
             "violation_slots", "share of the slots in which more of some resource was used than there was", "", "lower"
         ),
         Metric(
-            "capacity_share_{}",
+            "capacity_share_<resource>",
             "what was used, all slots, over what there was, all slots; above 1 by violations only",
         ),
         Metric("num_slots", "slots that have begun", "slots"),
