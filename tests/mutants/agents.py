@@ -47,7 +47,7 @@ AGENTS: tuple[Mutant, ...] = (
         "overrun-expected-for-a-minute",
         "ends = np.where(ends > time, ends, time + np.maximum(time - ends, OVERRUN_PATIENCE))",
         "ends = np.where(ends > time, ends, time + OVERRUN_PATIENCE)",
-        "test_backfilling test_agreement_with_reference",
+        "test_backfilling test_reservations test_agreement_with_reference",
     ),
     mutant("agents", "wfp3-squared", "(ratio**3)", "(ratio**2)", "test_scores test_backfilling test_agents_by_name"),
     mutant(
@@ -125,7 +125,7 @@ AGENTS: tuple[Mutant, ...] = (
         "work-left-counts-what-is-assigned",
         "keys: Floats = rounded(times[~state.assigned].sum() - 0.01 * ranks)",
         "keys: Floats = rounded(times.sum() - 0.01 * ranks)",
-        "test_dag_list_schedulers test_dag_agreement",
+        "test_dag_list_schedulers test_dag_tasks test_dag_registry test_dag_expectations test_dag_agreement",
     ),
     mutant(
         "agents",
@@ -153,7 +153,7 @@ AGENTS: tuple[Mutant, ...] = (
         "plan-leaves-exact-gaps",
         "if start + duration <= other.start:",
         "if start + duration < other.start:",
-        "test_dag_tdca test_dag_published test_dag_optimum",
+        "test_dag_tdca test_dag_published test_dag_optimum test_dag_workflows test_everything",
     ),
     mutant(
         "agents",

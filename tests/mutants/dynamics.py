@@ -19,7 +19,8 @@ KERNEL: tuple[Mutant, ...] = (
         "end-at-until-is-truncated",
         'status = "truncated" if self.truncated and self.end_time < self.until else "complete"',
         'status = "truncated" if self.truncated or self.end_time == self.until else "complete"',
-        "test_simulation test_endings test_outages",
+        "test_simulation test_endings test_records_and_results "
+        "test_interruptions test_batch_env test_deferrable_validation test_cli_run",
     ),
     mutant(
         "kernel",
@@ -181,7 +182,8 @@ BATCH: tuple[Mutant, ...] = (
         "one-core-too-few-among-many",
         "if (rest & ((1 << middle) - 1)).bit_count() < count:",
         "if (rest & ((1 << middle) - 1)).bit_count() <= count:",
-        "test_simulation test_outages test_agreement_with_reference test_everything",
+        "test_simulation test_outages test_backfilling "
+        "test_lublin_fcfs test_reservations test_batch_validation test_everything",
     ),
     mutant(
         "batch",
@@ -267,7 +269,7 @@ DAG: tuple[Mutant, ...] = (
         "support-without-sequence",
         "other.has_started or (other.finish, other.sequence) < (copy.start, copy.sequence)",
         "other.has_started or other.finish < copy.start",
-        "test_dag_outages test_dag_random_outages test_everything",
+        "test_dag_outages test_dag_random_outages test_dag_withdrawals test_dag_expectations test_everything",
     ),
     mutant(
         "dag",
@@ -348,7 +350,7 @@ DAG: tuple[Mutant, ...] = (
         "second-copy-is-no-duplicate",
         "duplicate=bool(self.copies[node]),",
         "duplicate=len(self.copies[node]) > 1,",
-        "test_dag_runs test_dag_agreement",
+        "test_dag_runs test_dag_validation test_dag_metrics test_dag_metrics_oracle test_dag_agreement test_everything",
     ),
     mutant(
         "dag",
@@ -430,7 +432,8 @@ DEFERRABLE: tuple[Mutant, ...] = (
         "real-time-job-can-wait",
         "return job._replace(submission_time=job.earliest_start, latest_start=job.earliest_start)",
         "return job._replace(submission_time=job.earliest_start)",
-        "test_deferrable_jobs test_deferrable_slots test_deferrable_corners",
+        "test_deferrable_jobs test_deferrable_slots test_deferrable_corners "
+        "test_deferrable_validation test_deferrable_agreement test_everything",
     ),
     mutant(
         "deferrable",
@@ -496,7 +499,7 @@ MULTISERVER: tuple[Mutant, ...] = (
         "idle-slots-never-forgotten",
         "self._idle_slots = self._idle_slots + 1 if idle else 0",
         "self._idle_slots += int(idle)",
-        "test_multiserver_holding test_multiserver_holding_runs test_everything",
+        "test_multiserver_holding test_multiserver_holding_runs test_multiserver_validation test_everything",
     ),
     mutant(
         "multiserver",

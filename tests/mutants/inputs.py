@@ -197,7 +197,7 @@ LEARNING: tuple[Mutant, ...] = (
         "terminated-values-restored",
         "final = np.where(final != 0, self.moments.restored(final), 0.0)",
         "final = self.moments.restored(final)",
-        "test_policy_gradients test_advantages test_rollouts",
+        "test_policy_gradients test_advantages test_rollouts test_ppo_learns test_training_loop",
     ),
     mutant(
         "learning",

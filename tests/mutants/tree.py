@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -47,8 +49,11 @@ class Place(NamedTuple):
 
 
 def copied(tree: Path, to: Path) -> Path:
-    """Copy a tree without what git and tools keep in it; links stay links."""
+    """Copy a tree without what git and tools keep in it; links stay links, and entry points are those of the tree."""
     shutil.copytree(tree, to, symlinks=True, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    environment = os.environ | {"PYTHONPATH": str(to)}
+    command = [sys.executable, "-c", "from setuptools import setup; setup()", "-q", "egg_info"]
+    subprocess.run(command, cwd=to, env=environment, check=True, capture_output=True)
     return to
 
 

@@ -26,6 +26,8 @@ __all__ = ["PAPERS", "check", "write"]
 PAPERS = ("dbf", "lachesis", "osdec", "ogasched")
 WHOLE = "="
 """Begins the one digest of values that are always the same; the others have one each."""
+SOLVED = {"osdec": ("outcome.*", "table4.*")}
+"""Columns with values that depend on how far a solver comes in its time: one value in twenty may be another."""
 DIGESTS = Path(__file__).parent / "digests" / "experiments.json"
 
 
@@ -77,6 +79,10 @@ def _whole(digests: list[str]) -> str:
     return WHOLE + digest_of_text(" ".join(sorted(digests)))
 
 
+def _tolerated(paper: str, name: str, now: list[str]) -> int:
+    return len(now) // 20 if paper in SOLVED and wanted(name, SOLVED[paper]) else 0
+
+
 def check(paper: str, only: list[str]) -> bool:
     """Compare a paper, and print a line; columns of which nothing is ever the same need only be there."""
     begin = time.perf_counter()
@@ -87,7 +93,7 @@ def check(paper: str, only: list[str]) -> bool:
             continue
         if new not in now:
             found.gone.append(new)
-        elif count := _num_different(_written()[paper][name], now[new]):
+        elif (count := _num_different(_written()[paper][name], now[new])) > _tolerated(paper, new, now[new]):
             found.differ[new] = [0] * count
         else:
             found.equal.append(new)
@@ -102,7 +108,7 @@ def write(paper: str, only: list[str]) -> None:
     found = {}
     for name, digests in one.items():
         same = Counter(digests) & Counter(two.get(name, ()))
-        is_same = same.total() == len(digests)
+        is_same = same.total() == len(digests) and not _tolerated(paper, name, digests)
         found[name] = _whole(digests) if is_same else " ".join(sorted(same.elements()))
     found = {name: digest for name, digest in found.items() if wanted(name, only)}
     written = _written()
