@@ -105,6 +105,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "violation-of-all-resources",
+        "above = tables[-1].max(axis=1, initial=0.0) > 0",
+        "above = tables[-1].min(axis=1) > 0",
         "above = np.max(series.violation, axis=1) > 0",
         "above = np.min(series.violation, axis=1) > 0",
         "test_deferrable_metrics test_deferrable_metrics_oracle",
@@ -112,6 +114,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "lost-work-of-whole-jobs",
+        'return _numbers(pairs[amount]) * _numbers(pairs["eviction_time"] - pairs["starting_time"])',
+        'return _numbers(pairs[amount]) * _numbers(pairs["eviction_time"])',
         'work = numbers(pairs[amount]) * numbers(pairs["eviction_time"] - pairs["starting_time"])',
         'work = numbers(pairs[amount]) * numbers(pairs["eviction_time"])',
         "test_deferrable_metrics test_deferrable_metrics_oracle",
@@ -278,6 +282,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "eviction-at-the-start-passes",
+        '(status == "evicted") & ((finish <= start) | (finish >= due) | (finish > finish.floor())),',
+        '(status == "evicted") & ((finish < start) | (finish >= due) | (finish > finish.floor())),',
         "evicted & ((finish <= start) | (finish >= due) | (finish > np.floor(finish))),",
         "evicted & ((finish < start) | (finish >= due) | (finish > np.floor(finish))),",
         "test_deferrable_corruptions test_deferrable_validation test_deferrable_validation_oracle",
@@ -285,6 +291,8 @@ RULES: tuple[Mutant, ...] = (
     mutant(
         "rules",
         "low-slot-counts-pass",
+        "there = np.flatnonzero((said > high) | (said < low))",
+        "there = np.flatnonzero(said > high)",
         "(said > found) | (said < found - late),",
         "said > found,",
         "test_deferrable_corruptions test_deferrable_validation_oracle",
