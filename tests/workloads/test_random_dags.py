@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
@@ -48,6 +48,7 @@ def same(one: Job, other: Job) -> bool:
     return runs and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
 
 
+@settings(max_examples=40, deadline=None)
 @given(parameters)
 def test_random_graphs_are_what_they_should_be(options: dict[str, Any]) -> None:
     job = generate(**options)
@@ -72,6 +73,7 @@ def test_random_graphs_are_what_they_should_be(options: dict[str, Any]) -> None:
         assert transfer == pytest.approx(options["ccr"] * job.work.mean(), rel=1e-12)
 
 
+@settings(max_examples=40, deadline=None)
 @given(parameters)
 def test_the_same_seed_gives_the_same_graph(options: dict[str, Any]) -> None:
     assert same(generate(**options), generate(**options))
@@ -117,6 +119,7 @@ def test_run_times_on_unrelated_executors(heterogeneity: float) -> None:
 # -- data sizes -------------------------------------------------------------------------------------
 
 
+@settings(max_examples=40, deadline=None)
 @given(parameters, st.sampled_from([0.0, 0.5, 3.0]), st.sampled_from([1.0, 2.85]))
 def test_the_ratio_is_exact(options: dict[str, Any], ccr: float, speed: float) -> None:
     job = generate(**options)
