@@ -185,6 +185,8 @@ class Table:
             values = zip(*rows, strict=True) if rows else iter([()] * len(recorded))
             columns = dict(zip((column.name for column in recorded), values, strict=True))
         frame = pl.DataFrame([_series(column, columns[column.name]) for column in recorded])
+        if len(recorded) == len(self.columns):
+            return frame
         for column in self.columns:
             if column.formula:
                 frame = frame.with_columns(_formula(column.formula).alias(column.name))
@@ -303,7 +305,8 @@ def _series(column: Column, values: Any) -> pl.Series:
         return pl.Series(column.name, column.values, dtype=column.polars_type()).gather(values)
     strict = column.dtype in ("text", "floats", "texts")
     series = pl.Series(column.name, values, dtype=column.polars_type(), strict=strict)
-    return series.fill_nan(None) if column.dtype == "float" and column.nullable else series
+    may_be_nan = column.dtype == "float" and column.nullable and isinstance(values, np.ndarray)  # lists hold None
+    return series.fill_nan(None) if may_be_nan else series
 
 
 @cache

@@ -300,12 +300,14 @@ class DagCluster(Problem):
     def _completed(self, copy: Copy) -> None:
         """Take note that a copy has finished."""
         state, node = copy.state, copy.node
-        is_whole = state.complete(copy)
+        is_whole = state.complete(copy)  # of a node that runs whole, always
         if is_whole and not state.has_data[node]:
             for child in state.hold(node):
                 if not self.plan_ahead and not state.assigned[child]:
                     self._reveal(state, child)
-        self._execution.look_again(state.waiting_executors.pop(node, ()))
+        waiting = state.waiting_executors.pop(node, None)
+        if waiting:
+            self._execution.look_again(waiting)
         if self.listening:
             self.emit("completion", copy)
         if is_whole and not state.finished[node]:

@@ -211,11 +211,21 @@ class Execution:
 
     def _record(self, copy: Copy, start: float | None, finish: float | None, outcome: str) -> None:
         """Record what has become of a copy."""
-        receiving = copy.receiving if copy.receiving == copy.receiving else None
-        state = copy.state
-        place = state.job.job_id, copy.node, copy.task, copy.executor
-        times = copy.assigned, receiving, start, finish
-        self._record_copy((*place, copy.duplicate, *times, outcome, state.arrival_number))
+        self._record_copy(
+            (
+                copy.state.job.job_id,
+                copy.node,
+                copy.task,
+                copy.executor,
+                copy.duplicate,
+                copy.assigned,
+                copy.receiving if copy.receiving == copy.receiving else None,
+                start,
+                finish,
+                outcome,
+                copy.state.arrival_number,
+            )
+        )
 
     def _holds_data(self, executor: int) -> bool:
         """Tell whether what was computed on an executor is still there."""

@@ -135,7 +135,7 @@ class Plan:
             if start > time:
                 gaps.append((time, start))
             time = start + state.run_times.item(node, executor)
-            copy = state.new_copy(node, executor, assigned=now, sequence=self._sequence, start=start, finish=time)
+            copy = state.new_copy(node, executor, now=now, sequence=self._sequence, start=start, finish=time)
             self._sequence += 1
             copies.append(copy)
             state.add(copy)  # its children among the nodes find it

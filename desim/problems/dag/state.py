@@ -289,9 +289,9 @@ class JobState:
 
     # -- for the cluster: what becomes of copies ----------------------------------------------------
 
-    def new_copy(self, node: int, executor: int, **plan: Any) -> Copy:
-        """Return a copy of a node that is to run on an executor; what is planned of it is given by name."""
-        return Copy(self, node, executor, duplicate=bool(self.copies[node]), **plan)
+    def new_copy(self, node: int, executor: int, *, now: float, sequence: int, start: float, finish: float) -> Copy:
+        """Return a copy of a node that is assigned to an executor now."""
+        return Copy(self, node, executor, bool(self.copies[node]), now, sequence, start, finish)
 
     def add(self, copy: Copy) -> None:
         """Take note of a new copy."""
@@ -327,7 +327,12 @@ class JobState:
     def mark_assigned(self, node: int) -> list[int]:
         """Take note that a node has been assigned; return the children all of whose parents are."""
         self.assigned[node] = True
-        return _count_down(self._unassigned_parents, self._children[node])
+        ready, missing = [], self._unassigned_parents
+        for child, _ in self._children[node]:
+            missing[child] -= 1
+            if not missing[child]:
+                ready.append(child)
+        return ready
 
     def complete(self, copy: Copy) -> bool:
         """Take note that a copy has finished, and tell whether its node has, for the first time or once more."""
@@ -336,7 +341,12 @@ class JobState:
     def hold(self, node: int) -> list[int]:
         """Take note that the results of a node are held; return the children all of whose parents' results are."""
         self.has_data[node] = True
-        return _count_down(self._unfinished_parents, self._children[node])
+        ready, missing = [], self._unfinished_parents
+        for child, _ in self._children[node]:
+            missing[child] -= 1
+            if not missing[child]:
+                ready.append(child)
+        return ready
 
     def finish(self, node: int) -> None:
         """Take note that a node has finished for the first time."""
@@ -471,13 +481,3 @@ class JobState:
             self._unfinished_parents[node] = sum(not self.has_data[parent] for parent, _ in parents)
         missing = self._unassigned_parents if plan_ahead else self._unfinished_parents
         return [not count and not assigned for count, assigned in zip(missing, self.assigned, strict=True)]
-
-
-def _count_down(missing: list[int], children: list[tuple[int, float]]) -> list[int]:
-    """Count one parent less for each child, and return those that miss none any more."""
-    ready = []
-    for child, _ in children:
-        missing[child] -= 1
-        if not missing[child]:
-            ready.append(child)
-    return ready

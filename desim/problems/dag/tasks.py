@@ -299,13 +299,13 @@ class TaskState(JobState):
 
     # -- for the cluster ----------------------------------------------------------------------------
 
-    def new_copy(self, node: int, executor: int, **plan: Any) -> TaskCopy:
-        """Return the next task of a node, which is to run on an executor."""
+    def new_copy(self, node: int, executor: int, *, now: float, sequence: int, start: float, finish: float) -> TaskCopy:
+        """Return the next task of a node, which is assigned to an executor now."""
         task = heapq.heappop(self._returned[node]) if self._returned[node] else self._next_task[node]
         if task == self._next_task[node]:
             self._next_task[node] += 1
         self.unassigned_tasks[node] -= 1
-        copy = TaskCopy(self, node, executor, duplicate=False, task=task, **plan)
+        copy = TaskCopy(self, node, executor, False, now, sequence, start, finish, task)
         copy.shares = self.shares(node, executor)
         return copy
 
