@@ -107,8 +107,8 @@ def long_run(num_slots: int) -> None:
         seconds = time.perf_counter() - begin
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         metrics = result.metrics()
-    number = int(metrics["num_jobs"]) + platforms[0].num_arrived
-    share = metrics["capacity_share_cores"]
+    number = int(metrics["jobs_submitted"]) + platforms[0].num_arrived
+    share = metrics["utilization_cores"]
     print(f"{num_slots:,}|{number:,}|{seconds:.1f}|{number / seconds:,.0f}|{peak:,.0f}|{100 * share:.0f} %")
 
 

@@ -94,12 +94,14 @@ class Result:
         return self.table("jobs")
 
     def metrics(self, **options: Any) -> dict[str, float]:
-        """Return the problem's metrics; see :mod:`desim.metrics` for names, units and options."""
-        from desim.problem import kind_of, reference
+        """Return the problem's metrics; the reference has their names, units and options."""
+        from desim.problem import kind_of
 
         metrics = kind_of(self).metrics
-        if not metrics.described:  # of wings that have yet to describe their metrics
-            return dict(reference("desim.metrics:metrics_of")(self, **options))
+        if not metrics.described:
+            raise InvalidConfiguration(
+                f"no metrics for problem {self.info.get('problem')!r} (run status {self.info.get('status')!r})"
+            )
         return metrics.measure(self, **options)
 
     def save(self, directory: str | os.PathLike[str]) -> Path:

@@ -27,7 +27,7 @@ __all__ = ["DeferrableEpisodes", "ScoreTraining", "make_env", "measure"]
 DEMONSTRATIONS = 2
 """What the seeds of the demonstrations begin with, which keeps them apart from those of training and validation."""
 
-MEASURES = ("total_reward", "utilization", "time_delay", "violation_penalty")
+MEASURES = ("total_reward", "revenue", "time_delay", "violation_penalty")
 
 REAL_TIME = {"no": (False,), "yes": (True,), "half": (False, True)}
 

@@ -30,8 +30,6 @@ UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
     *(f"desim.experiments.{name}" for name in ("account", "chapters", "families", "options", "pages", "panels")),
 )
-#: Only the modules of these count that are imported by name: a result finds them all, whichever it needs.
-DISPATCHING = ("desim.metrics",)
 
 
 def file_digest(path: Path) -> str:
@@ -194,7 +192,7 @@ class _Project:
         package = name.partition(".")[0]
         if package in PACKAGES:
             is_unrelated = f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
-            counts = name not in DISPATCHING and not is_unrelated
+            counts = not is_unrelated
         elif package == self.package:
             counts = True
         else:

@@ -18,7 +18,7 @@ from desim.validation.tables import Kinds
 
 __all__ = ["COLUMNS", "STATUSES", "description_faults"]
 
-STATUSES = ("completed", "unserved", "running", "waiting")
+STATUSES = ("completed", "unserved", "running", "queued")
 """What can have become of a job."""
 
 COLUMNS: Mapping[str, Kinds] = {
@@ -44,8 +44,8 @@ COLUMNS: Mapping[str, Kinds] = {
     },
     "slots": {
         "slot": "integer",
-        "arrivals": "integer",
-        "waiting": "integer",
+        "arrived": "integer",
+        "queued": "integer",
         "running": "integer",
         "gain": "float",
         "overhead": "float",

@@ -197,13 +197,13 @@ def _check_unfinished(run: MultiServerRun, findings: Findings) -> None:
         findings.check(
             "unfinished",
             len(ids),
-            status["waiting"] & (come | run.drained),
+            status["queued"] & (come | run.drained),
             lambda row: f"job {ids[row]} of slot {run.arrival_slot[row]} is still waiting when {how}",
         )
     findings.check(
         "unfinished",
         len(ids),
-        ~status["waiting"] & ~come,
+        ~status["queued"] & ~come,
         lambda row: f"job {ids[row]} is {choice_of(run.status, row)}, and its slot has not come when {how}",
     )
 

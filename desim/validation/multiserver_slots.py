@@ -59,7 +59,7 @@ def _check_numbers(run: MultiServerRun, findings: Findings) -> None:
 
 def _check_arrivals(run: MultiServerRun, findings: Findings) -> None:
     """Check how many jobs arrive for each slot, and that they arrive after the beginning of the slot before."""
-    said, slot = run.slots["arrivals"], run.arrival_slot
+    said, slot = run.slots["arrived"], run.arrival_slot
     found = np.bincount(slot, minlength=run.num_slots + 1)[: run.num_slots]
     findings.check(
         "arrivals",
@@ -106,7 +106,7 @@ def _check_counts(run: MultiServerRun, first: Whole, last: Whole, active: Mask, 
     begun = np.bincount(first[active], minlength=run.num_slots)[: run.num_slots]
     come = np.bincount(run.arrival_slot, minlength=run.num_slots + 1)[: run.num_slots]
     waiting = np.cumsum(come - begun) if run.holding else np.zeros_like(begun)
-    for column, found in (("running", running), ("waiting", waiting)):
+    for column, found in (("running", running), ("queued", waiting)):
         _check_count(run, column, found, findings)
 
 

@@ -126,7 +126,7 @@ class MultiServerRun:
     @cached_property
     def arrival_slot(self) -> Whole:
         """The slot for which each job arrived, by its number; the number of slots if for none of them."""
-        last = np.cumsum(np.maximum(self.slots["arrivals"], 0))
+        last = np.cumsum(np.maximum(self.slots["arrived"], 0))
         return np.searchsorted(last, self.jobs["job_id"], "right").astype(np.int64)
 
     @cached_property

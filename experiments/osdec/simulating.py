@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -61,7 +62,8 @@ METRICS = (
     "violation",
     "violation_slots",
 )
-"""What is kept of a run, see :mod:`desim.problems.deferrable.metrics`."""
+"""What is kept of a run, see :mod:`desim.problems.deferrable.metrics`; the paper's word for the revenue is utilization,
+and the share of the capacity counts what was used above it."""
 
 VOLATILE = replace(
     FLUCTUATING,
@@ -220,7 +222,10 @@ def carry_out(run: Run, make: Callable[[Choice, Setting, Callable[[], Foresight]
     agent, known = make(run.agent, setting, lambda: foresee(cluster, seed=run.seed))
     result = simulate(cluster, agent, seed=run.seed)
     seconds = time.perf_counter() - started
-    metrics = result.metrics()
+    slots, metrics = result.table("slots"), result.metrics()
+    used, capacity = (float(slots[name].to_numpy().sum()) for name in ("used_cores", "capacity_cores"))
+    metrics["capacity_share_cores"] = used / capacity if capacity else math.nan
+    metrics["utilization"] = metrics["revenue"]
     return {
         **{name: metrics[name] for name in METRICS},
         **known,

@@ -31,7 +31,7 @@ class PlainJob:
     start: int | None = None
     finish: int | None = None
     evictions: int = 0
-    status: str = "pending"
+    status: str = "queued"
     requests: tuple[Fraction, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -120,7 +120,7 @@ class PlainCluster:
             time, _, job = self.coming.pop(0)
             self.known.append(PlainJob(job, self.arrived))
             self.arrived += 1
-            self.heard.append((time, "submission", int(job.job_id)))
+            self.heard.append((time, "arrival", int(job.job_id)))
             self.fresh += 1
 
     def complete(self, slot: int) -> None:
@@ -163,7 +163,7 @@ class PlainCluster:
         delay += sum(job.delay for job in chosen)
         weights = [Fraction(weight) for weight in self.scenario.violation_weights]
         penalty = sum(weight * amount for weight, amount in zip(weights, violation, strict=True))
-        row: dict[str, Any] = {"slot": slot, "submitted": self.fresh, "current": len(current), "future": len(future)}
+        row: dict[str, Any] = {"slot": slot, "arrived": self.fresh, "current": len(current), "future": len(future)}
         row |= {"started": len(chosen), "expired": len(expired), "evicted": len(evicted), "running": len(self.running)}
         row |= {"current_work": sum(job.revenue for job in current), "future_work": sum(job.revenue for job in future)}
         row |= {"revenue": revenue, "delay": delay}

@@ -69,7 +69,7 @@ class PlainHolding:
             for (node, resource), amount in given.items():
                 self.left[node][resource] += amount
         else:
-            job = PlainJob(next(self.ids), subject, time, None, None, self.work[subject], 0.0, 0.0, 0, "waiting")
+            job = PlainJob(next(self.ids), subject, time, None, None, self.work[subject], 0.0, 0.0, 0, "queued")
             self.queues[subject].append(job)
             self.fresh += 1
 
@@ -81,7 +81,7 @@ class PlainHolding:
             for seat, job in enumerate(queue[: self.copies]):
                 self.try_to_start(job, given[port * self.copies + seat], slot)
         services = [job for job, _ in self.running.values()]
-        row = {"slot": slot, "arrivals": self.fresh, "waiting": sum(map(len, self.queues)), "running": len(services)}
+        row = {"slot": slot, "arrived": self.fresh, "queued": sum(map(len, self.queues)), "running": len(services)}
         row |= {"gain": sum(job.gain for job in services), "overhead": sum(job.overhead for job in services)}
         for k, name in enumerate(self.model.graph.resources):
             held = (amount for _, amounts in self.running.values() for (_, j), amount in amounts.items() if j == k)

@@ -41,8 +41,8 @@ class Run:
 
 def split(heard: list[tuple[float, str, int]]) -> tuple[list[Any], list[Any]]:
     """Take submissions apart from the rest: at an instant they may come before or after completions."""
-    submissions = [item for item in heard if item[1] == "submission"]
-    return submissions, [item for item in heard if item[1] != "submission"]
+    submissions = [item for item in heard if item[1] == "arrival"]
+    return submissions, [item for item in heard if item[1] != "arrival"]
 
 
 def compare(scenario: Scenario, choose: Choice) -> tuple[Run, PlainCluster]:
@@ -92,7 +92,7 @@ def test_random_agents_on_random_workloads(part: int) -> None:
         counts.update("evicted again" for job in plain.done if job.evictions > 1)
         counts.update("started again" for job in plain.done if job.evictions and job.status == "completed")
         counts.update("violation" for row in plain.slots if row["violation_cores"])
-    for event in ("completed", "expired", "pending", "evicted", "running", "violation"):
+    for event in ("completed", "expired", "queued", "evicted", "running", "violation"):
         assert counts[event] > 20
     for event in ("evicted again", "started again"):
         assert counts[event] > 3

@@ -36,7 +36,7 @@ class TestLateSubmissions:
         own = self.after_slot(2, Job(9, 2, 2, 4, 1, 1))
         result = simulate(DeferrableCluster([], [5], num_slots=6, processes=[own]), FirstFit())
         assert result.jobs.select("submission_time", "starting_time", "delay").rows() == [(2, 3, 1)]
-        assert result.table("slots")["submitted"].to_list() == [0, 0, 0, 1, 0, 0]
+        assert result.table("slots")["arrived"].to_list() == [0, 0, 0, 1, 0, 0]
 
     def test_nothing_is_submitted_after_its_window(self) -> None:
         own = self.after_slot(2, Job(9, 2, 2, 2, 1, 1))
@@ -56,7 +56,7 @@ class TestListenersThatFail:
     @pytest.mark.parametrize(
         "event",
         [
-            "submission",
+            "arrival",
             "start",
             "completion",
             "expiry",
@@ -73,7 +73,7 @@ class TestListenersThatFail:
         cluster.on(event, listener)
         with pytest.raises(LookupError) as caught:
             simulate(cluster, Scripted([0, 1], all_of))
-        known = [1] if event == "submission" else [1, 2, 3]
+        known = [1] if event == "arrival" else [1, 2, 3]
         assert caught.value.result.jobs["job_id"].to_list() == known  # type: ignore[attr-defined]
 
 

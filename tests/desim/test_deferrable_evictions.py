@@ -106,7 +106,7 @@ class TestRestarted:
         assert slots["revenue"].to_list() == [6, -6, 6, 0, 0]
         assert slots["delay"].to_list() == [0, 0, 2, 0, 0]
         assert slots["current"].to_list() == [1, 1, 1, 0, 0]
-        assert slots["submitted"].to_list() == [1, 0, 0, 0, 0]
+        assert slots["arrived"].to_list() == [1, 0, 0, 0, 0]
         assert result.jobs["delay"].to_list() == [2]
 
     @pytest.mark.parametrize("latest", [0, 1, 2, 3])
@@ -124,7 +124,7 @@ class TestRestarted:
 
     def test_it_is_pending_if_the_run_ends_before_its_window(self) -> None:
         result = run([three(cores=1)], [1, 0], [0], eviction="restarted", num_slots=3)
-        assert fates(result) == [(1, None, None, "pending", 1)]
+        assert fates(result) == [(1, None, None, "queued", 1)]
 
     def test_it_may_go_many_times(self) -> None:
         jobs = [three(latest_start=5, duration=2, cores=1)]

@@ -186,7 +186,7 @@ def test_memory_follows_the_jobs_in_the_system(tmp_path: Path) -> None:
     assert statuses["len"].sum() == number
     assert set(statuses["status"]) == {"completed", "expired"}
     assert result.scan("jobs").select(pl.col("job_id").n_unique()).collect().item() == number
-    assert result.table("slots")["submitted"].sum() == number
+    assert result.table("slots")["arrived"].sum() == number
 
 
 def test_a_stream_is_read_one_job_ahead_of_the_clock() -> None:

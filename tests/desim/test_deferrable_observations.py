@@ -43,7 +43,7 @@ def test_completions_then_capacity_then_submissions_then_the_decision(capacity: 
     jobs = [Job(1, 0, 0, 0, 2, 1), Job(2, 1, 1, 1, 1, 1), Job(3, 2, 2, 2, 1, 1)]
     simulation = Simulation(Noting(jobs, capacity, processes=[submit]))
     notes = simulation.problem.notes
-    for event in ("completion", "submission", "start", "slot"):
+    for event in ("completion", "arrival", "start", "slot"):
         simulation.problem.on(event, lambda time, _, event=event: notes.append(event) if time == 2 else None)
     while (decision := simulation.advance()) is not None:
         notes += ["decision"] if decision.observation.slot == 2 else []
@@ -52,8 +52,8 @@ def test_completions_then_capacity_then_submissions_then_the_decision(capacity: 
         "completion",
         "completion",
         "capacity",
-        "submission",
-        "submission",
+        "arrival",
+        "arrival",
         "decision",
         "start",
         "start",

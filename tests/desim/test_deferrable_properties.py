@@ -43,11 +43,11 @@ class TestConservation:
             jobs, slots, evictions = (result.table(name) for name in ("jobs", "slots", "evictions"))
             count = dict(jobs["status"].cast(pl.String).value_counts().rows())
             completed, expired, evicted, running, pending = (
-                count.get(status, 0) for status in ("completed", "expired", "evicted", "running", "pending")
+                count.get(status, 0) for status in ("completed", "expired", "evicted", "running", "queued")
             )
             assert completed + expired + evicted + running + pending == jobs.height
             too_late = jobs.filter(pl.col("submission_time") > slots.height - 1).height
-            assert slots["submitted"].sum() + too_late == jobs.height
+            assert slots["arrived"].sum() + too_late == jobs.height
             assert slots["started"].sum() == completed + running + evictions.height  # an eviction ends a start
             assert slots["expired"].sum() == expired
             assert slots["evicted"].sum() == evictions.height == jobs["evictions"].sum()
@@ -68,7 +68,7 @@ class TestConservation:
             slots = result.table("slots")
             known = slots["current"] + slots["future"]
             left = known - slots["started"] - slots["expired"]
-            back = known - slots["submitted"] - left.shift(1, fill_value=0)
+            back = known - slots["arrived"] - left.shift(1, fill_value=0)
             assert ((back >= 0) & (back <= slots["evicted"])).all()
             ended = slots["running"].shift(1, fill_value=0) - slots["evicted"] + slots["started"] - slots["running"]
             finish_times = result.jobs.filter("success")["finish_time"].to_list()
@@ -153,7 +153,7 @@ class TestRealTime:
             right = second.jobs.filter(pl.col("earliest_start") <= first.table("slots").height - 1)
             assert_frame_equal(left.select(times).sort("job_id"), right.select(times).sort("job_id"))
             assert first.table("evictions")[:, :3].equals(second.table("evictions")[:, :3])
-            unlike = ["submitted", "future", "future_work"]
+            unlike = ["arrived", "future", "future_work"]
             assert first.table("slots").drop(unlike).equals(second.table("slots").drop(unlike))
             assert second.table("slots")["future"].sum() == 0
         assert noticed > 50
@@ -212,7 +212,7 @@ class TestIndependence:
             cluster = scenario.cluster()
             first = simulate(cluster, Scripted())
             second = simulate(cluster, FirstFit())
-            columns = [f"capacity_{name}" for name in scenario.resources] + ["slot", "submitted"]
+            columns = [f"capacity_{name}" for name in scenario.resources] + ["slot", "arrived"]
             assert first.table("slots").select(columns).equals(second.table("slots").select(columns))
             given = ["job_id", "submission_time", "earliest_start", "latest_start", "requested_time", "requested_cores"]
             assert first.jobs.select(given).equals(second.jobs.select(given))

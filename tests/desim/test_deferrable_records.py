@@ -216,7 +216,7 @@ except SimulationInterrupted as interruption:
         with pytest.raises(LookupError) as caught:
             simulate(cluster, Showing(lambda view: range(len(view.current))))
         result = caught.value.result  # type: ignore[attr-defined]
-        assert result.jobs["status"].to_list() == ["completed", "running", "pending"]
+        assert result.jobs["status"].to_list() == ["completed", "running", "queued"]
         assert result.info["end_time"] == 2.5
 
     def test_a_process_that_is_killed_leaves_what_it_has_written(self, tmp_path: Path) -> None:

@@ -148,7 +148,7 @@ class TestAnswers:
             assert result.table("slots")["reward"].to_list() == [27, 0]
             rows = result.jobs.select("job_id", "status").rows()
             assert rows[:3] == [(1, "running"), (2, "running"), (3, "expired")]
-            assert rows[3:] == [(number, "pending") for number in (5, 6, 8, 9)]
+            assert rows[3:] == [(number, "queued") for number in (5, 6, 8, 9)]
 
     @pytest.mark.parametrize(
         "answer", [None, [], (), np.array([]), [0, 2], (2, 0), np.array([2, 0], dtype=np.uint8), range(0, 3, 2)]
@@ -170,7 +170,7 @@ class TestAnswers:
         agent = Scripted([0, 1], None, answer)
         cluster = DeferrableCluster(SYSTEM, [5], overcommit=False)
         error = caught(InfeasibleAction, f"^time 2: {message}$", lambda: simulate(cluster, agent))
-        assert error.result.jobs["status"].to_list().count("pending") == 4
+        assert error.result.jobs["status"].to_list().count("queued") == 4
         assert simulate(DeferrableCluster(SYSTEM, [5]), agent).table("slots")["started"][2] == len(answer)
 
     def test_more_of_one_resource_than_fits(self) -> None:
@@ -217,5 +217,5 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -
 
 
 def test_an_event_that_does_not_exist() -> None:
-    message = "^deferrable has no event 'arrival'; there are submission, start, completion, expiry, eviction, slot$"
-    caught(InvalidConfiguration, message, lambda: DeferrableCluster([], [1]).on("arrival", print))
+    message = "^deferrable has no event 'finish'; there are arrival, start, completion, expiry, eviction, slot$"
+    caught(InvalidConfiguration, message, lambda: DeferrableCluster([], [1]).on("finish", print))

@@ -40,7 +40,7 @@ class TestObjective:
         slots = self.result().table("slots")
         assert slots.rows(named=True)[2] == {
             "slot": 2,
-            "submitted": 0,
+            "arrived": 0,
             "current": 2,
             "future": 0,
             "started": 1,
@@ -57,7 +57,7 @@ class TestObjective:
             "violation_cores": 5,
         }
         assert slots["reward"].to_list() == [6, 8 - 10, -50, 2 - 2 - 20]
-        assert slots["submitted"].to_list() == [3, 1, 0, 0]
+        assert slots["arrived"].to_list() == [3, 1, 0, 0]
         assert slots["future"].to_list() == [1, 1, 0, 0]
         assert slots["future_work"].to_list() == [8, 2, 0, 0]
         assert slots["capacity_cores"].to_list() == [5, 4, 1, 1]
@@ -86,7 +86,7 @@ class TestObjective:
         assert unsigned.table("slots").equals(self.result().table("slots"))
 
     def test_types_of_the_columns(self) -> None:
-        whole = ["slot", "submitted", "current", "future", "started", "expired", "evicted", "running"]
+        whole = ["slot", "arrived", "current", "future", "started", "expired", "evicted", "running"]
         result, empty = self.result(), run([], [1])
         for slots in (result.table("slots"), empty.table("slots")):
             assert [name for name, dtype in slots.schema.items() if dtype == pl.Int64()] == whole
@@ -115,7 +115,7 @@ class TestWindows:
     def test_the_last_slot_of_the_run(self) -> None:
         jobs = [Job(number, 0, min(last, 2), last, 1, 1) for number, last in enumerate((1, 2, 3, 9))]
         result = run([*jobs, Job(5, 0, 3, 3, 1, 1)], [9], num_slots=3)
-        assert result.jobs["status"].to_list() == ["expired", "expired", "pending", "pending", "pending"]
+        assert result.jobs["status"].to_list() == ["expired", "expired", "queued", "queued", "queued"]
         assert result.table("slots")["expired"].to_list() == [0, 1, 1]
 
     def test_a_job_that_outlives_the_run_has_earned_everything(self) -> None:
@@ -128,12 +128,12 @@ class TestWindows:
     def test_what_is_submitted_when_a_slot_begins_belongs_to_it(self) -> None:
         jobs = [Job(1, 1, 1, 1, 1, 1), Job(2, 1.25, 2, 2, 1, 1), Job(3, 2, 2, 2, 1, 1), Job(4, 2.5, 3, 3, 1, 1)]
         result = run(jobs, [9], *[all_of] * 3, num_slots=3)
-        assert result.table("slots")["submitted"].to_list() == [0, 1, 2]
-        assert [status for *_, status in fates(result)] == ["completed", "completed", "completed", "pending"]
+        assert result.table("slots")["arrived"].to_list() == [0, 1, 2]
+        assert [status for *_, status in fates(result)] == ["completed", "completed", "completed", "queued"]
 
     def test_what_is_submitted_at_the_end_is_not_part_of_the_run(self) -> None:
         jobs = [Job(1, 2.875, 3, 3, 1, 1), Job(2, 3, 3, 3, 1, 1), Job(3, 4, 4, 4, 1, 1)]
-        assert fates(run(jobs, [9], num_slots=3)) == [(1, None, None, "pending")]
+        assert fates(run(jobs, [9], num_slots=3)) == [(1, None, None, "queued")]
 
     def test_what_ends_when_a_slot_begins_has_left(self) -> None:
         agent = Showing(lambda view: [0] if view.current else None)

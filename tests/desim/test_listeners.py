@@ -57,11 +57,11 @@ def test_every_event_of_a_cluster_for_deferrable_jobs() -> None:
         cluster.on(event, lambda time, subject, event=event: heard.append((time, event, subject)))
     simulate(cluster, Answers([1, 0], None))  # the first ends when the capacity falls, and the second must go
     assert [item for item in heard if item[1] != "slot"] == [
-        (0, "submission", first),
-        (0, "submission", second),
+        (0, "arrival", first),
+        (0, "arrival", second),
         (0, "start", second),
         (0, "start", first),
-        (0.5, "submission", third),
+        (0.5, "arrival", third),
         (1, "completion", first),
         (1, "eviction", second),
         (1, "expiry", third),

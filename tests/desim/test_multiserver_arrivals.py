@@ -114,7 +114,7 @@ class TestArrivals:
             TWO, counts, jobs_per_port=3, processes=[submissions((0.5, 0), (1.0, 1), (1.5, 1), (1.75, 1))]
         )
         result = simulate(cluster, Scripted())
-        assert result.table("slots")["arrivals"].to_list() == [0, 4, 3]
+        assert result.table("slots")["arrived"].to_list() == [0, 4, 3]
         jobs = result.jobs.sort("job_id")
         assert jobs["job_id"].to_list() == list(range(7))
         assert jobs["port"].to_list() == ["port0"] * 3 + ["port1"] * 4
@@ -154,7 +154,7 @@ class TestArrivals:
 
         result = simulate(MultiServerCluster(TWO, [[1, 1]], processes=[resubmit]), Scripted())
         assert result.jobs["submission_time"].to_list() == [0, 0, 0, 1, 2]
-        assert result.table("slots")["arrivals"].to_list() == [2, 1, 1, 1]
+        assert result.table("slots")["arrived"].to_list() == [2, 1, 1, 1]
 
 
 class TestListeners:

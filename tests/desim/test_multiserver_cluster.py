@@ -53,8 +53,8 @@ class TestEquations:
             assert_jobs(result, jobs, rewards.graph)
             slots = result.table("slots")
             assert slots["slot"].to_list() == list(range(len(counts)))
-            assert slots["arrivals"].to_list() == counts.sum(axis=1).tolist()
-            assert slots["waiting"].to_list() == [0] * len(counts)
+            assert slots["arrived"].to_list() == counts.sum(axis=1).tolist()
+            assert slots["queued"].to_list() == [0] * len(counts)
             for name in ("gain", "overhead", "running"):
                 expected = [
                     sum(
@@ -149,7 +149,7 @@ class TestRecords:
         tables = MultiServerCluster.tables
 
         def in_small_parts(self: MultiServerCluster) -> dict[str, Any]:
-            return {name: replace(table, chunk_rows=64) for name, table in tables(self).items()}
+            return {name: replace(table, chunk_rows=16) for name, table in tables(self).items()}
 
         monkeypatch.setattr(MultiServerCluster, "tables", in_small_parts)
         in_memory = simulate(example(2, 60), RandomFeasible(), seed=5)
@@ -264,14 +264,14 @@ class TestForksAndCuts:
         assert cut.info["end_time"] == min(until, 20)
         for name in ("slots", "allocations"):
             assert cut.table(name).equals(whole.table(name).filter(pl.col("slot") < until))
-        served = cut.jobs.filter(pl.col("status") != "waiting")
+        served = cut.jobs.filter(pl.col("status") != "queued")
         assert served.equals(whole.jobs.filter(pl.col("submission_time").ceil() < until))
 
     def test_jobs_whose_slot_does_not_come_are_waiting(self) -> None:
         cluster = MultiServerCluster(TWO, [[0, 1]] * 5, processes=[submissions((0.5, 0), (2.25, 0), (2.75, 1))])
         result = simulate(cluster, Scripted(EACH, EACH, EACH), until=2.5)
         rows = result.jobs.select("job_id", "port", "submission_time", "starting_time", "reward", "status").rows()
-        assert rows[-1] == (4, "port0", 2.25, None, 0.0, "waiting")
+        assert rows[-1] == (4, "port0", 2.25, None, 0.0, "queued")
         assert len(rows) == 5
 
     def test_one_cluster_serves_many_runs(self) -> None:

@@ -88,7 +88,7 @@ def test_an_answer_that_cannot_be_carried_out(answer: Any, message: str, tmp_pat
         assert (result.info["status"], result.info["end_time"]) == ("failed", 2)
         assert result.table("slots")["gain"].to_list() == [1.5, 0.0]
         assert result.table("allocations").select("slot", "job_id", "amount").rows() == [(0, 0, 1.0), (0, 0, 0.5)]
-        statuses = ["completed", "unserved", "unserved", "unserved", "waiting", "waiting"]
+        statuses = ["completed", "unserved", "unserved", "unserved", "queued", "queued"]
         assert result.jobs["status"].to_list() == statuses
         assert result.jobs["job_id"].to_list() == list(range(6))
 
@@ -128,7 +128,7 @@ def test_running_jobs_leave_less() -> None:
     cluster = HoldingCluster(REWARDS, [[1, 1], [1, 0]], 20.0)
     agent = Scripted(amounts(3, c0r0=1.5, c2r0=2.0), amounts(3, c0r0=1.0))
     error = caught(InfeasibleAction, "^time 1: a gives 1.0 of cpu and has 0.5 free$", lambda: simulate(cluster, agent))
-    assert error.result.jobs["status"].to_list() == ["running", "running", "waiting"]
+    assert error.result.jobs["status"].to_list() == ["running", "running", "queued"]
     assert error.result.jobs["submission_time"].to_list() == [0, 0, 1]
 
 
@@ -149,7 +149,7 @@ def test_a_gang_that_is_served_in_part(gang: Gang, answer: Any, message: str) ->
     error = caught(
         InfeasibleAction, f"^time 1: {re.escape(message)}", lambda: simulate(cluster, Scripted(None, answer))
     )
-    assert error.result.jobs["status"].to_list() == ["waiting", "waiting"]
+    assert error.result.jobs["status"].to_list() == ["queued", "queued"]
     twice = MultiServerCluster(REWARDS, [[0, 0], [2, 0]], gang=gang, jobs_per_port=2)
     shifted = np.vstack([np.zeros((6, 2)), answer[:6], np.zeros((2, 2))])
     if "red" in message:
@@ -191,7 +191,7 @@ def test_more_jobs_than_places() -> None:
         "^time 1: 3 jobs for one slot at red, and jobs_per_port is 2$",
         lambda: simulate(cluster, Scripted()),
     )
-    assert error.result.table("slots")["arrivals"].to_list() == [2]
+    assert error.result.table("slots")["arrived"].to_list() == [2]
 
 
 @pytest.mark.parametrize(
@@ -274,4 +274,4 @@ def test_a_reward_that_is_not_a_number(treacherous: str, holding: bool) -> None:
     )
     agent = Scripted([[1.0], [9e4]], [[1.0], [3e4]])
     error = caught(InvalidConfiguration, message, lambda: simulate(cluster, agent))
-    assert error.result.jobs["status"].to_list() == ["completed", "waiting", "waiting"]
+    assert error.result.jobs["status"].to_list() == ["completed", "queued", "queued"]

@@ -65,7 +65,7 @@ class TestAgainstAnotherSimulation:
             result = simulate(cluster, agent)
             assert_jobs(result, plain.done, rewards.graph, exact=exact)
             started += result.jobs["starting_time"].count()
-            if not any(job.status == "waiting" for job in plain.done):
+            if not any(job.status == "queued" for job in plain.done):
                 assert result.info["end_time"] == plain.end_time
             length = min(len(plain.slots), result.table("slots").height)
             assert length >= len(counts)
@@ -140,8 +140,8 @@ class TestOneQueue:
         assert result.jobs["starting_time"].to_list() == [0, 2]
         assert result.jobs["finish_time"].to_list() == [2, 4]
         assert result.table("slots")["running"].to_list() == [1, 1, 1, 1]
-        assert result.table("slots")["waiting"].to_list() == [0, 1, 0, 0]
-        assert result.table("slots")["arrivals"].to_list() == [1, 1, 0, 0]
+        assert result.table("slots")["queued"].to_list() == [0, 1, 0, 0]
+        assert result.table("slots")["arrived"].to_list() == [1, 1, 0, 0]
         assert result.info["end_time"] == 4
 
     def test_what_ends_between_slots_is_free_from_the_next_one_on(self) -> None:
@@ -208,7 +208,7 @@ class TestTheEnd:
     def test_a_job_whose_overhead_eats_its_gain_does_not_start(self) -> None:
         rewards = RewardModel(ONE.graph, "linear", 1.0, 1.0)
         cluster = HoldingCluster(rewards, [[1]], 1.0, give_up_after=4)
-        assert simulate(cluster, Scripted(*[everything] * 9)).jobs["status"].to_list() == ["waiting"]
+        assert simulate(cluster, Scripted(*[everything] * 9)).jobs["status"].to_list() == ["queued"]
 
     @pytest.mark.parametrize("patience", [1, 2, 7])
     def test_it_gives_up_when_nothing_goes_on(self, patience: int) -> None:
@@ -216,9 +216,9 @@ class TestTheEnd:
         cluster = HoldingCluster(TWO, [[1, 1]], 2.5, give_up_after=patience)
         agent = Scripted([[1.0], [0.0]])
         result = simulate(cluster, agent)
-        assert result.jobs["status"].to_list() == ["completed", "waiting"]
+        assert result.jobs["status"].to_list() == ["completed", "queued"]
         assert result.info["end_time"] == 3 + patience
-        assert result.table("slots")["waiting"].to_list() == [1] * (3 + patience)
+        assert result.table("slots")["queued"].to_list() == [1] * (3 + patience)
 
     def test_it_does_not_give_up_while_jobs_run_or_arrive(self) -> None:
         cluster = HoldingCluster(TWO, [[1, 1]], [8.0, 1.0], give_up_after=2)
@@ -243,7 +243,7 @@ class TestTheEnd:
 
     def test_the_horizon_leaves_running_and_waiting_jobs(self) -> None:
         result = simulate(HoldingCluster(ONE, [[1], [1], [1], [1]], 5.0), Scripted(*[everything] * 9), until=3.5)
-        assert result.jobs["status"].to_list() == ["completed", "running", "waiting", "waiting"]
+        assert result.jobs["status"].to_list() == ["completed", "running", "queued", "queued"]
         assert result.jobs["starting_time"].to_list() == [0, 3, None, None]
         assert result.jobs["finish_time"].to_list() == [2.5, None, None, None]
         assert result.jobs["submission_time"].to_list() == [0, 1, 2, 3]

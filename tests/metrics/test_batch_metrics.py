@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.metrics import metrics_of
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.metrics import METRICS, batch_metrics, warm_up_of
 
@@ -238,9 +237,9 @@ def test_a_table_without_a_column_is_refused(table):
 
 def test_an_unknown_problem_has_no_metrics():
     with pytest.raises(InvalidConfiguration, match="no metrics for problem 'bakery'"):
-        metrics_of(Result({}, {"problem": "bakery"}))
+        Result({}, {"problem": "bakery"}).metrics()
     with pytest.raises(InvalidConfiguration, match=r"no metrics for problem None \(run status 'running'\)"):
-        metrics_of(Result({}, {"status": "running"}))
+        Result({}, {"status": "running"}).metrics()
 
 
 @pytest.mark.parametrize("problem", ["batch", "dag", "multiserver"])
@@ -268,7 +267,7 @@ def test_a_run_without_an_end_has_no_metrics(random_run, problem):
     )
     died = Result(dict.fromkeys(names, result.scan("jobs")), info)
     with pytest.raises(InvalidConfiguration, match="the run has status 'running' and no end"):
-        metrics_of(died)
+        died.metrics()
 
 
 def test_the_result_hands_its_tables_and_options_on(random_run):

@@ -42,7 +42,7 @@ def plain():
             (3, 0.5, 3.0, 1.0, 9.0, "running"),
             (4, 1.0, 5.0, 0.0, 10.0, "evicted"),
             (5, 1.0, 1.0, None, 6.0, "expired"),
-            (6, 1.5, 1.0, None, 1.0, "pending"),
+            (6, 1.5, 1.0, None, 1.0, "queued"),
         ],
         [(22.0, 14.0, 0.0, 8.0, 9.0, 1.0), (-12.0, 20.0, 2.0, 4.0, 4.0, 0.0), (-23.0, 5.0, 1.0, 0.0, 3.0, 3.0)],
         [(4, 1, 2), (4, 2, 4)],
@@ -53,7 +53,7 @@ def test_all_metrics_of_one_resource(plain):
     values = deferrable_metrics(*plain, delay_weight=2.0, violation_weights=[10.0])
     assert values == pytest.approx(
         {
-            "utilization": 23,
+            "revenue": 23,
             "time_delay": -6,
             "violation_penalty": -40,
             "total_reward": -13,
@@ -61,19 +61,20 @@ def test_all_metrics_of_one_resource(plain):
             "violation": 4,
             "violation_cores": 4,
             "violation_slots": 2 / 3,
-            "capacity_share_cores": 16 / 12,
+            "utilization_cores": 12 / 12,
+            "utilization": 12 / 12,
             "num_slots": 3,
-            "num_jobs": 6,
-            "num_started": 3,
-            "num_completed": 2,
-            "num_running": 1,
-            "num_expired": 1,
-            "num_evicted": 1,
-            "num_pending": 1,
+            "jobs_submitted": 6,
+            "jobs_started": 3,
+            "jobs_completed": 2,
+            "jobs_running": 1,
+            "jobs_expired": 1,
+            "jobs_evicted": 1,
+            "jobs_queued": 1,
             "acceptance": 1 / 2,
             "acceptance_by_work": 23 / 40,
             "expiry_rate": 1 / 6,
-            "num_evictions": 2,
+            "evictions": 2,
             "lost_work": 5 * (1 + 2),
             "delay_mean": 1,
             "delay_median": 1,
@@ -95,8 +96,8 @@ def test_each_resource_has_metrics_and_a_weight_of_its_own(plain):
     assert values["violation"] == 5.5
     assert (values["violation_cores"], values["violation_disk"]) == (4, 1.5)
     assert values["violation_slots"] == 1
-    assert values["capacity_share_cores"] == pytest.approx(4 / 3)
-    assert math.isnan(values["capacity_share_disk"])
+    assert values["utilization_cores"] == values["utilization"] == 1
+    assert math.isnan(values["utilization_disk"])
     assert list(values) == METRICS.names_for(["cores", "disk"])
 
 
@@ -105,13 +106,20 @@ def test_an_eviction_is_of_the_job_of_its_number():
     evictions = [(9, 10, 12), (7, 0, 3), (8, 9, 10), (8, 4, 5)]
     values = deferrable_metrics(*tables(held, [], evictions))
     assert values["lost_work"] == 2 * 3 + 3 * 1 + 3 * 1 + 5 * 2
-    assert values["num_evictions"] == 4
+    assert values["evictions"] == 4
     assert math.isnan(deferrable_metrics(*tables(held[2:], [], evictions))["lost_work"])
 
 
 def test_nothing_can_be_said_of_an_empty_run():
     values = deferrable_metrics(*tables([], []))
-    nothing = {"average_reward", "violation_slots", "capacity_share_cores", "acceptance", "acceptance_by_work"}
+    nothing = {
+        "average_reward",
+        "violation_slots",
+        "utilization_cores",
+        "utilization",
+        "acceptance",
+        "acceptance_by_work",
+    }
     nothing |= {"expiry_rate", "delay_mean", "delay_median", "delay_p95"}
     nothing |= {"current_work_mean", "future_work_mean", "known_work_mean"}
     assert {name for name, value in values.items() if math.isnan(value)} == nothing
@@ -163,12 +171,12 @@ def test_the_paper_s_four_numbers_of_a_run_by_hand():
     # Jobs 1 and 2 start in slot 2 with delays 2 and 1 (6 of 5 cores), run in slot 3 (6 of 3), job 1 in slot 4, too;
     # job 3 expires; job 4 starts in the last slot and runs past the end.
     values = simulate(DeferrableCluster(**CLUSTER), Reluctant()).metrics()
-    assert values["utilization"] == 12 + 4 + 8
+    assert values["revenue"] == 12 + 4 + 8
     assert values["time_delay"] == -2 * (2 + 1)
     assert values["violation_penalty"] == -10 * (1 + 3)
     assert values["total_reward"] == 24 - 6 - 40
-    assert (values["num_completed"], values["num_running"], values["num_expired"]) == (2, 1, 1)
-    assert values["capacity_share_cores"] == (6 + 6 + 4 + 2) / (9 + 9 + 5 + 3 + 6 + 6)
+    assert (values["jobs_completed"], values["jobs_running"], values["jobs_expired"]) == (2, 1, 1)
+    assert values["utilization_cores"] == (5 + 3 + 4 + 2) / (9 + 9 + 5 + 3 + 6 + 6)
     assert values["known_work_mean"] == (12 + 16 + 16 + (1 + 8) + 8 + 8) / 6
     assert values["violation_slots"] == 2 / 6
 
@@ -176,9 +184,9 @@ def test_the_paper_s_four_numbers_of_a_run_by_hand():
 def test_what_evicted_jobs_had_brought_is_taken_back():
     # In slot 3 both jobs are evicted, the second first, and their windows have passed; the first had run a slot.
     values = simulate(DeferrableCluster(**CLUSTER, eviction="restarted"), Reluctant()).metrics()
-    assert values["num_evictions"] == values["num_evicted"] == 2
+    assert values["evictions"] == values["jobs_evicted"] == 2
     assert values["lost_work"] == 4 + 2
-    assert values["utilization"] == 8
+    assert values["revenue"] == 8
     assert values["time_delay"] == 0
     assert values["violation_penalty"] == -10
     assert values["total_reward"] == -2
@@ -203,7 +211,7 @@ def test_only_the_needed_columns_are_read():
     kept = {"jobs": list(JOBS), "slots": SLOTS, "evictions": list(EVICTIONS)}
     lean = Result({name: result.scan(name).select(columns) for name, columns in kept.items()}, result.info)
     assert lean.metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
-    assert result.metrics()["num_evictions"] > 0
+    assert result.metrics()["evictions"] > 0
 
 
 def test_a_run_without_an_end_can_be_measured(tmp_path):

@@ -92,12 +92,19 @@ def by_loops(result):
     violation = {
         name: sum(max(0.0, slot[f"used_{name}"] - slot[f"capacity_{name}"]) for slot in slots) for name in RESOURCES
     }
-    statuses = ("completed", "running", "expired", "evicted", "pending")
-    counts = {f"num_{status}": sum(row["status"] == status for row in rows) for status in statuses}
+    statuses = ("completed", "running", "expired", "evicted", "queued")
+    counts = {f"jobs_{status}": sum(row["status"] == status for row in rows) for status in statuses}
     over = [any(slot[f"used_{name}"] > slot[f"capacity_{name}"] for name in RESOURCES) for slot in slots]
+    shares = {
+        name: ratio(
+            sum(min(slot[f"used_{name}"], slot[f"capacity_{name}"]) for slot in slots),
+            sum(slot[f"capacity_{name}"] for slot in slots),
+        )
+        for name in RESOURCES
+    }
     return {
         **counts,
-        "utilization": brought,
+        "revenue": brought,
         "time_delay": -1.5 * sum(delays),
         "violation_penalty": -7.0 * violation["cores"] - 3.0 * violation["memory"],
         "total_reward": sum(slot["reward"] for slot in slots),
@@ -105,19 +112,15 @@ def by_loops(result):
         "violation": sum(violation.values()),
         **{f"violation_{name}": amount for name, amount in violation.items()},
         "violation_slots": mean([float(each) for each in over]),
-        **{
-            f"capacity_share_{name}": ratio(
-                sum(slot[f"used_{name}"] for slot in slots), sum(slot[f"capacity_{name}"] for slot in slots)
-            )
-            for name in RESOURCES
-        },
+        **{f"utilization_{name}": share for name, share in shares.items()},
+        "utilization": mean([share for share in shares.values() if not math.isnan(share)]),
         "num_slots": len(slots),
-        "num_jobs": len(rows),
-        "num_started": len(stood),
+        "jobs_submitted": len(rows),
+        "jobs_started": len(stood),
         "acceptance": ratio(len(stood), len(rows)),
         "acceptance_by_work": ratio(brought, sum(work.values())),
-        "expiry_rate": ratio(counts["num_expired"], len(rows)),
-        "num_evictions": len(evictions),
+        "expiry_rate": ratio(counts["jobs_expired"], len(rows)),
+        "evictions": len(evictions),
         "lost_work": sum(
             evicted_job(rows, each)["requested_cores"] * (each["eviction_time"] - each["starting_time"])
             for each in evictions
@@ -151,13 +154,13 @@ def test_all_metrics_agree_with_loops(seed, **chosen):
 @given(**options)
 def test_what_holds_of_all_metrics(seed, **chosen):
     values = random_run(seed, **chosen).metrics()
-    parts = values["utilization"] + values["time_delay"] + values["violation_penalty"]
+    parts = values["revenue"] + values["time_delay"] + values["violation_penalty"]
     assert values["total_reward"] == pytest.approx(parts)
-    groups = ("started", "expired", "evicted", "pending")
-    assert values["num_jobs"] == sum(values[f"num_{name}"] for name in groups)
-    assert values["num_started"] == values["num_completed"] + values["num_running"]
-    assert values["num_evicted"] <= values["num_evictions"]
-    assert (values["lost_work"] > 0) == (values["num_evictions"] > 0)
+    groups = ("started", "expired", "evicted", "queued")
+    assert values["jobs_submitted"] == sum(values[f"jobs_{name}"] for name in groups)
+    assert values["jobs_started"] == values["jobs_completed"] + values["jobs_running"]
+    assert values["jobs_evicted"] <= values["evictions"]
+    assert (values["lost_work"] > 0) == (values["evictions"] > 0)
     if not math.isnan(values["acceptance"]):
         assert 0 <= values["acceptance"] + values["expiry_rate"] <= 1
     if chosen["real_time"]:
@@ -175,5 +178,6 @@ def test_without_violations_work_that_ran_within_the_run_is_the_share_of_the_cap
         if row["status"] == "running"
     )
     values = result.metrics()
-    used = values["capacity_share_cores"] * result.table("slots")["capacity_cores"].sum()
-    assert used == pytest.approx(values["utilization"] - past + values["lost_work"])
+    within = values["utilization_cores"] * result.table("slots")["capacity_cores"].sum()
+    used = within + values["violation_cores"]
+    assert used == pytest.approx(values["revenue"] - past + values["lost_work"])

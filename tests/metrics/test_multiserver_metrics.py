@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.metrics import MULTISERVER_METRICS, metrics_of, multiserver_metrics, reward_ratio, running_average_reward
 from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver.metrics import METRICS, multiserver_metrics, reward_ratio, running_average_reward
 
 JOBS = ("submission_time", "starting_time", "finish_time", "gain", "overhead", "reward", "status")
 SLOTS = ("slot", "gain", "overhead", "reward", "allocated_CPU", "reserved_CPU", "allocated_GPU", "reserved_GPU")
@@ -49,7 +49,7 @@ def holding():
             (0.0, 0.0, 2.5, 5.0, 1.0, "completed"),
             (0.0, 1.0, 3.0, 3.0, 1.0, "completed"),
             (2.0, 5.0, None, 2.0, 1.0, "running"),
-            (4.0, None, None, 0.0, 0.0, "waiting"),
+            (4.0, None, None, 0.0, 0.0, "queued"),
         ]
     )
     slots = slot_table([(5.0, 1.0, 4.0, 4.0, 0.0, 0.0)] * 7)
@@ -71,12 +71,12 @@ def test_jobs_that_last_one_slot(slotted):
     assert measured(slotted) == pytest.approx(
         {
             "num_slots": 3,
-            "num_jobs": 3,
-            "num_served": 2,
-            "num_completed": 2,
-            "num_unserved": 1,
-            "num_running": 0,
-            "num_waiting": 0,
+            "jobs_submitted": 3,
+            "jobs_started": 2,
+            "jobs_completed": 2,
+            "jobs_unserved": 1,
+            "jobs_running": 0,
+            "jobs_queued": 0,
             "total_reward": 2,
             "average_reward": 2 / 3,
             "average_gain": 2,
@@ -84,7 +84,7 @@ def test_jobs_that_last_one_slot(slotted):
             "reward_per_job": 2 / 3,
             "utilization_CPU": 6 / 24,
             "utilization_GPU": 1 / 6,
-            "utilization_mean": (1 / 4 + 1 / 6) / 2,
+            "utilization": (1 / 4 + 1 / 6) / 2,
             "reserved_CPU": 12 / 24,
             "reserved_GPU": 1 / 6,
         }
@@ -96,12 +96,12 @@ def test_jobs_that_hold_their_resources(holding):
     check(
         values,
         num_slots=7,
-        num_jobs=4,
-        num_served=3,
-        num_completed=2,
-        num_unserved=0,
-        num_running=1,
-        num_waiting=1,
+        jobs_submitted=4,
+        jobs_started=3,
+        jobs_completed=2,
+        jobs_unserved=0,
+        jobs_running=1,
+        jobs_queued=1,
         total_reward=4 * 2.5 + 2 * 2 + 1 * 1.5,
         average_reward=15.5 / 6.5,
         average_gain=(5 * 2.5 + 3 * 2 + 2 * 1.5) / 6.5,
@@ -109,7 +109,7 @@ def test_jobs_that_hold_their_resources(holding):
         reward_per_job=15.5 / 3,
         utilization_CPU=0.5,
         utilization_GPU=math.nan,
-        utilization_mean=0.5,
+        utilization=0.5,
         reserved_GPU=math.nan,
         waiting_time_mean=4 / 3,
         waiting_time_median=1,
@@ -119,7 +119,7 @@ def test_jobs_that_hold_their_resources(holding):
         turnaround_time_mean=2.75,
         turnaround_time_median=2.75,
         throughput=2 / 6.5,
-        mean_speed=7 / 3,
+        speed_mean=7 / 3,
         queue_length_mean=(1 + 3 + 2.5) / 6.5,
     )
 
@@ -128,7 +128,7 @@ def test_slots_before_the_end_of_the_warm_up_do_not_count(slotted, holding):
     check(
         measured(slotted, warm_up_slots=1),
         num_slots=2,
-        num_jobs=0,  # the job of slot 1 was submitted in slot 0
+        jobs_submitted=0,  # the job of slot 1 was submitted in slot 0
         total_reward=0,
         average_gain=0,
         reserved_CPU=4 / 16,
@@ -137,21 +137,21 @@ def test_slots_before_the_end_of_the_warm_up_do_not_count(slotted, holding):
     check(
         measured(holding, warm_up_slots=2),
         num_slots=5,
-        num_jobs=2,
+        jobs_submitted=2,
         total_reward=4 * 0.5 + 2 * 1 + 1 * 1.5,
         average_reward=5.5 / 4.5,
         reward_per_job=1.5,
         waiting_time_mean=3,
         turnaround_time_mean=math.nan,
-        mean_speed=1,
+        speed_mean=1,
         throughput=2 / 4.5,
         queue_length_mean=(3 + 2.5) / 4.5,
     )
 
 
 def test_nothing_can_be_said_of_no_slots(slotted, holding):
-    nothing = {"num_slots", "total_reward", "num_jobs", "num_served", "num_completed", "num_unserved"}
-    nothing |= {"num_running", "num_waiting"}
+    nothing = {"num_slots", "total_reward", "jobs_submitted", "jobs_started", "jobs_completed", "jobs_unserved"}
+    nothing |= {"jobs_running", "jobs_queued"}
     values = measured(slotted, warm_up_slots=3)
     assert {name for name, value in values.items() if not math.isnan(value)} == nothing
     assert {values[name] for name in nothing} == {0.0}
@@ -163,20 +163,14 @@ def test_nothing_can_be_said_of_no_slots(slotted, holding):
 
 
 def test_names_come_in_the_order_of_their_meanings(slotted, holding):
-    for case, shown in ((slotted, 15), (holding, len(MULTISERVER_METRICS))):
-        names = [
-            name.replace("<resource>", resource)
-            for name in list(MULTISERVER_METRICS)[:shown]
-            for resource in (("CPU", "GPU") if "<resource>" in name else ("",))
-        ]
-        values = measured(case)
-        assert list(values) == names
-        assert all(type(value) is float for value in values.values())
+    names = METRICS.names_for(["CPU", "GPU"])
+    assert list(measured(holding)) == names
+    assert list(measured(slotted)) == [name for name in names if "(with holding)" not in METRICS[name].meaning]
 
 
 @pytest.mark.parametrize("warm_up", [-1, 4, 1.5, math.nan])
 def test_a_warm_up_out_of_range_is_refused(slotted, warm_up):
-    with pytest.raises(InvalidConfiguration, match=r"warm_up_slots is .*, want a whole number from 0 to the 3 slots"):
+    with pytest.raises(InvalidConfiguration, match=r"warm_up_slots is .*, want a whole number from 0 to 3"):
         measured(slotted, warm_up_slots=warm_up)
 
 
@@ -186,12 +180,6 @@ def test_tables_without_a_column_are_refused(slotted):
         multiserver_metrics(jobs.drop("status", "finish_time"), slots, **description)
     with pytest.raises(InvalidConfiguration, match="the table slots lacks the columns reserved_GPU"):
         multiserver_metrics(jobs, slots.drop("reserved_GPU"), **description)
-
-
-def test_a_resource_with_the_name_of_a_metric_is_refused(slotted):
-    jobs, slots, description = slotted
-    with pytest.raises(InvalidConfiguration, match="a resource is called 'mean'"):
-        multiserver_metrics(jobs, slots, **description | {"capacity": {"mean": 1.0}})
 
 
 class Share:
@@ -266,7 +254,7 @@ def test_the_result_hands_its_tables_and_options_on(holding, tmp_path):
     )
     assert result.metrics(warm_up_slots=1) == pytest.approx(direct, rel=1e-12, nan_ok=True)
     stored = Result.load(result.save(tmp_path / "run"))
-    assert metrics_of(stored) == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
+    assert stored.metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)
     assert running_average_reward(stored).equals(running_average_reward(result))
 
 
@@ -274,6 +262,6 @@ def test_only_the_needed_columns_are_read():
     result = tiny_run(0.75, holding=True)
     tables = {
         "jobs": result.scan("jobs").select(JOBS),
-        "slots": result.scan("slots").drop("arrivals", "waiting", "running"),
+        "slots": result.scan("slots").drop("arrived", "queued", "running"),
     }
     assert Result(tables, result.info).metrics() == pytest.approx(result.metrics(), rel=1e-12, nan_ok=True)

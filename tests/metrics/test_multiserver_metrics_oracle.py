@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from desim import simulate
 from desim.agents.multiserver import create
-from desim.metrics import reward_ratio, running_average_reward
 from desim.problems.multiserver import BipartiteGraph, HoldingCluster, MultiServerCluster, RewardModel
+from desim.problems.multiserver.metrics import reward_ratio, running_average_reward
 
 RESOURCES = ("CPU", "GPU")
 
@@ -64,9 +64,9 @@ def by_loops(result, warm_up):
     ended = [row for row in mine if row["status"] == "completed"]
     values = {
         "num_slots": len(slots),
-        "num_jobs": len(mine),
-        "num_served": len(served),
-        **{f"num_{s}": sum(r["status"] == s for r in mine) for s in ("completed", "unserved", "running", "waiting")},
+        "jobs_submitted": len(mine),
+        "jobs_started": len(served),
+        **{f"jobs_{s}": sum(r["status"] == s for r in mine) for s in ("completed", "unserved", "running", "queued")},
     }
     length = max(end_time - warm_up, 0.0) if holding else len(slots)
     for name in ("gain", "overhead", "reward"):
@@ -83,7 +83,7 @@ def by_loops(result, warm_up):
         [
             row["reward"] * ((row["finish_time"] or end_time) - row["starting_time"] if holding else 1.0)
             for row in mine
-            if row["status"] != "waiting"
+            if row["status"] != "queued"
         ]
     )
     parts = []
@@ -92,7 +92,7 @@ def by_loops(result, warm_up):
             part = mean([row[f"{kind}_{resource}"] / capacity for row in slots]) if capacity else math.nan
             values[f"{name}_{resource}"] = part
         parts += [values[f"utilization_{resource}"]] if capacity else []
-    values["utilization_mean"] = mean(parts)
+    values["utilization"] = mean(parts)
     if not holding:
         return values
     for name, sample in (("waiting_time", served), ("turnaround_time", ended), ("execution_time", ended)):
@@ -105,7 +105,7 @@ def by_loops(result, warm_up):
         for row in rows
         for span in [(warm_up, end_time)]
     )
-    values["mean_speed"] = mean([row["reward"] for row in served])
+    values["speed_mean"] = mean([row["reward"] for row in served])
     values["throughput"] = finished / length if length else math.nan
     values["queue_length_mean"] = queued / length if length else math.nan
     return values
@@ -148,8 +148,8 @@ def test_the_running_average_agrees_with_loops_and_ends_at_the_metric(seed, hold
 def test_what_holds_of_all_metrics(seed, until):
     for holding in (False, True):
         values = random_run(seed, holding, until=until).metrics()
-        assert values["num_jobs"] == values["num_served"] + values["num_unserved"] + values["num_waiting"]
-        assert values["num_served"] == values["num_completed"] + values["num_running"]
+        assert values["jobs_submitted"] == values["jobs_started"] + values["jobs_unserved"] + values["jobs_queued"]
+        assert values["jobs_started"] == values["jobs_completed"] + values["jobs_running"]
         assert values["average_reward"] == pytest.approx(values["average_gain"] - values["average_overhead"])
         for resource in RESOURCES:
             if not math.isnan(values[f"utilization_{resource}"]):
@@ -157,8 +157,8 @@ def test_what_holds_of_all_metrics(seed, until):
     # Little's law: the mean number of waiting jobs is what all have waited, over the length of the run.
     result = random_run(seed, True)
     values = result.metrics()
-    if values["num_waiting"] == 0:
-        rate = values["num_jobs"] / result.info["end_time"]
+    if values["jobs_queued"] == 0:
+        rate = values["jobs_submitted"] / result.info["end_time"]
         assert values["queue_length_mean"] == pytest.approx(rate * values["waiting_time_mean"])
         assert values["total_reward"] == pytest.approx(result.jobs["work"].sum())
 

@@ -244,7 +244,8 @@ def _processes(system: dict[str, Any], jobs: list[Any], own: list[int]) -> list[
     elif outages is not None:
         processes.append(random_outages(**_without_kind(outages)))
     if stop is not None:
-        processes.append(stop_after(*stop))
+        event, count = stop
+        processes.append(stop_after({"submission": "arrival"}.get(event, event), count))
     if own:
         processes.append(_submitting([(jobs[place].submission_time, jobs[place]) for place in own]))
     return processes

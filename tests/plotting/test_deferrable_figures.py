@@ -232,7 +232,7 @@ def test_a_run_that_was_cut_shows_what_it_has():
         chart = gantt(made, num_jobs=None)
         on = [job for job in made.jobs.iter_rows(named=True) if job["status"] == "running"]
         assert [end for _, end, _ in rows_of(chart, "run that goes on")] == [slots] * len(on) and on
-        assert "pending" in chart.get_title("right") and "run that goes on" in legend(chart)
+        assert "queued" in chart.get_title("right") and "run that goes on" in legend(chart)
     assert capacity_use(interrupted(9)).get_title("left") == "any of (interrupted)"
 
 

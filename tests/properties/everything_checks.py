@@ -49,7 +49,7 @@ def _check(one: Scenario) -> list[str]:
     report = validate(result, one.workload())
     assert report.ok, str(report)
     if must_end(one):
-        left = set(result.jobs["status"]) & {"queued", "running", "pending", "waiting"}
+        left = set(result.jobs["status"]) & {"queued", "running"}
         assert not left, f"jobs are left, {left}: {result.jobs}"
     wrong = wrong_metrics(result)
     assert not wrong, "; ".join(wrong)

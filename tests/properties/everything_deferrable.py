@@ -56,7 +56,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     rows = workload.get("rows", [])
     until = draws.end([row[1] for row in rows] + [row[2] + row[4] for row in rows if row[4] < 50] + [float(last)])
     if draws.chance(0.1) and not generated:
-        event = draws.pick(("submission", "start", "completion", "expiry", "eviction", "slot"))
+        event = draws.pick(("arrival", "start", "completion", "expiry", "eviction", "slot"))
         system["stop_after"] = [event, draws.whole(1, 10)]
     longest = max((row[4] for row in rows), default=0)
     return Drawn(system, workload, agent, draw_options(draws, agent, system, longest), until)

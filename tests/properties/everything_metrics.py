@@ -8,13 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from desim.metrics import MULTISERVER_METRICS
 from desim.problem import kind_of
 from desim.result import Result
 
 __all__ = ["wrong_metrics"]
-
-_NAMES = {"multiserver": MULTISERVER_METRICS}
 
 
 def wrong_metrics(result: Result) -> list[str]:
@@ -33,16 +30,10 @@ def wrong_metrics(result: Result) -> list[str]:
 
 
 def _expected_names(result: Result) -> list[str]:
-    names = []
     metrics = kind_of(result).metrics
-    if result.info["problem"] != "multiserver":
-        return metrics.names_for(result.info.get("resources", ()))
-    for name, text in _NAMES[result.info["problem"]].items():
-        if "(with holding)" in text and not result.info["holding"]:
-            continue
-        kinds = result.info["resources"] if "<resource>" in name else [""]
-        names += [name.replace("<resource>", kind) for kind in kinds]
-    return names
+    names = metrics.names_for(result.info.get("resources", ()))
+    without = "" if result.info.get("holding", True) else "(with holding)"
+    return [name for name in names if not without or without not in metrics[name].meaning]
 
 
 def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
@@ -114,14 +105,15 @@ def _never_up(result: Result) -> bool | None:
 def _deferrable(result: Result, values: dict[str, float]) -> dict[str, Any]:
     slots = result.table("slots")
     none = not len(slots)
-    shares = {f"capacity_share_{name}": not slots[f"capacity_{name}"].sum() for name in result.info["resources"]}
+    shares = {f"utilization_{name}": not slots[f"capacity_{name}"].sum() for name in result.info["resources"]}
     return {
         "average_reward": none,
         "violation_slots": none,
         **shares,
-        "acceptance": not values["num_jobs"],
-        "expiry_rate": not values["num_jobs"],
-        "delay": not values["num_started"],
+        "utilization": all(shares.values()),
+        "acceptance": not values["jobs_submitted"],
+        "expiry_rate": not values["jobs_submitted"],
+        "delay": not values["jobs_started"],
         "current_work_mean": none,
         "future_work_mean": none,
         "known_work_mean": none,
@@ -138,12 +130,12 @@ def _multiserver(result: Result, values: dict[str, float]) -> dict[str, Any]:
     return {
         **{f"average_{name}": none for name in ("reward", "gain", "overhead")},
         **shares,
-        "utilization_mean": not len(slots) or not any(info["total_capacity"]),
-        "reward_per_job": not len(jobs.filter(pl.col("status") != "waiting")),
-        "waiting_time": not values["num_served"],
-        "turnaround_time": not values["num_completed"],
-        "execution_time": not values["num_completed"],
-        "mean_speed": not values["num_served"],
+        "utilization": not len(slots) or not any(info["total_capacity"]),
+        "reward_per_job": not len(jobs.filter(pl.col("status") != "queued")),
+        "waiting_time": not values["jobs_started"],
+        "turnaround_time": not values["jobs_completed"],
+        "execution_time": not values["jobs_completed"],
+        "speed_mean": not values["jobs_started"],
         "throughput": none,
         "queue_length_mean": none,
     }

@@ -110,7 +110,7 @@ def still_running(run: Run, row: int) -> Result:
 
 def still_waiting(run: Run) -> Result:
     """Say that a job that was left unserved was still waiting."""
-    return job(run, "unserved", status="waiting")
+    return job(run, "unserved", status="queued")
 
 
 def swapped_in_queue(run: Run) -> Result:

@@ -190,7 +190,7 @@ CASES = [
         "used",
         "slot_rewards",
     ),
-    ("cut", "starts", lambda run: another_status(run, row_of(run, STATUS == "pending", ~OPEN), "running")),
+    ("cut", "starts", lambda run: another_status(run, row_of(run, STATUS == "queued", ~OPEN), "running")),
     ("plain", "finish_time", lambda run: moved(run, row_of(run, COMPLETED), 0.0, end=1.0)),
     ("plain", "finish_time", lambda run: moved(run, row_of(run, COMPLETED), 0.0, end=-1.0)),
     (
@@ -213,7 +213,7 @@ CASES = [
     (
         "plain",
         "unfinished",
-        lambda run: another_status(run, row_of(run, EXPIRED), "pending"),
+        lambda run: another_status(run, row_of(run, EXPIRED), "queued"),
         "slot_counts",
         "slot_work",
     ),
@@ -222,13 +222,13 @@ CASES = [
         "unfinished",
         lambda run: another_status(run, row_of(run, COMPLETED, pl.col("finish_time") == 13), "running"),
     ),
-    ("cut", "expiry", lambda run: another_status(run, row_of(run, STATUS == "pending"), "expired")),
+    ("cut", "expiry", lambda run: another_status(run, row_of(run, STATUS == "queued"), "expired")),
     ("cut", "horizon", lambda run: another_status(run, row_of(run, STATUS == "running"), "completed")),
     ("cut", "horizon", lambda run: another_status(run, row_of(run, STATUS == "running", DUE == 14), "completed")),
     (
         "cut",
         "horizon",
-        lambda run: run.edited("jobs", row_of(run, STATUS == "pending"), submission_time=14.0),
+        lambda run: run.edited("jobs", row_of(run, STATUS == "queued"), submission_time=14.0),
         "arrival_numbers",
         "windows",
         "slot_counts",
@@ -241,7 +241,7 @@ CASES = [
     ("stopped", "slots", lambda run: run.described(until=13.0), "unfinished", "conservation"),
     *(
         ("restarted", "slot_counts", lambda run, column=column, by=by: slot(run, pl.col("slot") == 4, column, by=by))
-        for column in ("submitted", "current", "future", "started", "expired", "evicted", "running")
+        for column in ("arrived", "current", "future", "started", "expired", "evicted", "running")
         for by in (-1, 1)
     ),
     (

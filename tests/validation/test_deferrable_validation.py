@@ -53,7 +53,7 @@ def test_any_value_that_is_changed_is_noticed(table, data, seed, **chosen):
     column, row = data.draw(st.sampled_from(columns)), data.draw(st.integers(0, len(frame) - 1))
     old = frame[column][row]
     if column == "status":
-        new = data.draw(st.sampled_from(["completed", "expired", "evicted", "running", "pending"]))
+        new = data.draw(st.sampled_from(["completed", "expired", "evicted", "running", "queued"]))
     elif column == "success":
         new = not old
     else:
@@ -131,7 +131,7 @@ def test_a_run_that_breaks_off_is_valid_as_far_as_it_went(how, eviction, last):
         assert (seen > 0) == (eviction != "never")
 
 
-@pytest.mark.parametrize("event", ["submission", "completion", "expiry", "eviction", "slot"])
+@pytest.mark.parametrize("event", ["arrival", "completion", "expiry", "eviction", "slot"])
 def test_a_run_that_a_listener_ends_is_valid_as_far_as_it_went(event):
     for seed in range(6):
         rng = np.random.default_rng(seed)
@@ -313,7 +313,7 @@ def test_an_eviction_ends_a_run_in_a_slot_between_its_start_and_its_end(duration
     cluster = DeferrableCluster(jobs, [2, 1], num_slots=4, eviction="restarted")
     run = Run(simulate(cluster, Once()), jobs)
     assert run.row("evictions", 0) == {"job_id": 1, "starting_time": 0, "eviction_time": 1, "arrival_number": 0}
-    assert run.row("jobs", 0)["status"] == "pending"
+    assert run.row("jobs", 0)["status"] == "queued"
     report = validate(run.edited("evictions", 0, eviction_time=time), jobs)
     told = [violation.message for violation in report.violations if violation.rule == "evictions"]
     assert told == [

@@ -17,7 +17,7 @@ from desim.validation import validate
 SLOTS = 12
 RESOURCES = ("cores", "memory")
 WEIGHTS = {"delay_weight": 2.0, "violation_weights": [10.0, 4.0]}
-STATUSES = ("completed", "expired", "evicted", "running", "pending")
+STATUSES = ("completed", "expired", "evicted", "running", "queued")
 
 
 def job(name, submission, earliest, latest, duration, requests, start=None, eviction=None):
@@ -35,7 +35,7 @@ def job(name, submission, earliest, latest, duration, requests, start=None, evic
     }
     end = None if start is None else start + duration
     if start is None:
-        status, finish = "expired" if latest < SLOTS else "pending", None
+        status, finish = "expired" if latest < SLOTS else "queued", None
     elif eviction is not None:
         status, finish = "evicted", eviction
     else:
@@ -83,7 +83,7 @@ def slot_row(rows, slot, capacity):
     penalty = sum(w * above[name] for w, name in zip(WEIGHTS["violation_weights"], RESOURCES, strict=True))
     return {
         "slot": slot,
-        "submitted": sum(slot - 1 < row["submission_time"] <= slot for row in rows),
+        "arrived": sum(slot - 1 < row["submission_time"] <= slot for row in rows),
         "current": len(current),
         "future": len(future),
         "started": len(started),
@@ -174,7 +174,7 @@ def test_sums_and_starts_beyond_the_capacity_agree_with_loops(specification, cap
 @given(specification=jobs.filter(bool), capacities=capacities, data=st.data())
 def test_a_wrong_number_is_told_with_its_slot_and_both_values(specification, capacities, data):
     result = result_of(rows_of(specification), capacities)
-    counts = ["submitted", "current", "future", "started", "expired", "evicted", "running"]
+    counts = ["arrived", "current", "future", "started", "expired", "evicted", "running"]
     column = data.draw(st.sampled_from([*counts, "current_work", "future_work", "revenue", "delay", "reward"]))
     slot = data.draw(st.integers(0, SLOTS - 1))
     frame = result.table("slots")

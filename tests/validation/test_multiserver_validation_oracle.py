@@ -78,7 +78,7 @@ def rows_of(specification):
                 "overhead": overhead,
                 "reward": gain - overhead,
                 "dominant_resource": dominant,
-                "status": "waiting" if wait is None else "completed",
+                "status": "queued" if wait is None else "completed",
                 "success": wait is not None,
             }
         )
@@ -111,8 +111,8 @@ def slots_of(specification, rows, num_slots):
         table.append(
             {
                 "slot": slot,
-                "arrivals": sum(row["submission_time"] == slot for row in rows),
-                "waiting": len(queue) - len(gone),
+                "arrived": sum(row["submission_time"] == slot for row in rows),
+                "queued": len(queue) - len(gone),
                 "running": len(now),
                 "gain": gain,
                 "overhead": overhead,
@@ -217,7 +217,7 @@ def test_rules_on_what_jobs_hold_and_on_queues_agree_with_loops(specification, p
 
 
 @settings(max_examples=40, deadline=None)
-@given(specification=jobs.filter(bool), column=st.sampled_from(["arrivals", "waiting", "running"]), data=st.data())
+@given(specification=jobs.filter(bool), column=st.sampled_from(["arrived", "queued", "running"]), data=st.data())
 def test_a_wrong_number_of_jobs_is_told_with_its_slot(specification, column, data):
     result, _, slots = result_of(specification, 9)
     slot = data.draw(st.integers(0, len(slots) - 1))
@@ -226,7 +226,7 @@ def test_a_wrong_number_of_jobs_is_told_with_its_slot(specification, column, dat
     frame = frame.with_columns(pl.when(pl.col("slot") == slot).then(wrong).otherwise(column).alias(column))
     tables = {name: result.scan(name) for name in result.table_names} | {"slots": frame.lazy()}
     report = validate(Result(tables, result.info), stop_after=1_000)
-    if column == "arrivals":
+    if column == "arrived":
         # One that arrives for the last slot, and is said not to, may have come too late for it: it counts as waiting.
         assert {"arrivals", "slot_counts"} & set(report.counts), str(report)
     else:

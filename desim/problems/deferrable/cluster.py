@@ -88,7 +88,7 @@ class DeferrableCluster(SlottedProblem):
     The objective is equation (1) of the OSDEC paper: the sum over started jobs of cores times duration less the delay
     weight times (start - earliest start), less the violation weight times the sum of all violations.
 
-    Events for listeners: ``submission``, ``start``, ``completion``, ``expiry``, ``eviction`` (each a :class:`Job`) and
+    Events for listeners: ``arrival``, ``start``, ``completion``, ``expiry``, ``eviction`` (each a :class:`Job`) and
     ``slot`` (a :class:`SlotOutcome`).
 
     Parameters
@@ -122,7 +122,7 @@ class DeferrableCluster(SlottedProblem):
     """
 
     name: ClassVar[str] = "deferrable"
-    events: ClassVar[tuple[str, ...]] = ("submission", "start", "completion", "expiry", "eviction", "slot")
+    events: ClassVar[tuple[str, ...]] = ("arrival", "start", "completion", "expiry", "eviction", "slot")
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
 
     def __init__(
@@ -219,7 +219,7 @@ class DeferrableCluster(SlottedProblem):
         self._known.add(job.job_id)
         self._new.append(job)
         if self.listening:
-            self.emit("submission", job)
+            self.emit("arrival", job)
 
     def is_empty(self) -> bool:
         """Tell whether no job waits or runs."""
@@ -229,7 +229,7 @@ class DeferrableCluster(SlottedProblem):
         """Take what has changed since the slot before, and show it."""
         if self._capacity is None:
             raise InvalidConfiguration(f"time {slot}: no process has set the capacity")
-        self._submitted = len(self._new)
+        self._arrived_now = len(self._new)
         self._take_new()
         if self.eviction != "never":
             self._evict(slot, self._capacity)
@@ -297,7 +297,7 @@ class DeferrableCluster(SlottedProblem):
         work = float(current.revenue.sum()), float(future.revenue.sum())
         amounts = observation.capacity, used, violation
         each = [amount for table in amounts for amount in table.tolist()]
-        self._record["slots"].append((slot, self._submitted, *counts, *work, revenue, delay, reward, *each))
+        self._record["slots"].append((slot, self._arrived_now, *counts, *work, revenue, delay, reward, *each))
         if self.listening:
             self.emit("slot", SlotOutcome(slot, started, expired, evicted, *amounts, revenue, delay, reward))
 
@@ -325,7 +325,7 @@ class DeferrableCluster(SlottedProblem):
         """Record the jobs that run, or may still be started, when the run ends."""
         self._take_new()
         self._leave(self._running, np.nan, "running")
-        self._leave(self._waiting, np.nan, "pending")
+        self._leave(self._waiting, np.nan, "queued")
 
 
 def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:
@@ -403,7 +403,7 @@ def foresee(cluster: DeferrableCluster, *, seed: int = 0, until: float = math.in
     cluster.check_replayable()
     simulation = Simulation(cluster, seed=seed, until=until, log_actions=False)
     jobs: list[Job] = []
-    simulation.problem.on("submission", lambda _, job: jobs.append(job))
+    simulation.problem.on("arrival", lambda _, job: jobs.append(job))
     capacity = []
     while (decision := simulation.advance()) is not None:
         capacity.append(decision.observation.capacity)

@@ -40,7 +40,7 @@ class PaperReward(SlotReward):
 class UtilizationReward(PaperReward):
     """Cores times duration of the jobs that are started, less those of jobs that are evicted, over a scale.
 
-    The sum over an episode is the objective of the paper's Table 2.
+    The sum over an episode is the metric ``revenue``, the utilization of the paper's Table 2.
     """
 
     def value(self, outcome: SlotOutcome) -> float:

@@ -619,6 +619,6 @@ WORDS = ReportWords(
     workload=_workload,
     same_workload={
         "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),
-        "slots": ("slot", "submitted", "capacity_*"),
+        "slots": ("slot", "arrived", "capacity_*"),
     },
 )

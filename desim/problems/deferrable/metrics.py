@@ -94,7 +94,7 @@ def deferrable_metrics(
     values = {
         **_of_jobs(jobs, delay_weight),
         **_of_slots(slots, resources, violation_weights),
-        "num_evictions": len(lost),
+        "evictions": len(lost),
         "lost_work": float(lost.sum()),
     }
     return {name: float(values[name]) for name in METRICS.names_for(resources)}
@@ -113,18 +113,18 @@ def _of_jobs(jobs: pl.DataFrame | pl.LazyFrame, delay_weight: float) -> dict[str
     frame = JOBS.select(jobs, "delay", "revenue", "status")
     status = {name: (frame["status"] == name).to_numpy() for name in STATUSES}
     status["started"] = stood = status["completed"] | status["running"]
-    values = {f"num_{name}": float(np.count_nonzero(mask)) for name, mask in status.items()}
+    values = {f"jobs_{name}": float(np.count_nonzero(mask)) for name, mask in status.items()}
     count, offered = float(len(frame)), _numbers(frame["revenue"])
     delay, earned = _numbers(frame["delay"])[stood], float(offered[stood].sum())
     return {
         **values,
         **summary("delay", delay),
-        "num_jobs": count,
-        "utilization": earned,
+        "jobs_submitted": count,
+        "revenue": earned,
         "time_delay": 0.0 - delay_weight * float(delay.sum()),  # 0 and not -0 without delays
-        "acceptance": _ratio(values["num_started"], count),
+        "acceptance": _ratio(values["jobs_started"], count),
         "acceptance_by_work": _ratio(earned, float(offered.sum())),
-        "expiry_rate": _ratio(values["num_expired"], count),
+        "expiry_rate": _ratio(values["jobs_expired"], count),
     }
 
 
@@ -150,8 +150,9 @@ def _of_slots(
     }
     for place, name in enumerate(resources):
         values[f"violation_{name}"] = float(violation[place])
-        values[f"capacity_share_{name}"] = _ratio(float(used[place]), float(capacity[place]))
-    return values
+        values[f"utilization_{name}"] = _ratio(float(used[place] - violation[place]), float(capacity[place]))
+    shares = [values[f"utilization_{name}"] for place, name in enumerate(resources) if capacity[place]]
+    return values | {"utilization": mean(np.array(shares))}
 
 
 def _lost_work(evictions: pl.DataFrame | pl.LazyFrame, jobs: pl.DataFrame | pl.LazyFrame, cores: str) -> Floats:
@@ -165,7 +166,7 @@ def _lost_work(evictions: pl.DataFrame | pl.LazyFrame, jobs: pl.DataFrame | pl.L
 
 METRICS = Metrics(
     (
-        Metric("utilization", "cores times duration of all jobs whose start stood, core-slots", "core-slots", "higher"),
+        Metric("revenue", "cores times duration of all jobs whose start stood, core-slots", "core-slots", "higher"),
         Metric(
             "time_delay",
             "minus the delay weight times the delays of all jobs whose start stood, core-slots",
@@ -194,22 +195,20 @@ METRICS = Metrics(
         Metric(
             "violation_slots", "share of the slots in which more of some resource was used than there was", "", "lower"
         ),
-        Metric(
-            "capacity_share_<resource>",
-            "what was used, all slots, over what there was, all slots; above 1 by violations only",
-        ),
+        Metric("utilization_<resource>", "what was used within the capacity, all slots, over what there was, all slots"),
+        Metric("utilization", "mean of the utilizations of the resources of which there is any"),
         Metric("num_slots", "slots that have begun", "slots"),
-        Metric("num_jobs", "jobs submitted; the next six are parts of these", "jobs"),
-        Metric("num_started", "jobs whose start stood (completed or running)", "jobs"),
-        Metric("num_completed", "jobs that have ended", "jobs"),
-        Metric("num_running", "jobs running when the run ended", "jobs"),
-        Metric("num_expired", "jobs whose window has passed", "jobs"),
-        Metric("num_evicted", "jobs that were evicted for good", "jobs"),
-        Metric("num_pending", "jobs that could still be started when the run ended", "jobs"),
+        Metric("jobs_submitted", "jobs submitted; the next six are parts of these", "jobs"),
+        Metric("jobs_started", "jobs whose start stood (completed or running)", "jobs"),
+        Metric("jobs_completed", "jobs that have ended", "jobs"),
+        Metric("jobs_running", "jobs running when the run ended", "jobs"),
+        Metric("jobs_expired", "jobs whose window has passed", "jobs"),
+        Metric("jobs_evicted", "jobs that were evicted for good", "jobs"),
+        Metric("jobs_queued", "jobs that could still be started when the run ended", "jobs"),
         Metric("acceptance", "started jobs over jobs submitted", "", "higher"),
-        Metric("acceptance_by_work", "utilization over cores times duration of all jobs submitted", "", "higher"),
+        Metric("acceptance_by_work", "revenue over cores times duration of all jobs submitted", "", "higher"),
         Metric("expiry_rate", "expired jobs over jobs submitted", "", "lower"),
-        Metric("num_evictions", "evictions; a job that is started anew may be evicted again", "", "lower"),
+        Metric("evictions", "evictions; a job that is started anew may be evicted again", "", "lower"),
         Metric(
             "lost_work",
             "cores times slots that jobs had run when they were evicted, all evictions, core-slots",
@@ -234,10 +233,10 @@ METRICS = Metrics(
         Metric("known_work_mean", "sum of these two", "core-slots"),
     ),
     _measure,
-    headline=("total_reward", "utilization", "time_delay", "violation_penalty", "acceptance_by_work"),
+    headline=("total_reward", "revenue", "time_delay", "violation_penalty", "acceptance_by_work"),
     main=(
         "total_reward",
-        "utilization",
+        "revenue",
         "time_delay",
         "violation_penalty",
         "acceptance_by_work",

@@ -124,8 +124,8 @@ def _running_on(run: Recorded) -> pl.DataFrame:
     return run["jobs"].with_columns(due=due).filter((status == "running") & (ended | _is_drained(run)))
 
 
-def _pending_still(run: Recorded) -> pl.Expr:
-    return (status == "pending") & ((last < run["slots"].height) | _is_drained(run))
+def _queued_still(run: Recorded) -> pl.Expr:
+    return (status == "queued") & ((last < run["slots"].height) | _is_drained(run))
 
 
 def _after_the_end(column: str, run: Recorded) -> pl.Expr:
@@ -306,7 +306,7 @@ def _of_known(run: Recorded) -> dict[str, _Bounds]:
     if run.workload is None:  # processes may have submitted jobs once a slot had begun
         late = _late(run, known, current + future)
     return {
-        "submitted": _count(sums_at(known, count) - late + np.append(0, late)[:count]),
+        "arrived": _count(sums_at(known, count) - late + np.append(0, late)[:count]),
         "current": _count(current, late),
         "future": _count(future, late),
         "current_work": _sum(run, "current_work", _current(run, revenue), late > 0),
@@ -336,7 +336,7 @@ def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
     """
     slots, count = run["slots"], run["slots"].height
     missing = waiting - (slots["current"] + slots["future"]).to_numpy()
-    ahead = np.cumsum(sums_at(known, count) - slots["submitted"].to_numpy())
+    ahead = np.cumsum(sums_at(known, count) - slots["arrived"].to_numpy())
     at_slot = sums_at(known[run["jobs"]["submission_time"].to_numpy() == known], count)
     return np.where((missing > 0) & (missing == ahead) & (missing <= at_slot), missing, 0)
 
@@ -649,12 +649,12 @@ RULES = (
     ),
     _rule(
         "unfinished",
-        "a job still runs only if it is not due, is still pending only if its window was open at the end; there is "
+        "a job still runs only if it is not due, is still queued only if its window was open at the end; there is "
         "neither when a run has gone on until nothing was left",
         ("jobs", _running_on, f"job {{job_id}}, due at {{due}}, is still running when {HOW}"),
         (
             "jobs",
-            _pending_still,
+            _queued_still,
             f"job {{job_id}}, to be started up to slot {{latest_start}}, is still {{status}} when {HOW}",
         ),
     ),
@@ -694,7 +694,7 @@ RULES = (
         "slot_counts",
         "as many jobs become known in a slot, can be started in it or later, start, expire, are evicted and run as it "
         "says, so that every job is accounted for from its submission on",
-        *("submitted", "current", "future", "started", "expired", "evicted", "running"),
+        *("arrived", "current", "future", "started", "expired", "evicted", "running"),
     ),
     _agreeing(
         "slot_work",

@@ -12,7 +12,7 @@ from desim.tables import Column, Table, arrival_number
 
 __all__ = ["EVICTIONS", "INFO", "JOBS", "SLOTS", "STATUSES", "TABLES"]
 
-STATUSES = ("completed", "expired", "evicted", "running", "pending")
+STATUSES = ("completed", "expired", "evicted", "running", "queued")
 STARTED = ("completed", "evicted", "running")
 ENDED = ("completed", "evicted")
 
@@ -120,7 +120,7 @@ SLOTS = Table(
     "a slot that has begun",
     (
         Column("slot", "integer", "its number, from 0"),
-        Column("submitted", "integer", "jobs that became known for it", "jobs"),
+        Column("arrived", "integer", "jobs that became known for it", "jobs"),
         Column("current", "integer", "jobs that could be started in it", "jobs"),
         Column("future", "integer", "known jobs whose window was not yet open", "jobs"),
         Column("started", "integer", "jobs that were started in it", "jobs"),

@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Work = Callable[[np.random.Generator, int], float]
 
-COMPLETED, UNSERVED, RUNNING, WAITING = range(len(STATUSES))
+COMPLETED, UNSERVED, RUNNING, QUEUED = range(len(STATUSES))
 
 
 class MultiServerCluster(SlottedProblem):
@@ -148,7 +148,7 @@ class MultiServerCluster(SlottedProblem):
     def _record_waiting(self, ids: Any, ports: Any, times: Any, work: Any) -> None:
         if len(ids):
             nothing = np.zeros(len(ids), dtype=np.int64)
-            self._record["jobs"]((ids, ports, times, np.nan, np.nan, work, 0.0, 0.0, nothing, WAITING))
+            self._record["jobs"]((ids, ports, times, np.nan, np.nan, work, 0.0, 0.0, nothing, QUEUED))
 
     def is_empty(self) -> bool:
         """Tell whether no job has arrived for the next slot, of which there may be arrivals of nobody."""

@@ -649,7 +649,7 @@ WORDS = ReportWords(
     workload=_workload,
     same_workload={
         "jobs": ("job_id", "port", "submission_time"),
-        "slots": ("slot", "arrivals"),
+        "slots": ("slot", "arrived"),
         "ports": ("port", "resource", "request"),
         "nodes": ("node", "resource", "capacity"),
         "channels": ("port", "node"),

@@ -12,7 +12,7 @@ from desim.tables import Column, Table
 
 __all__ = ["ALLOCATIONS", "CHANNELS", "INFO", "JOBS", "NODES", "PORTS", "SLOTS", "STATUSES", "TABLES"]
 
-STATUSES = ("completed", "unserved", "running", "waiting")
+STATUSES = ("completed", "unserved", "running", "queued")
 STARTED = ("completed", "running")
 ENDED = ("completed",)
 
@@ -108,7 +108,7 @@ JOBS = Table(
         Column(
             "status",
             "text",
-            "it ended; it was given nothing in its one slot; it was running or waiting when the run ended",
+            "it ended; it was given nothing in its one slot; it was running or queued when the run ended",
             values=STATUSES,
         ),
         Column("success", "boolean", "whether it has completed", formula="status = 'completed'"),
@@ -124,8 +124,8 @@ SLOTS = Table(
     "a slot that has begun",
     (
         Column("slot", "integer", "its number, from 0"),
-        Column("arrivals", "integer", "jobs that arrived for it", "jobs"),
-        Column("waiting", "integer", "jobs that still wait once it has begun", "jobs"),
+        Column("arrived", "integer", "jobs that arrived for it", "jobs"),
+        Column("queued", "integer", "jobs that still wait once it has begun", "jobs"),
         Column("running", "integer", "jobs that run then", "jobs"),
         Column("gain", "float", "of the running jobs"),
         Column("overhead", "float", "of the running jobs"),

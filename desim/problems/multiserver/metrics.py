@@ -1,0 +1,336 @@
+"""Metrics of a multi-server cluster, computed from its tables and from nothing else.
+
+`METRICS` describes every metric. Rewards are in units of the utilities, times in slots.
+
+The observed slots are those from ``warm_up_slots`` on. Rewards, amounts and queues are averages over them, whenever
+their jobs arrived; counts and the statistics of times are taken over the jobs that *arrived* within them, whatever
+happens to them. Jobs that have not started, or not finished, are left out of the times that they do not have yet.
+
+Where a job lasts one slot, the total reward is the sum over slots of equation (8) of arXiv 2305.06572, and its average
+per slot is what that paper compares. Where jobs hold their resources, their reward is a speed, and the total is its
+integral over time, the work that was done: a job earns up to its end, which may come between slots. What it held can
+be given away from the next slot on, so that utilization counts whole slots in both cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.checks import whole
+from desim.exceptions import InvalidConfiguration
+from desim.problem import Metric, Metrics
+from desim.problems.multiserver.tables import JOBS, SLOTS, STATUSES
+from desim.statistics import area, mean, summary
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.result import Result
+
+__all__ = ["METRICS", "multiserver_metrics", "reward_ratio", "running_average_reward"]
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+REWARDS = ("gain", "overhead", "reward")
+"""What jobs and slots earn."""
+
+
+class JobColumns(NamedTuple):
+    """What metrics need of a job table of n rows; times in slots, NaN where unknown.
+
+    Attributes
+    ----------
+    submission, start, finish : array of float, shape (n,)
+        When the job arrived, started and ended.
+    gain, overhead, reward : array of float, shape (n,)
+        What it earns in its slot, or a slot if it holds its resources.
+    status : mapping of str to array of bool, shape (n,)
+        For each status which jobs have it.
+    """
+
+    submission: Floats
+    start: Floats
+    finish: Floats
+    gain: Floats
+    overhead: Floats
+    reward: Floats
+    status: Mapping[str, Mask]
+
+    def ends(self, end_time: float) -> Floats:
+        """Return when each job ended, or the run did; NaN for those that have not started."""
+        return np.where(self.status["running"], end_time, self.finish)
+
+    @property
+    def started(self) -> Mask:
+        """Which jobs were given resources."""
+        return self.status["completed"] | self.status["running"]
+
+    def work_done(self, end_time: float, times: Floats) -> Floats:
+        """Return the integral of the speeds of the running jobs up to each of some times, for jobs that hold."""
+        rows = self.started
+        events = np.concatenate(([0.0], self.start[rows], self.ends(end_time)[rows]))
+        changes = np.concatenate(([0.0], self.reward[rows], -self.reward[rows]))
+        order = np.argsort(events, kind="stable")
+        events, speeds = events[order], np.cumsum(changes[order])
+        done = np.concatenate(([0.0], np.cumsum(speeds[:-1] * np.diff(events))))
+        return np.interp(times, events, done)
+
+
+def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> JobColumns:
+    names = ("submission_time", "starting_time", "finish_time", *REWARDS)
+    frame = JOBS.select(jobs, *names, "status")
+    status = {name: (frame["status"] == name).to_numpy() for name in STATUSES}
+    submission, start, finish, gain, overhead, reward = (frame[name].cast(float).to_numpy() for name in names)
+    return JobColumns(submission, start, finish, gain, overhead, reward, status)
+
+
+def _measure(result: Result, **options: Any) -> dict[str, float]:
+    info = result.info
+    return multiserver_metrics(
+        result.scan("jobs"),
+        result.scan("slots"),
+        capacity=dict(zip(info["resources"], info["total_capacity"], strict=True)),
+        holding=info["holding"],
+        end_time=result.end_time,
+        **options,
+    )
+
+
+def multiserver_metrics(
+    jobs: pl.DataFrame | pl.LazyFrame,
+    slots: pl.DataFrame | pl.LazyFrame,
+    *,
+    capacity: Mapping[str, float],
+    holding: bool,
+    end_time: float,
+    warm_up_slots: int = 0,
+) -> dict[str, float]:
+    """Compute all metrics of `METRICS`.
+
+    Parameters
+    ----------
+    jobs : polars.DataFrame or polars.LazyFrame
+        The job table, one row a job, in any order.
+    slots : polars.DataFrame or polars.LazyFrame
+        The slots, in order.
+    capacity : mapping of str to float
+        The resources, and what all nodes together have of each.
+    holding : bool
+        Whether jobs hold their resources until their work is done, instead of lasting one slot.
+    end_time : float
+        When the run ended, in slots.
+    warm_up_slots : int
+        The first so many slots are not observed.
+
+    Returns
+    -------
+    dict of str to float
+        The metrics, NaN where there is nothing to take a mean of. Percentiles are interpolated linearly.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the warm-up is out of range, or a column is missing.
+    """
+    table = _read_jobs(jobs)
+    amounts = [f"{kind}_{resource}" for resource in capacity for kind in ("allocated", "reserved")]
+    frame = SLOTS.select(slots, *REWARDS, *amounts)
+    first = whole("warm_up_slots", warm_up_slots, least=0, most=len(frame))
+    series = {column.name: column.cast(float).to_numpy()[first:] for column in frame.iter_columns()}
+    selected = table.submission >= first
+    observed = (float(first), max(float(end_time), float(first))) if holding else None
+    earned = table.reward * (table.ends(end_time) - table.start) if holding else table.reward
+    values = {
+        **_counts(table, selected),
+        **_rewards(table, series, observed),
+        **_amounts(series, capacity),
+        **({} if observed is None else _flow(table, selected, observed)),
+        "num_slots": len(frame) - first,
+        "reward_per_job": mean(earned[selected & ~table.status["queued"]]),
+    }
+    return {name: float(values[name]) for name in METRICS.names_for(list(capacity)) if name in values}
+
+
+def running_average_reward(result: Result) -> pl.DataFrame:
+    """Return the average reward up to each slot, (1/t) sum over tau <= t of the reward: Fig. 2 of arXiv 2305.06572.
+
+    Parameters
+    ----------
+    result : Result
+        A multi-server run.
+
+    Returns
+    -------
+    polars.DataFrame
+        A row for each slot: ``slot``, ``average_reward`` a slot, and ``cumulative_reward``, both up to the end of the
+        slot, or of the run if that comes first.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the result is not one of a multi-server cluster.
+    """
+    import polars as pl
+
+    _check(result)
+    slots = SLOTS.select(result.scan("slots"), "slot", "reward")
+    ends = slots["slot"].cast(float).to_numpy() + 1.0
+    if result.info["holding"]:
+        ends = np.minimum(ends, result.end_time)
+        total = _read_jobs(result.scan("jobs")).work_done(result.end_time, ends)
+    else:
+        total = np.cumsum(slots["reward"].to_numpy())
+    average = np.divide(total, ends, out=np.full_like(total, np.nan), where=ends > 0)  # a run may end when it begins
+    return pl.DataFrame({"slot": slots["slot"], "average_reward": average, "cumulative_reward": total})
+
+
+def reward_ratio(results: Mapping[str, Result], baseline: str, **options: Any) -> dict[str, float]:
+    """Compare the average rewards of runs with that of one of them.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        Multi-server runs by name; of the same workload, if the comparison is to mean anything.
+    baseline : str
+        The name of the run whose average reward the others are divided by.
+    **options
+        From ``warm_up_slots`` on, those of `multiserver_metrics`.
+
+    Returns
+    -------
+    dict of str to float
+        The ratios in the order of the runs, 1 for the baseline; NaN if the baseline earns nothing or less.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no run of the baseline's name, or a run is not one of a multi-server cluster.
+    """
+    if baseline not in results:
+        raise InvalidConfiguration(f"the baseline {baseline!r} is none of the runs {', '.join(results)}")
+    for run in results.values():
+        _check(run)
+    rewards = {name: _measure(run, **options)["average_reward"] for name, run in results.items()}
+    by = rewards[baseline]
+    return {name: reward / by if by > 0 else math.nan for name, reward in rewards.items()}
+
+
+def _check(result: Result) -> None:
+    if result.info.get("problem") != "multiserver":
+        raise InvalidConfiguration(f"the result is of problem {result.info.get('problem')!r}, want 'multiserver'")
+
+
+def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
+    groups = {**table.status, "started": table.started, "submitted": selected}
+    return {f"jobs_{name}": float(np.count_nonzero(mask & selected)) for name, mask in groups.items()}
+
+
+def _rewards(table: JobColumns, slots: Mapping[str, Floats], observed: tuple[float, float] | None) -> dict[str, float]:
+    """Return totals and averages: of the slots, or of the jobs' time within the observed slots if they hold."""
+    if observed is None:
+        values = {f"average_{name}": mean(slots[name]) for name in REWARDS}
+        return values | {"total_reward": float(slots["reward"].sum())}
+    length = observed[1] - observed[0]
+    rows = table.started
+    begins, ends = table.start[rows], table.ends(observed[1])[rows]
+    totals = {name: area(begins, ends, getattr(table, name)[rows], observed) for name in REWARDS}
+    values = {f"average_{name}": total / length if length else math.nan for name, total in totals.items()}
+    return values | {"total_reward": totals["reward"]}
+
+
+def _amounts(slots: Mapping[str, Floats], capacity: Mapping[str, float]) -> dict[str, float]:
+    values = {}
+    for name, kind in (("utilization", "allocated"), ("reserved", "reserved")):
+        for resource, amount in capacity.items():
+            average = mean(slots[f"{kind}_{resource}"])
+            values[f"{name}_{resource}"] = average / amount if amount else math.nan
+    there = np.array([values[f"utilization_{resource}"] for resource, amount in capacity.items() if amount])
+    return values | {"utilization": mean(there)}
+
+
+def _flow(table: JobColumns, selected: Mask, observed: tuple[float, float]) -> dict[str, float]:
+    """Return what is particular to jobs that wait and hold resources."""
+    started, ended = table.started & selected, table.status["completed"] & selected
+    samples = {
+        "waiting_time": (table.start - table.submission)[started],
+        "turnaround_time": (table.finish - table.submission)[ended],
+        "execution_time": (table.finish - table.start)[ended],
+    }
+    values = {"speed_mean": mean(table.reward[started])}
+    for name, sample in samples.items():
+        values |= summary(name, sample)
+    begin, end = observed
+    served = np.where(table.started, table.start, end)
+    queued = area(table.submission, served, 1.0, observed)
+    finished = np.count_nonzero((table.finish >= begin) & (table.finish <= end))
+    length = end - begin
+    return values | {
+        "throughput": finished / length if length else math.nan,
+        "queue_length_mean": queued / length if length else math.nan,
+    }
+
+
+def _described() -> tuple[Metric, ...]:
+    distributions = {
+        "waiting_time": "time from arrival to start, slots",
+        "turnaround_time": "time from arrival to end, slots",
+        "execution_time": "time from start to end, slots",
+    }
+    summaries = {"mean": "mean", "median": "median", "p95": "95th percentile"}
+    return (
+        Metric("num_slots", "observed slots", "slots"),
+        Metric("jobs_submitted", "jobs that arrived in observed slots; the other counts are parts of these", "jobs"),
+        Metric("jobs_started", "jobs that were given resources (completed or running)", "jobs"),
+        Metric("jobs_completed", "jobs that have ended", "jobs"),
+        Metric("jobs_unserved", "jobs that were given nothing in their one slot", "jobs", "lower"),
+        Metric("jobs_running", "jobs running when the run ended", "jobs"),
+        Metric("jobs_queued", "jobs queued when the run ended", "jobs"),
+        Metric("total_reward", "gain less overhead, in all", better="higher"),
+        Metric("average_reward", "gain less overhead, a slot", better="higher"),
+        Metric("average_gain", "gain by parallel computation, a slot", better="higher"),
+        Metric("average_overhead", "dominant communication overhead, a slot", better="lower"),
+        Metric(
+            "reward_per_job",
+            "mean of what the jobs that were served or left unserved have earned so far",
+            better="higher",
+        ),
+        Metric("utilization_<resource>", "mean over slots of what running jobs are given of a resource, over its capacity"),
+        Metric("utilization", "mean of the utilizations of the resources of which there is any"),
+        Metric(
+            "reserved_<resource>", "mean over slots of what the agent gives away, to ports without a job too, over capacity"
+        ),
+        *(
+            Metric(f"{name}_{summary}", f"{statistic} of: {meaning} (with holding)", "slots", "lower")
+            for name, meaning in distributions.items()
+            for summary, statistic in summaries.items()
+        ),
+        Metric("throughput", "jobs that end, a slot (with holding)", "jobs a slot", "higher"),
+        Metric("speed_mean", "mean reward a slot of the jobs that were started (with holding)", "", "higher"),
+        Metric("queue_length_mean", "time average of the number of queued jobs (with holding)", "jobs", "lower"),
+    )
+
+
+METRICS = Metrics(
+    _described(),
+    _measure,
+    headline=("average_reward", "average_gain", "average_overhead", "reward_per_job", "utilization"),
+    main=(
+        "average_reward",
+        "average_gain",
+        "average_overhead",
+        "reward_per_job",
+        "utilization",
+        "jobs_unserved",
+        "throughput",
+        "turnaround_time_mean",
+        "queue_length_mean",
+    ),
+)
+"""The metrics of a multi-server cluster, in the order in which they are returned; those with holding are only returned
+for jobs that hold resources."""
