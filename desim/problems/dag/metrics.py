@@ -49,9 +49,9 @@ Mask = NDArray[np.bool_]
 
 
 def _measure(result: Result) -> dict[str, float]:
+    end = result.end_time  # first of all: a run that has none is refused as such
     jobs = JOBS.select(result.scan("jobs"), "submission_time", "starting_time", "finish_time", "status")
     graph, copies, inputs = read_graph(result), _read_copies(result), _read_inputs(result)
-    end = result.end_time
     begin = float(np.min(jobs["submission_time"].to_numpy(), initial=end))
     wasted = _wasted(jobs, graph, copies, None if result.info["granularity"] == "task" else inputs)
     values = {

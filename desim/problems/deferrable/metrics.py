@@ -195,7 +195,7 @@ METRICS = Metrics(
         Metric(
             "violation_slots", "share of the slots in which more of some resource was used than there was", "", "lower"
         ),
-        Metric("utilization_<resource>", "what was used within the capacity, all slots, over what there was, all slots"),
+        Metric("utilization_<resource>", "what was used within the capacity, all slots, over what there was in all"),
         Metric("utilization", "mean of the utilizations of the resources of which there is any"),
         Metric("num_slots", "slots that have begun", "slots"),
         Metric("jobs_submitted", "jobs submitted; the next six are parts of these", "jobs"),

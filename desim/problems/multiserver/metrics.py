@@ -300,10 +300,11 @@ def _described() -> tuple[Metric, ...]:
             "mean of what the jobs that were served or left unserved have earned so far",
             better="higher",
         ),
-        Metric("utilization_<resource>", "mean over slots of what running jobs are given of a resource, over its capacity"),
+        Metric("utilization_<resource>", "mean over slots of what running jobs hold of a resource, over its capacity"),
         Metric("utilization", "mean of the utilizations of the resources of which there is any"),
         Metric(
-            "reserved_<resource>", "mean over slots of what the agent gives away, to ports without a job too, over capacity"
+            "reserved_<resource>",
+            "mean over slots of what the agent gives away, also to ports without a job, over capacity",
         ),
         *(
             Metric(f"{name}_{summary}", f"{statistic} of: {meaning} (with holding)", "slots", "lower")
