@@ -348,6 +348,8 @@ DAG: tuple[Mutant, ...] = (
     mutant(
         "dag",
         "second-copy-is-no-duplicate",
+        "return Copy(self, node, executor, bool(self.copies[node]), now, sequence, start, finish)",
+        "return Copy(self, node, executor, len(self.copies[node]) > 1, now, sequence, start, finish)",
         "duplicate=bool(self.copies[node]),",
         "duplicate=len(self.copies[node]) > 1,",
         "test_dag_runs test_dag_validation test_dag_metrics test_dag_metrics_oracle test_dag_agreement test_everything",
