@@ -48,8 +48,7 @@ def trajectories() -> None:
 
 def decisions() -> None:
     """Print how long networks that score jobs take for a decision, in NumPy and in torch, and the ratio."""
-    from desim.agents.deferrable.score_agent import ScoreConfig
-    from desim.agents.deferrable.score_network import InTorch, scores_of
+    from desim.agents.deferrable.score_agent import InTorch, ScoreConfig, scores_of
     from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env
 
     rows = []

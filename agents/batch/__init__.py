@@ -8,12 +8,23 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from desim.agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
-from desim.agents.batch.conservative import ConservativeBackfilling
-from desim.agents.batch.core_profile import CoreProfile
-from desim.agents.batch.orders import PRIORITIES, as_priority
-from desim.agents.batch.priorities import F1, F2, F3, F4, FCFS, LCFS, SJF, UNICEP, WFP3, Priority, SmallestFirst
-from desim.agents.batch.profile import AvailabilityProfile, Slot
+from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.priorities import (
+    F1,
+    F2,
+    F3,
+    F4,
+    FCFS,
+    LCFS,
+    PRIORITIES,
+    SJF,
+    UNICEP,
+    WFP3,
+    Priority,
+    SmallestFirst,
+    as_priority,
+)
+from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot
 from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 

@@ -4,21 +4,25 @@
 * EASY reserves the earliest possible slot for the first blocked job, and starts others only
   where they do not delay it: Lifka, "The ANL/IBM SP scheduling system", JSSPP 1995; Mu'alem and
   Feitelson, IEEE TPDS 12(6), 2001.
-* :mod:`desim.agents.batch.conservative` reserves for every job.
+* Conservative back-filling reserves for every job, and nobody delays anybody (Mu'alem and Feitelson, too). A new job is
+  fitted into the profile where it can start first. When jobs end, each queued job in order of priority is taken out and
+  fitted again, once: it keeps its place or moves forward. A reservation is a promise: where no arrival or completion
+  falls on its time, the agent asks to be woken.
 """
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.core_profile import CoreProfile
-from desim.agents.batch.orders import as_priority
-from desim.agents.batch.priorities import FCFS, Priority
-from desim.agents.batch.profile import AvailabilityProfile, Slot
-from desim.problems.batch import BatchObservation, Queue, Start, lowest_cores
+from desim.agents.batch.priorities import FCFS, Priority, as_priority
+from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases
+from desim.problems.batch import BatchObservation, Queue, Start, WaitUntil, lowest_cores
 
-__all__ = ["EASYBackfilling", "SimpleBackfilling"]
+__all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
 
 class SimpleBackfilling:
@@ -192,3 +196,180 @@ def _start(queue: Queue, position: int, slot: Slot) -> int | Start:
     """Return the action that starts a queued job: on the slot's cores, where it names them."""
     job_id = int(queue.job_id[position])
     return Start(job_id, slot.core_set) if slot.core_set else job_id
+
+
+class ConservativeBackfilling:
+    """Conservative back-filling over any priority order.
+
+    Parameters
+    ----------
+    order : str, Priority, or class of Priority
+        In which order jobs that arrive together are fitted, and all are fitted again.
+    specific_cores : bool
+        Reserve particular cores instead of a number of cores, as the reference schedulers of
+        Batsim do.
+
+    Attributes
+    ----------
+    reservations : dict of int to Slot
+        The slot of every queued job that has one, by job id.
+    """
+
+    def __init__(self, order: str | Priority | type[Priority] = "fcfs", *, specific_cores: bool = False) -> None:
+        self.priority = as_priority(order)
+        self.specific_cores = specific_cores
+        self.name = f"conservative-{'specific-' if specific_cores else ''}{self.priority.name}"
+        self.reset({}, None)
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
+        """Forget all reservations."""
+        self.reservations: dict[int, Slot] = {}
+        self._starts: list[tuple[float, int]] = []  # heap of reserved starts; those that have moved are stale
+        self._running: dict[int, Slot] = {}
+        self._profile: AvailabilityProfile | None = None
+        self._changes = 0
+        self._down = 0
+        self._settled = True
+
+    def act(self, observation: BatchObservation) -> list[int | Start | WaitUntil] | None:
+        """Return the jobs whose reserved time has come, and when to be asked again."""
+        profile = self._profile
+        if profile is None or observation.down_cores != self._down:
+            profile = self._rebuild(observation)
+        else:
+            profile.advance(observation.time)
+            if observation.running.changes != self._changes:
+                self._release_ended(profile, observation)
+        self._fit_new(profile, observation)
+        due = self._pop_due(observation.time)
+        if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
+            # somebody overruns, or another agent has acted: nothing that was reserved holds
+            profile = self._rebuild(observation)
+            self._fit_new(profile, observation)
+            due = self._pop_due(observation.time)
+        return self._start(due, observation)
+
+    def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
+        """Make the profile from the running jobs only; all reservations are lost."""
+        kind = CoreProfile if self.specific_cores else AvailabilityProfile
+        self._profile = profile = kind.of_running(observation)
+        self._down = observation.down_cores
+        self._running = {
+            job_id: Slot(observation.time, end, cores, observation.core_set_of(job_id) if self.specific_cores else 0)
+            for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
+        }
+        self._changes = observation.running.changes
+        self.reservations = {}
+        self._starts = []
+        self._settled = True
+        return profile
+
+    def _release_ended(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
+        """Free what ended jobs have left, and let the queue move up."""
+        self._changes = observation.running.changes
+        time = observation.time
+        running = set(observation.running.job_id.tolist())
+        ended = [job_id for job_id in self._running if job_id not in running]
+        for job_id in ended:
+            slot = self._running.pop(job_id)
+            if slot.end > time:
+                profile.give(slot._replace(start=time))
+                self._settled = False
+        if ended and not self._settled:
+            self._fit_again(profile, observation)
+
+    def _fit_again(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
+        """Take out and fit each queued job once, in order.
+
+        If none moves, none will at the next end of a job either, unless that came early: the
+        free cores have only become fewer. That is what ``_settled`` remembers.
+        """
+        queue = observation.queue
+        order = self.priority.order(queue, observation.time)
+        self._settled = True
+        for job_id, cores, requested in zip(
+            queue.job_id[order].tolist(),
+            queue.requested_cores[order].tolist(),
+            queue.requested_time[order].tolist(),
+            strict=True,
+        ):
+            slot = self.reservations.get(job_id)
+            if slot is None:
+                continue
+            points = profile.give(slot)
+            better = profile.fit(cores, requested)
+            assert better is not None
+            if better == slot:
+                profile.put_back(slot, points)
+            else:
+                self._reserve(profile, job_id, better)
+                self._settled = False
+
+    def _fit_new(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
+        """Reserve for the jobs that have no reservation yet, in order."""
+        queue = observation.queue
+        missing = len(queue) - len(self.reservations)
+        if not missing:
+            return
+        if missing == 1 and int(queue.job_id[-1]) not in self.reservations:
+            positions = [len(queue) - 1]
+        else:
+            positions = self.priority.order(queue, observation.time).tolist()
+        for position in positions:
+            job_id = int(queue.job_id[position])
+            if job_id not in self.reservations:
+                slot = profile.fit(int(queue.requested_cores[position]), float(queue.requested_time[position]))
+                if slot is not None:  # else cores are down, and the job waits for their repair
+                    self._reserve(profile, job_id, slot)
+
+    def _reserve(self, profile: AvailabilityProfile, job_id: int, slot: Slot) -> None:
+        profile.take(slot)
+        self.reservations[job_id] = slot
+        heappush(self._starts, (slot.start, job_id))
+        if len(self._starts) > 64 + 4 * len(self.reservations):
+            self._starts = [(slot.start, job_id) for job_id, slot in self.reservations.items()]
+            heapify(self._starts)
+
+    def _next_start(self) -> tuple[float, int]:
+        """Return the earliest reservation that still holds: its time and job."""
+        while self._starts:
+            start, job_id = self._starts[0]
+            slot = self.reservations.get(job_id)
+            if slot is not None and slot.start == start:
+                return start, job_id
+            heappop(self._starts)
+        return np.inf, -1
+
+    def _pop_due(self, time: float) -> list[tuple[int, Slot]]:
+        """Take out the reservations whose time has come."""
+        due = []
+        start, job_id = self._next_start()
+        while start <= time:
+            due.append((job_id, self.reservations.pop(job_id)))
+            start, job_id = self._next_start()
+        return due
+
+    def _start(
+        self, due: list[tuple[int, Slot]], observation: BatchObservation
+    ) -> list[int | Start | WaitUntil] | None:
+        """Start jobs; ask to be woken for the next reservation if no running job is due to end then.
+
+        Jobs that request no time may share their cores with others in the profile. They come one
+        after the other at the same instant: the completion of one brings the turn of the next.
+        """
+        free, free_set = observation.free_cores, observation.free_core_set
+        actions: list[int | Start | WaitUntil] = []
+        for job_id, slot in due:
+            if slot.cores > free or slot.core_set & ~free_set:
+                self.reservations[job_id] = slot
+                heappush(self._starts, (slot.start, job_id))
+                continue
+            free -= slot.cores
+            free_set &= ~slot.core_set
+            actions.append(Start(job_id, slot.core_set) if slot.core_set else job_id)
+            self._running[job_id] = slot
+        self._changes += len(actions)
+        following, _ = self._next_start()
+        if observation.time < following < np.inf and not any(slot.end == following for slot in self._running.values()):
+            actions.append(WaitUntil(following))
+        return actions or None

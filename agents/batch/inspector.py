@@ -15,8 +15,7 @@ import numpy as np
 import torch
 
 from desim.agents.batch.backfilling import EASYBackfilling
-from desim.agents.batch.orders import as_priority
-from desim.agents.batch.priorities import Priority
+from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import MLPPolicy, Policy, action_for
 from desim.envs.base import Arrays

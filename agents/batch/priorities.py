@@ -1,4 +1,4 @@
-"""Priority orders for a batch queue, each an agent by itself.
+"""Priority orders for a batch queue, each an agent by itself, and what they are called.
 
 A priority gives every queued job a score; the smallest comes first, and of equal scores the job
 that arrived earlier. As an agent it is strict: it starts the first job while that fits and
@@ -18,6 +18,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Queue
 
 __all__ = [
@@ -27,11 +28,13 @@ __all__ = [
     "F4",
     "FCFS",
     "LCFS",
+    "PRIORITIES",
     "SJF",
     "UNICEP",
     "WFP3",
     "Priority",
     "SmallestFirst",
+    "as_priority",
 ]
 
 
@@ -195,3 +198,37 @@ class UNICEP(Priority):
         waiting = time - queue.submission_time
         width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
         return np.asarray(-waiting / (width * np.maximum(queue.requested_time, 1.0)))
+
+
+PRIORITIES: dict[str, type[Priority]] = {
+    priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP)
+}
+
+"""The priorities by name, in the order in which they are listed."""
+
+
+def as_priority(order: str | Priority | type[Priority]) -> Priority:
+    """Return the priority that a name, an instance or a class stands for.
+
+    Parameters
+    ----------
+    order : str, Priority, or class of Priority
+        For example ``"fcfs"``, ``FCFS()`` or ``FCFS``.
+
+    Returns
+    -------
+    Priority
+        An instance.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it stands for none.
+    """
+    if isinstance(order, Priority):
+        return order
+    if isinstance(order, type) and issubclass(order, Priority):
+        return order()
+    if isinstance(order, str) and order in PRIORITIES:
+        return PRIORITIES[order]()
+    raise InvalidConfiguration(f"no priority {order!r}; there are {', '.join(PRIORITIES)}")

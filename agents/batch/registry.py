@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from desim.agents.batch.backfilling import EASYBackfilling, SimpleBackfilling
-from desim.agents.batch.conservative import ConservativeBackfilling
-from desim.agents.batch.orders import PRIORITIES, as_priority
+from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.priorities import PRIORITIES, as_priority
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 

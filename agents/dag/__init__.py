@@ -1,13 +1,10 @@
 """Agents for DAG jobs."""
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
-from desim.agents.dag.cpop import CPOP
-from desim.agents.dag.dls import DLS
-from desim.agents.dag.list_scheduling import HEFT, ListScheduler
+from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
 from desim.agents.dag.optimum import OptimalSchedule, Optimum, ScheduledCopy, optimal_schedule
 from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
-from desim.agents.dag.patient import PatientScheduler
-from desim.agents.dag.peft import PEFT
+from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.registry import create, descriptions
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation
-from desim.agents.dag.ranks import rank_up
+from desim.agents.dag.orders import rank_up
 from desim.agents.lookahead import Lookahead, Score
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration

@@ -7,12 +7,264 @@ LACHESIS, section V-A, without the paper at hand.
 
 from __future__ import annotations
 
-from desim.agents.dag._placing import Placed
-from desim.agents.dag._planning import PlanningAgent
-from desim.agents.dag._tdca_merging import plan_with_tdca
-from desim.agents.dag._union import UnionGraph
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan
 
 __all__ = ["TDCA"]
+
+Floats = NDArray[np.float64]
+
+
+class Estimates(NamedTuple):
+    """When nodes could finish if there were as many executors as one likes.
+
+    Attributes
+    ----------
+    favourites : list of int
+        For each node the parent whose data would come last from another executor; -1 without parents.
+    completion : numpy.ndarray of shape (num_nodes, num_executors)
+        Earliest completion on each kind of executor, in seconds from the beginning.
+    least : list of float
+        The least of each row.
+    """
+
+    favourites: list[int]
+    completion: Floats
+    least: list[float]
+
+
+class Cluster(NamedTuple):
+    """Nodes that are to run on one executor.
+
+    Attributes
+    ----------
+    nodes : list of int
+        A path: each but the first is a child of the one before.
+    duplicates : list of int
+        Ancestors of the first node, in topological order, of which copies may run before it.
+    """
+
+    nodes: list[int]
+    duplicates: list[int]
+
+
+def estimate(graph: UnionGraph) -> Estimates:
+    """Compute earliest completions and favourite predecessors, parents before children.
+
+    A node runs behind its favourite predecessor on the same executor, or receives the data, whichever is earlier; the
+    data of its other parents come from where these finish first, after the mean transfer time.
+
+    Parameters
+    ----------
+    graph : UnionGraph
+        The jobs.
+
+    Returns
+    -------
+    Estimates
+        Of equal arrivals, the first parent is the favourite.
+    """
+    completion = graph.run_times.copy()
+    favourites = [-1] * graph.num_nodes
+    least: list[float] = []
+    for node, parents in enumerate(graph.parents):
+        if parents:
+            arrivals = [least[parent] + transfer for parent, _, transfer in parents]
+            last = max(arrivals)
+            number = arrivals.index(last)
+            favourites[node] = favourite = parents[number][0]
+            del arrivals[number]
+            start = np.minimum(completion[favourite], last)
+            completion[node] += np.maximum(start, max(arrivals, default=0.0))
+        least.append(completion[node].min().item())
+    return Estimates(favourites, completion, least)
+
+
+def make_clusters(graph: UnionGraph, estimates: Estimates) -> list[Cluster]:
+    """Divide the nodes into clusters and decide what may be duplicated into each.
+
+    Phase 1: from the node with the lowest rank that is in no cluster, the favourite predecessors are followed up to one
+    that is in a cluster, or to a node without parents. Phase 2: behind that point, the path is continued with copies
+    as long as the first node of the cluster could then start earlier.
+
+    Parameters
+    ----------
+    graph : UnionGraph
+        The jobs.
+    estimates : Estimates
+        Of the same jobs.
+
+    Returns
+    -------
+    list of Cluster
+        Every node is in the ``nodes`` of one.
+    """
+    in_cluster = [False] * graph.num_nodes
+    clusters = []
+    for node in np.lexsort((-np.arange(graph.num_nodes), graph.ranks)).tolist():
+        if in_cluster[node]:
+            continue
+        path = []
+        step = node
+        while step >= 0 and not in_cluster[step]:
+            in_cluster[step] = True
+            path.append(step)
+            step = estimates.favourites[step]
+        path.reverse()
+        clusters.append(Cluster(path, _worth_duplicating(graph, estimates, path)))
+    return clusters
+
+
+def _worth_duplicating(graph: UnionGraph, estimates: Estimates, path: list[int]) -> list[int]:
+    """Return the ancestors along favourite predecessors whose copies let the first node of a path start earliest.
+
+    On the kind of executor on which the last node of the path could be complete first.
+    """
+    executor = int(estimates.completion[path[-1]].argmin())
+    run_times = graph.run_times[:, executor].tolist()
+    first = path[0]
+    best_start = _ready(graph, estimates, first, -1)
+    best: list[int] = []
+    chain: list[int] = []
+    step = estimates.favourites[first]
+    while step >= 0:
+        chain.insert(0, step)
+        time = 0.0
+        before = -1
+        for node in chain:
+            time = max(time, _ready(graph, estimates, node, before)) + run_times[node]
+            before = node
+        start = max(time, _ready(graph, estimates, first, before))
+        if start < best_start:
+            best_start, best = start, chain.copy()
+        if _ready(graph, estimates, first, before) >= best_start or len(chain) >= 8:
+            break  # nothing above can help
+        step = estimates.favourites[step]
+    return best
+
+
+def _ready(graph: UnionGraph, estimates: Estimates, node: int, local: int) -> float:
+    """Return when the data of all parents but a local one could be on another executor."""
+    return max(
+        (estimates.least[parent] + transfer for parent, _, transfer in graph.parents[node] if parent != local),
+        default=0.0,
+    )
+
+
+def plan_with_tdca(graph: UnionGraph) -> list[Placed]:
+    """Return a schedule of all nodes.
+
+    Parameters
+    ----------
+    graph : UnionGraph
+        The jobs and the executors.
+
+    Returns
+    -------
+    list of Placed
+        In order of start; at no place does a copy come before one that it depends on.
+    """
+    estimates = estimate(graph)
+    merging = _Merging(graph, estimates, make_clusters(graph, estimates))
+    for node in np.lexsort((np.arange(graph.num_nodes), -graph.ranks)).tolist():
+        merging.place(node)
+    timetables = merging.timetables
+    timetables.drop_unused()
+    planned = timetables.in_order()
+    serial = serial_plan(graph)
+    return serial if serial[-1].finish < max(copy.finish for copy in planned) else planned
+
+
+class _Merging:
+    """Clusters on their way to executors.
+
+    Parameters
+    ----------
+    graph : UnionGraph
+        The jobs.
+    estimates : Estimates
+        Of the same jobs.
+    clusters : list of Cluster
+        Their nodes.
+    """
+
+    def __init__(self, graph: UnionGraph, estimates: Estimates, clusters: list[Cluster]) -> None:
+        self.timetables = Timetables(graph)
+        self._graph = graph
+        begin = graph.free.min().item()
+        self._guesses = [begin + least for least in estimates.least]
+        self._cluster_of = {node: number for number, cluster in enumerate(clusters) for node in cluster.nodes}
+        self._clusters = clusters
+        self._executor_of: dict[int, int] = {}
+        self._to_come = np.zeros(graph.num_executors)
+
+    def place(self, node: int) -> None:
+        """Place a node, the parents of which are placed; the first node of a cluster brings it to an executor."""
+        number = self._cluster_of[node]
+        cluster = self._clusters[number]
+        executor = self._executor_of.get(number)
+        if executor is None:
+            self._executor_of[number] = executor = self._choose(cluster)
+            self._to_come[executor] += self._graph.run_times[cluster.nodes, executor].sum()
+            self._duplicate(cluster.duplicates, node, executor)
+        self._to_come[executor] -= self._graph.run_times[node, executor]
+        self._insert_parents(node, executor)
+        self.timetables.place(self.timetables.slot(node, executor))
+
+    def _choose(self, cluster: Cluster) -> int:
+        """Return the executor on which a cluster would finish first; of equal ones the first."""
+        timetables = self.timetables
+        executors = range(self._graph.num_executors)
+        if len(cluster.nodes) == 1 and not cluster.duplicates:
+            return min(executors, key=lambda executor: timetables.slot(cluster.nodes[0], executor).finish)
+        finish = np.array([timetables.end(executor) for executor in executors]) + self._to_come
+        before = -1
+        for node in (*cluster.duplicates, *cluster.nodes):
+            done = np.maximum(finish, timetables.ready_times(node, before, self._guesses))
+            done += self._graph.run_times[node]
+            for copy in timetables.copies[node]:
+                done[copy.executor] = max(finish[copy.executor], copy.finish)  # one copy is enough
+            finish = done
+            before = node
+        return int(finish.argmin())
+
+    def _duplicate(self, duplicates: list[int], node: int, executor: int) -> None:
+        """Place copies on an executor if that lets a node start earlier there."""
+        timetables = self.timetables
+        missing = [other for other in duplicates if not timetables.is_on(other, executor)]
+        if not missing:
+            return
+        start = timetables.slot(node, executor).start
+        placed = []
+        for other in missing:
+            copy = timetables.slot(other, executor)
+            timetables.place(copy)
+            placed.append(copy)
+        if timetables.slot(node, executor).start >= start:
+            for copy in placed:
+                timetables.remove(copy)
+
+    def _insert_parents(self, node: int, executor: int) -> None:
+        """Copy the parent whose data come last into idle time before a node, as long as that lets it start earlier."""
+        timetables = self.timetables
+        parents = self._graph.parents[node]
+        while parents:
+            start = timetables.slot(node, executor).start
+            arrivals = timetables.arrivals(node, executor)
+            last = parents[arrivals.index(max(arrivals))][0]
+            if timetables.is_on(last, executor):
+                return
+            copy = timetables.slot(last, executor)
+            if copy.finish >= start:
+                return
+            timetables.place(copy)
+            if timetables.slot(node, executor).start >= start:
+                timetables.remove(copy)
+                return
 
 
 class TDCA(PlanningAgent):

@@ -1,6 +1,15 @@
 """Agents for deferrable jobs under fluctuating capacity."""
 
-from desim.agents.deferrable.forecasts import Forecast, ForecastErrors, LastValue, Oracle, Seasonal, forecast_errors
+from desim.agents.deferrable.forecasts import (
+    CapacityShield,
+    Forecast,
+    ForecastErrors,
+    LastValue,
+    Oracle,
+    Seasonal,
+    calibrate,
+    forecast_errors,
+)
 from desim.agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from desim.agents.deferrable.orders import (
@@ -15,7 +24,6 @@ from desim.agents.deferrable.orders import (
 )
 from desim.agents.deferrable.registry import create, descriptions
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
-from desim.agents.deferrable.shield import CapacityShield, calibrate
 
 __all__ = [
     "FIFO",

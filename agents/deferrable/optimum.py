@@ -10,9 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable._instance import Instance, value_of
-from desim.agents.deferrable._milp import check_limits, solve
-from desim.agents.deferrable._reinsertion import improved
+from desim.agents.deferrable.program import Instance, check_limits, improved, solve, value_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
 from desim.problems.deferrable.job import check_job

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable._instance import Instance, usage
-from desim.agents.deferrable._milp import check_limits, solve
-from desim.agents.deferrable._reinsertion import improved
-from desim.agents.deferrable.fitting import first_fitting
 from desim.agents.deferrable.forecasts import Forecast, LastValue, whole_number
+from desim.agents.deferrable.orders import first_fitting
+from desim.agents.deferrable.program import Instance, check_limits, improved, solve, usage
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
 

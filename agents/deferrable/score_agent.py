@@ -1,28 +1,238 @@
-"""OSDEC and its variants as agents: a network scores the jobs whose window is open."""
+"""OSDEC and its variants as agents: a network scores the jobs whose window is open.
+
+For decisions one at a time the network is computed in NumPy: with a few jobs torch spends more time on the way than at
+work. A pointer network stays what it is.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
+from torch import nn
 
-from desim.agents.deferrable.auxiliary import Auxiliary
-from desim.agents.deferrable.fitting import first_fitting
 from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.list_plan import PlannedWaits
-from desim.agents.deferrable.pointer import PointerPolicy
-from desim.agents.deferrable.score_network import scores_of
-from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy, Network, ScorePolicy
+from desim.agents.deferrable.orders import first_fitting
+from desim.agents.deferrable.score_policy import (
+    AttentionPolicy,
+    Auxiliary,
+    AuxiliaryTasks,
+    FixedLengthPolicy,
+    Network,
+    PointerPolicy,
+    ScorePolicy,
+)
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.numpy_mlp import NumpyMLP, array_of
+from desim.agents.learning.policy import action_for
+from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 from desim.problems.deferrable.observation import HORIZON, room_ahead
 
-__all__ = ["ScoreAgent", "ScoreConfig"]
+__all__ = ["InTorch", "ScoreAgent", "ScoreConfig", "Scores", "scores_of"]
+
+Floats = NDArray[np.float32]
+
+Arrays = dict[str, NDArray[Any]]
+
+Scores = Callable[[Arrays], Floats]
+
+"""Returns the most likely scores of all rows of current jobs, of one encoded observation."""
+
+
+def scores_of(policy: ScorePolicy) -> Scores:
+    """Return what computes the scores that a network gives, with its weights as they are now.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network.
+    """
+    if isinstance(policy, AttentionPolicy):
+        return _Attention(policy)
+    if isinstance(policy, FixedLengthPolicy):
+        return _FixedLength(policy)
+    return InTorch(policy)
+
+
+class _Linear:
+    def __init__(self, weight: Any, bias: Any) -> None:
+        self.weight, self.bias = array_of(weight).T.copy(), array_of(bias)
+
+    @classmethod
+    def of(cls, layer: nn.Linear) -> _Linear:
+        return cls(layer.weight, layer.bias)
+
+    def __call__(self, x: Floats) -> Floats:
+        result: Floats = x @ self.weight
+        result += self.bias
+        return result
+
+
+class _Norm:
+    def __init__(self, layer: nn.LayerNorm) -> None:
+        self.weight, self.bias, self.epsilon = array_of(layer.weight), array_of(layer.bias), np.float32(layer.eps)
+
+    def __call__(self, x: Floats) -> Floats:
+        x = x - x.sum(axis=1, keepdims=True) / np.float32(x.shape[1])
+        variance = (x * x).sum(axis=1, keepdims=True) / np.float32(x.shape[1])
+        result: Floats = x / np.sqrt(variance + self.epsilon) * self.weight + self.bias
+        return result
+
+
+class _EncoderLayer:
+    """Self-attention and a position-wise network, each added to what comes in and then normalized."""
+
+    def __init__(self, layer: Any) -> None:
+        attention = layer.self_attn
+        self.heads = attention.num_heads
+        self.inward = _Linear(attention.in_proj_weight, attention.in_proj_bias)
+        self.outward = _Linear.of(attention.out_proj)
+        self.first, self.second = _Linear.of(layer.linear1), _Linear.of(layer.linear2)
+        self.norms = _Norm(layer.norm1), _Norm(layer.norm2)
+
+    def __call__(self, x: Floats) -> Floats:
+        x = self.norms[0](x + self._attended(x))
+        return self.norms[1](x + self.second(np.maximum(self.first(x), np.float32(0.0))))
+
+    def _attended(self, x: Floats) -> Floats:
+        length, width = x.shape
+        size = width // self.heads
+        parts = self.inward(x).reshape(length, 3, self.heads, size).transpose(1, 2, 0, 3)
+        weights = parts[0] @ parts[1].transpose(0, 2, 1) / np.float32(np.sqrt(size))
+        weights = np.exp(weights - weights.max(axis=2, keepdims=True))
+        weights /= weights.sum(axis=2, keepdims=True)
+        return self.outward((weights @ parts[2]).transpose(1, 0, 2).reshape(length, width))
+
+
+class _Recurrent:
+    """A gated recurrent unit, which takes most of the time: its biases are part of the products, in place."""
+
+    def __init__(self, recurrent: Any) -> None:
+        self.hidden = size = int(recurrent.hidden_size)
+        inward = array_of(recurrent.weight_ih_l0).T, array_of(recurrent.bias_ih_l0)
+        onward = array_of(recurrent.weight_hh_l0).T, array_of(recurrent.bias_hh_l0)
+        self.inward, self.onward = (np.vstack(parts) for parts in (inward, onward))
+        for weights in (self.inward, self.onward):
+            weights[:, : 2 * size] *= -1  # a gate is 1 / (1 + exp(-x))
+
+    @np.errstate(over="ignore")  # where the exponential is infinite, the gate is 0
+    def __call__(self, history: Floats) -> Floats:
+        size, one = self.hidden, np.float32(1.0)
+        state = np.zeros(size + 1, np.float32)
+        state[size] = one
+        kept, new = state[:size], np.empty(size, np.float32)
+        sums = np.empty(3 * size, np.float32)
+        gates, candidate = sums[: 2 * size], sums[2 * size :]
+        reset, update = gates[:size], gates[size:]
+        arriving = history @ self.inward[:-1]
+        arriving += self.inward[-1]
+        for of_gates, of_candidate in zip(arriving[:, : 2 * size], arriving[:, 2 * size :], strict=True):
+            np.dot(state, self.onward, out=sums)
+            np.add(gates, of_gates, out=gates)
+            np.exp(gates, out=gates)
+            np.add(gates, one, out=gates)
+            np.reciprocal(gates, out=gates)
+            np.multiply(reset, candidate, out=new)
+            np.add(new, of_candidate, out=new)
+            np.tanh(new, out=new)
+            np.subtract(kept, new, out=kept)
+            np.multiply(kept, update, out=kept)
+            np.add(kept, new, out=kept)
+        return kept
+
+
+class _Auxiliary:
+    """The vectors of the auxiliary module."""
+
+    def __init__(self, module: AuxiliaryTasks) -> None:
+        self.recurrent = _Recurrent(module.recurrent)
+        self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
+
+    def __call__(self, history: Floats) -> tuple[Floats, Floats]:
+        low = np.tanh(self.shared(self.recurrent(history)))
+        return low, np.tanh(self.tasks(low))
+
+
+class _Context:
+    """What all networks see of the system."""
+
+    def __init__(self, policy: ScorePolicy) -> None:
+        self.auxiliary = None if policy.auxiliary is None else _Auxiliary(policy.auxiliary)
+        self.kind = policy.auxiliary_kind
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        parts = [arrays["system"], arrays["free"].ravel()]
+        if self.auxiliary is not None:
+            low, high = self.auxiliary(arrays["history"])
+            if self.kind != "low":
+                parts.append(high)
+            if self.kind != "high":
+                parts.append(low)
+        return np.concatenate(parts)
+
+
+class _Attention:
+    def __init__(self, policy: AttentionPolicy) -> None:
+        self.context = _Context(policy)
+        self.of_system, self.of_current = _Linear.of(policy.of_system), _Linear.of(policy.of_current)
+        self.of_future = _Linear.of(policy.of_future)
+        self.layers = [_EncoderLayer(layer) for layer in policy.layers]
+        self.score = NumpyMLP(policy.score)
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        current, future = arrays["current"], arrays["future"]
+        count, ahead = (int(rows[:, 0].sum()) for rows in (current, future))
+        system = self.of_system(self.context(arrays)[None])
+        jobs = [self.of_current(current[:count]) + system, self.of_future(future[:ahead]) + system]
+        tokens = np.concatenate([system, *jobs])
+        for layer in self.layers:
+            tokens = layer(tokens)
+        result = np.zeros(len(arrays[ACTION_MASK]), np.float32)
+        has_all = len(result) > len(current)
+        scores = np.tanh(self.score(tokens[1:] if has_all else tokens[1 : 1 + count])[:, 0])
+        result[:count] = scores[:count]
+        if has_all:
+            result[len(current) : len(current) + ahead] = scores[count:]
+        return result
+
+
+class _FixedLength:
+    def __init__(self, policy: FixedLengthPolicy) -> None:
+        self.context = _Context(policy)
+        self.score = NumpyMLP(policy.score)
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        rows = [arrays[name].ravel() for name in ("current", "future")]
+        outputs = self.score(np.concatenate([self.context(arrays), *rows]))
+        result: Floats = np.tanh(outputs[0::2]) * arrays[ACTION_MASK]
+        return result
+
+
+class InTorch:
+    """Asks the network itself.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network.
+    """
+
+    def __init__(self, policy: ScorePolicy) -> None:
+        self.policy = deepcopy(policy).eval()
+
+    def __call__(self, arrays: Arrays) -> Floats:
+        """Return the scores of one encoded observation."""
+        result: Floats = action_for(self.policy, arrays)[0].numpy()
+        return result
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Agents for multi-server jobs: online gradient ascent and its rivals."""
 
-from desim.agents.multiserver.adaptive import AdaGrad, OptimisticOGA
 from desim.agents.multiserver.gang import GangRepair
 from desim.agents.multiserver.hindsight import (
     Hindsight,
@@ -8,20 +7,22 @@ from desim.agents.multiserver.hindsight import (
     best_fixed_allocation_cvxpy,
     hindsight_bound,
 )
-from desim.agents.multiserver.oga import OGASched, OnlineGradient
-from desim.agents.multiserver.packing import BinPacking, Spreading
-from desim.agents.multiserver.projection import Projection, project
-from desim.agents.multiserver.registry import create, descriptions
-from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
-from desim.agents.multiserver.shares import DRF, Fairness, dominant_shares, fill_in_order
-from desim.agents.multiserver.step_sizes import (
+from desim.agents.multiserver.oga import (
+    AdaGrad,
     GeometricSteps,
     NormalizedSteps,
+    OGASched,
+    OnlineGradient,
+    OptimisticOGA,
     StepSize,
     TheoreticalSteps,
     diameter_bound,
     gradient_bound,
 )
+from desim.agents.multiserver.projection import Projection, project
+from desim.agents.multiserver.registry import create, descriptions
+from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
+from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading, dominant_shares, fill_in_order
 
 __all__ = [
     "DRF",

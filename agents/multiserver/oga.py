@@ -1,23 +1,248 @@
-"""OGASched: online gradient ascent on the reward of each slot (algorithm 1 of arXiv 2305.06572)."""
+"""OGASched: online gradient ascent on the reward of each slot (algorithm 1 of arXiv 2305.06572), and one step on.
+
+A step size is an object with ``start(rewards)``, called when a run begins, and ``next(gradient)``, which returns the
+step for the gradient of one slot.
+
+AdaGrad (Duchi, Hazan and Singer, JMLR 2011) divides every coordinate's step by the root of the sum of its squared
+gradients, so that rare and flat coordinates still move; the projection is then in the norm that these roots define.
+Optimistic mirror ascent (Rakhlin and Sridharan, NIPS 2013) takes a second step, along a guess of the next
+gradient, before it answers. Here the guess is the gradient to be expected if every port has a job as often as it had so
+far: arrivals are random, but what the rewards gain is known.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.projection import Projection
-from desim.agents.multiserver.step_sizes import StepSize, as_steps
 from desim.exceptions import InvalidConfiguration
-from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
+from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, Rewards
 
-__all__ = ["Form", "OGASched", "OnlineGradient"]
+__all__ = [
+    "AdaGrad",
+    "Form",
+    "GeometricSteps",
+    "NormalizedSteps",
+    "OGASched",
+    "OnlineGradient",
+    "OptimisticOGA",
+    "StepSize",
+    "TheoreticalSteps",
+    "as_steps",
+    "diameter_bound",
+    "gradient_bound",
+]
+
+Floats = NDArray[np.float64]
+
+
+class StepSize(Protocol):
+    """What an online gradient method asks for its step."""
+
+    def start(self, rewards: Rewards) -> None:
+        """Begin a run.
+
+        Parameters
+        ----------
+        rewards : Rewards
+            Of the run.
+        """
+
+    def next(self, gradient: Floats) -> float:
+        """Return the step for the next gradient.
+
+        Parameters
+        ----------
+        gradient : numpy.ndarray of shape (num_channels, num_resources)
+            Of the slot that has just ended.
+
+        Returns
+        -------
+        float
+            What the gradient is multiplied by.
+        """
+
+
+def as_steps(steps: StepSize | float) -> StepSize:
+    """Return step sizes as they are, and a number as the first of geometric ones.
+
+    Parameters
+    ----------
+    steps : StepSize or float
+        What an agent was given.
+
+    Returns
+    -------
+    StepSize
+        Geometric steps with decay 0.9999 for a number.
+    """
+    return GeometricSteps(float(steps)) if isinstance(steps, Real) else cast("StepSize", steps)
+
+
+def diameter_bound(graph: BipartiteGraph) -> float:
+    """Return the bound on the diameter of the feasible set, equation (53).
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Requests and capacities.
+
+    Returns
+    -------
+    float
+        sqrt(2 sum_k max_l a_l^k sum_r c_r^k).
+    """
+    return math.sqrt(2.0 * float(graph.requests.max(axis=0) @ graph.capacity.sum(axis=0)))
+
+
+def gradient_bound(rewards: Rewards) -> float:
+    """Return the bound on the norm of a slot's gradient, equation (50).
+
+    Parameters
+    ----------
+    rewards : Rewards
+        Utilities and overhead.
+
+    Returns
+    -------
+    float
+        sqrt(sum over channels of (max_k beta_k)^2 + K (max_k varpi_r^k)^2).
+    """
+    steepest = rewards.slopes_at_zero.max(axis=1)[rewards.graph.channel_node]
+    squares = rewards.overhead.max() ** 2 + rewards.graph.num_resources * steepest**2
+    return math.sqrt(float(squares.sum()))
+
+
+@dataclass
+class GeometricSteps:
+    """Steps that shrink, or grow, by a constant factor (algorithm 1, last line).
+
+    Parameters
+    ----------
+    initial : float
+        The first step, eta_0, above 0.
+    decay : float
+        Factor from one slot to the next, lambda, above 0; 0.995 to 0.9999 did best in the paper.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a parameter is not above 0.
+    """
+
+    initial: float
+    decay: float = 0.9999
+    _step: float = field(default=math.nan, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        for name in ("initial", "decay"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise InvalidConfiguration(f"{name} is {value!r}, want a number above 0")
+
+    def start(self, rewards: Rewards) -> None:
+        """Begin with the first step."""
+        self._step = self.initial
+
+    def next(self, gradient: Floats) -> float:
+        """Return the step and shrink it."""
+        step = self._step
+        self._step *= self.decay
+        return step
+
+
+def check_horizon(num_slots: int) -> None:
+    """Raise InvalidConfiguration unless a number of slots is whole and at least 1."""
+    if num_slots < 1 or num_slots != int(num_slots):
+        raise InvalidConfiguration(f"num_slots is {num_slots!r}, want a whole number of at least 1")
+
+
+@dataclass
+class _HorizonSteps:
+    """What steps for a known number of slots have in common."""
+
+    num_slots: int
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        check_horizon(self.num_slots)
+        if not 0 < self.scale < math.inf:
+            raise InvalidConfiguration(f"scale is {self.scale!r}, want a number above 0")
+
+
+@dataclass
+class TheoreticalSteps(_HorizonSteps):
+    """The constant step that minimizes the regret bound of theorem 1 for a known number of slots.
+
+    Parameters
+    ----------
+    num_slots : int
+        The horizon T, at least 1.
+    scale : float
+        Multiplies the step; at 1 the bound holds.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a parameter is out of range.
+    """
+
+    _step: float = field(default=math.nan, init=False, repr=False)
+
+    def start(self, rewards: Rewards) -> None:
+        """Compute the diameter over the largest gradient and sqrt(T), from the bounds (50) and (53)."""
+        largest = gradient_bound(rewards)
+        self._step = (
+            self.scale * diameter_bound(rewards.graph) / (largest * math.sqrt(self.num_slots)) if largest else 0.0
+        )
+
+    def next(self, gradient: Floats) -> float:
+        """Return the step."""
+        return self._step
+
+
+@dataclass
+class NormalizedSteps(_HorizonSteps):
+    """The step of equation (55), which divides by the norm of each slot's own gradient.
+
+    Parameters
+    ----------
+    num_slots : int
+        The horizon T, at least 1.
+    scale : float
+        Multiplies the step.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a parameter is out of range.
+    """
+
+    _length: float = field(default=math.nan, init=False, repr=False)
+
+    def start(self, rewards: Rewards) -> None:
+        """Compute how far every step goes."""
+        self._length = self.scale * diameter_bound(rewards.graph) / math.sqrt(self.num_slots)
+
+    def next(self, gradient: Floats) -> float:
+        """Return the length of a step over the norm of the gradient, 0 if that is 0."""
+        norm = math.sqrt(float(np.vdot(gradient, gradient)))
+        return self._length / norm if norm else 0.0
+
 
 Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+
 Form = Literal["reservation", "reactive"]
+"""Whether jobs are seen before the answer (reactive) or after it (reservation)."""
 
 
 class OnlineGradient(ABC):
@@ -171,3 +396,113 @@ def _start(start: ArrayLike | None, graph: BipartiteGraph) -> Floats:
     if allocation.shape != graph.shape or not np.isfinite(allocation).all():
         raise InvalidConfiguration(f"start has shape {allocation.shape}, want finite numbers of shape {graph.shape}")
     return allocation
+
+
+#: Keeps the first division finite where a gradient was always zero.
+SMALLEST = 1e-6
+
+
+class AdaGrad(OnlineGradient):
+    """Online gradient ascent with a step size of its own for every channel and resource.
+
+    Parameters
+    ----------
+    form : {"reservation", "reactive"}
+        When the arrivals are seen, see :class:`OnlineGradient`.
+    rate : float
+        Length of the first step in every coordinate, in units of the resource, above 0; later steps shrink with the
+        root of the sum of squared gradients.
+    forget : float
+        Factor on the sum of squared gradients from one job of a port to its next, above 0 and at most 1; below 1 the
+        steps no longer go to zero, and the method follows changes.
+    start : array_like of shape (num_channels, num_resources), optional
+        Allocation to begin with; zero if left out.
+
+    Attributes
+    ----------
+    allocation : numpy.ndarray or None
+        What the agent has learned so far; None before the first slot.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    def __init__(
+        self, form: Form = "reactive", rate: float = 10.0, forget: float = 1.0, start: ArrayLike | None = None
+    ) -> None:
+        super().__init__(form, start)
+        if not 0 < rate < math.inf:
+            raise InvalidConfiguration(f"rate is {rate!r}, want a number above 0")
+        if not 0 < forget <= 1:
+            raise InvalidConfiguration(f"forget is {forget!r}, want a number above 0 and at most 1")
+        self.rate = rate
+        self.forget = forget
+        self.name = f"adagrad-{form}"
+
+    def begin(self, observation: MultiServerObservation) -> None:
+        """Begin with no gradient seen."""
+        self._squares = np.zeros(observation.graph.shape)
+
+    def learn(
+        self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
+    ) -> Floats:
+        """Take a step along the scaled gradient and project in the norm of the scales."""
+        gradient = observation.rewards.gradient(allocation, observation.arrived)
+        if self.forget < 1:
+            present = observation.arrived[observation.graph.channel_port][:, None]
+            self._squares *= np.where(present, self.forget, 1.0)
+        self._squares += np.square(gradient)
+        scales = self.rate / np.sqrt(self._squares + SMALLEST**2)
+        return self.projection(allocation + scales * gradient, ports=ports, capacity=capacity, weights=scales)
+
+
+class OptimisticOGA(OnlineGradient):
+    """Optimistic online gradient ascent for reservations, with the expected gradient as the guess.
+
+    Parameters
+    ----------
+    steps : StepSize or float
+        Steps, or the first of geometric steps with decay 0.9999.
+    start : array_like of shape (num_channels, num_resources), optional
+        Allocation to begin with; zero if left out.
+
+    Attributes
+    ----------
+    allocation : numpy.ndarray or None
+        What the agent has learned so far; None before the first slot.
+    frequencies : numpy.ndarray of shape (num_ports,)
+        How often each port had a job.
+    """
+
+    def __init__(self, steps: StepSize | float = 25.0, start: ArrayLike | None = None) -> None:
+        super().__init__("reservation", start)
+        self.steps: StepSize = as_steps(steps)
+        self.name = "optimistic-oga"
+
+    def begin(self, observation: MultiServerObservation) -> None:
+        """Begin with the first step and no arrival seen."""
+        self.steps.start(observation.rewards)
+        self.frequencies: Floats = np.zeros(observation.graph.num_ports)
+        self._slots = 0
+        self._step = 0.0
+
+    def reserve(self, observation: MultiServerObservation) -> Floats:
+        """Step along the gradient that is to be expected, from what was learned."""
+        assert self.allocation is not None
+        if self._slots == 0:
+            return self.allocation
+        guess = observation.rewards.gradient(self.allocation, self.frequencies)
+        return self.projection(self.allocation + self._step * guess)
+
+    def learn(
+        self, allocation: Floats, observation: MultiServerObservation, ports: Booleans | None, capacity: Floats | None
+    ) -> Floats:
+        """Step along the gradient at the answer, from what was learned before."""
+        gradient = observation.rewards.gradient(allocation, observation.arrived)
+        self._step = self.steps.next(gradient)
+        self._slots += 1
+        self.frequencies = self.frequencies + (observation.arrived - self.frequencies) / self._slots
+        assert self.allocation is not None
+        return self.projection(self.allocation + self._step * gradient)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from desim.agents.multiserver.adaptive import AdaGrad, OptimisticOGA
 from desim.agents.multiserver.gang import GangRepair
-from desim.agents.multiserver.oga import OGASched
-from desim.agents.multiserver.packing import BinPacking, Spreading
-from desim.agents.multiserver.shares import DRF, Fairness
+from desim.agents.multiserver.oga import AdaGrad, OGASched, OptimisticOGA
+from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 

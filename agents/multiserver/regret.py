@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.hindsight import best_fixed_allocation
-from desim.agents.multiserver.step_sizes import check_horizon, diameter_bound, gradient_bound
+from desim.agents.multiserver.oga import check_horizon, diameter_bound, gradient_bound
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import RewardModel
 
@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 def regret_bound(rewards: RewardModel, num_slots: int) -> float:
     """Return the bound of theorem 1, equation (41), on the regret of online gradient ascent.
 
-    It holds for the form ``reservation`` with :class:`~desim.agents.multiserver.step_sizes.TheoreticalSteps`, from any
+    It holds for the form ``reservation`` with :class:`~desim.agents.multiserver.oga.TheoreticalSteps`, from any
     start and for any arrivals of at most one job a port and slot.
 
     Parameters

@@ -11,10 +11,8 @@ import simpy
 from numpy.typing import NDArray
 
 from desim import simulate
-from desim.agents.multiserver.adaptive import AdaGrad
-from desim.agents.multiserver.oga import OGASched, OnlineGradient
+from desim.agents.multiserver.oga import AdaGrad, GeometricSteps, OGASched, OnlineGradient, TheoreticalSteps
 from desim.agents.multiserver.regret import regret_bound, regret_curve
-from desim.agents.multiserver.step_sizes import GeometricSteps, TheoreticalSteps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import MultiServerCluster, RewardModel, SlotOutcome
 from desim.sweep import Run

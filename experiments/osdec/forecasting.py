@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from desim import simulate
-from desim.agents.deferrable.auxiliary import TASKS
 from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
 from desim.agents.deferrable.score_agent import ScoreAgent
-from desim.agents.deferrable.score_policy import ScorePolicy
+from desim.agents.deferrable.score_policy import TASKS, ScorePolicy
 from desim.agents.learning.policy import one_thread
 from desim.envs.base import compressed
 from desim.exceptions import InvalidConfiguration
@@ -62,7 +61,7 @@ def sources_of(task: str) -> tuple[str, ...]:
     Parameters
     ----------
     task : str
-        One of :data:`desim.agents.deferrable.auxiliary.TASKS`.
+        One of :data:`desim.agents.deferrable.score_policy.TASKS`.
 
     Returns
     -------

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
+from desim.agents.deferrable.forecasts import CapacityShield, Forecast, LastValue, Seasonal, calibrate
 from desim.agents.deferrable.orders import FIFO, Priority, Tetris
-from desim.agents.deferrable.shield import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.osdec.agents import SCORE
 from desim.experiments.osdec.simulating import Choice, Made, Setting, carry_out, settings_of

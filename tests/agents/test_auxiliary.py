@@ -17,8 +17,8 @@ torch = pytest.importorskip("torch")
 
 from score_cases import BUSY, batch_of, cluster_of, met_arrays, policy_of, random_cluster, single  # noqa: E402
 
-from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, UNITS, AuxiliaryTasks, next_slots  # noqa: E402
 from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
+from desim.agents.deferrable.score_policy import KNOWN, TARGETS, UNITS, AuxiliaryTasks, next_slots  # noqa: E402
 from desim.agents.learning.experience import Collector, Experience  # noqa: E402
 from desim.agents.learning.learner import LearningConfig  # noqa: E402
 from desim.agents.learning.policy import one_thread  # noqa: E402

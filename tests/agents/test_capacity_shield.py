@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, LastValue, Oracle, Seasonal
-from desim.agents.deferrable.shield import CapacityShield, calibrate
+from desim.agents.deferrable.forecasts import CapacityShield, calibrate
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
 from desim.workloads import deferrable

@@ -11,7 +11,7 @@ from dag_references import random_instance
 
 from desim import Simulation, simulate
 from desim.agents.dag import DEFT, EFT, FIFO, LeastWork, ListScheduler, PatientScheduler, RankUp
-from desim.agents.dag.ranks import mean_run_times, rank_up
+from desim.agents.dag.orders import mean_run_times, rank_up
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.processes import Outage, planned_outages

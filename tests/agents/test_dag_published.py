@@ -8,8 +8,7 @@ from published_dags import arabnejad, topcuoglu
 
 from desim import simulate
 from desim.agents.dag import CPOP, DLS, HEFT, PEFT
-from desim.agents.dag.cpop import critical_path
-from desim.agents.dag.peft import optimistic_cost_table
+from desim.agents.dag.published import critical_path, optimistic_cost_table
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster, Executors, Job

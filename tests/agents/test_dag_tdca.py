@@ -9,9 +9,8 @@ from dag_references import random_instance, run_times_of
 
 from desim import simulate
 from desim.agents.dag import TDCA
-from desim.agents.dag._tdca_clusters import estimate, make_clusters
-from desim.agents.dag._tdca_merging import plan_with_tdca
-from desim.agents.dag._union import union_of
+from desim.agents.dag.planning import union_of
+from desim.agents.dag.tdca import estimate, make_clusters, plan_with_tdca
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 

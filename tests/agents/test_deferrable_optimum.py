@@ -15,11 +15,8 @@ from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
 from desim import simulate
 from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder
 from desim.agents.deferrable import _options as options_module
-from desim.agents.deferrable._instance import Instance
-from desim.agents.deferrable._milp import Solution, solve
-from desim.agents.deferrable._reinsertion import improved
-from desim.agents.deferrable._solver_output import no_solver_output
 from desim.agents.deferrable.optimum import Optimum, Planned, _instance, offline_optimum
+from desim.agents.deferrable.program import Instance, Solution, improved, no_solver_output, solve
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
 from desim.validation import validate

@@ -24,7 +24,7 @@ from desim.agents.deferrable import (
     create,
     descriptions,
 )
-from desim.agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.orders import first_fitting
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job, JobSet
 from desim.problems.deferrable.job import START, rows_of

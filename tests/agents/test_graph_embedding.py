@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch_geometric")
 
-from desim.agents.dag.embedding import NodeEmbedding, levels_of  # noqa: E402
+from desim.agents.dag.graph_policy import NodeEmbedding, levels_of  # noqa: E402
 
 KINDS = ["lachesis", "decima"]
 FEATURES = 3

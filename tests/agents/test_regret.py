@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from desim.agents.multiserver.hindsight import best_fixed_allocation
-from desim.agents.multiserver.oga import OGASched
+from desim.agents.multiserver.oga import OGASched, TheoreticalSteps
 from desim.agents.multiserver.regret import growth_exponent, regret_bound, regret_curve
-from desim.agents.multiserver.step_sizes import TheoreticalSteps
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, RewardModel
 

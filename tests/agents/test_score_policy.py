@@ -18,8 +18,11 @@ torch = pytest.importorskip("torch")
 from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, single, slow_context  # noqa: E402
 
 from desim.agents.deferrable.list_plan import PlannedWaits  # noqa: E402
-from desim.agents.deferrable.score_agent import ScoreConfig  # noqa: E402
-from desim.agents.deferrable.score_network import _Recurrent, scores_of  # noqa: E402
+from desim.agents.deferrable.score_agent import (  # noqa: E402
+    ScoreConfig,
+    _Recurrent,
+    scores_of,
+)
 from desim.agents.deferrable.score_policy import LEAST_DEVIATION  # noqa: E402
 from desim.agents.learning.policy import one_thread  # noqa: E402
 from desim.problems.deferrable.encoder import CURRENT_FEATURES  # noqa: E402

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import Simulation, simulate
-from desim.agents.batch.networks import WindowScorer
-from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
+from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure
 from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.distributions import MaskedCategorical

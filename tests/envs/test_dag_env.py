@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from desim import simulate
 from desim.agents.dag import DEFT, EFT, FIFO, ListScheduler
-from desim.agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim.core import Decision, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskState

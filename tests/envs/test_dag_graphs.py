@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.agents.dag import DEFT
-from desim.agents.dag.ranks import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
 from desim.core import Decision, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job

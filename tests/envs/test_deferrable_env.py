@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, EarliestDeadline, LargestRevenue
-from desim.agents.deferrable.fitting import first_fitting
+from desim.agents.deferrable.orders import first_fitting
 from desim.core import Decision, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, Job

@@ -15,11 +15,20 @@ import torch
 
 from desim import Simulation, simulate
 from desim.agents.deferrable import demonstrations as module
-from desim.agents.deferrable.auxiliary import KNOWN, TARGETS, seen_of
-from desim.agents.deferrable.demonstrations import EXPERT, Demonstrator, agreement, demonstrations, distance
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
-from desim.agents.deferrable.training import DeferrableEpisodes, ScoreTraining, make_env, measure
+from desim.agents.deferrable.score_policy import KNOWN, TARGETS, seen_of
+from desim.agents.deferrable.training import (
+    EXPERT,
+    DeferrableEpisodes,
+    Demonstrator,
+    ScoreTraining,
+    agreement,
+    demonstrations,
+    distance,
+    make_env,
+    measure,
+)
 from desim.agents.learning.distributions import Gaussian
 from desim.agents.learning.policy import to_tensors
 from desim.agents.learning.training import TrainingConfig, TrainingResult

@@ -11,7 +11,7 @@ from typing import Any
 
 from everything_anything import ANYTHING
 
-from desim.agents.batch.orders import PRIORITIES
+from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.window_rules import RULES
 from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 

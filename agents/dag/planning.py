@@ -1,18 +1,105 @@
-"""A schedule under construction: copies of nodes on executors, with idle time between them."""
+"""Plans of whole jobs: several jobs as one graph, a schedule under construction, and agents that make one."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from desim.agents.dag._union import UnionGraph
+from desim.agents.dag.allocation import EFT
+from desim.agents.dag.list_scheduling import ListScheduler, require_planning
+from desim.agents.dag.orders import RankUp, mean_transfer_times, rank_up
+from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
-__all__ = ["Placed", "Timetables", "serial_plan"]
+__all__ = ["Placed", "PlanningAgent", "Timetables", "UnionGraph", "serial_plan", "union_of"]
 
 Floats = NDArray[np.float64]
+
+
+class UnionGraph(NamedTuple):
+    """Several jobs as one graph; its nodes are numbered job after job, so in topological order.
+
+    Attributes
+    ----------
+    owners : list of (int, int)
+        Job and node there, for each node.
+    run_times : numpy.ndarray of shape (num_nodes, num_executors)
+        Seconds on each executor that can be used.
+    parents : list of list of (int, float, float)
+        For each node its parents, with the units of data and the mean transfer time in seconds.
+    ranks : numpy.ndarray of shape (num_nodes,)
+        Upward ranks, in seconds.
+    executors : list of int
+        Those executors, by their numbers in the cluster.
+    free : numpy.ndarray of shape (num_executors,)
+        When each can take something on, in seconds.
+    seconds_per_unit, latencies : numpy.ndarray of shape (num_executors, num_executors)
+        Of the channels between them.
+    """
+
+    owners: list[tuple[int, int]]
+    run_times: Floats
+    parents: list[list[tuple[int, float, float]]]
+    ranks: Floats
+    executors: list[int]
+    free: Floats
+    seconds_per_unit: Floats
+    latencies: Floats
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.owners)
+
+    @property
+    def num_executors(self) -> int:
+        """Number of executors."""
+        return len(self.executors)
+
+
+def union_of(jobs: Sequence[Job], executors: Executors, available: Floats) -> UnionGraph:
+    """Return some jobs as one graph.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        At least one.
+    executors : Executors
+        Of the cluster.
+    available : numpy.ndarray of shape (num_executors,)
+        When each can take something on, in seconds; infinite for those that are not to be used, but not for all.
+
+    Returns
+    -------
+    UnionGraph
+        On the other executors.
+    """
+    used = np.flatnonzero(available < np.inf)
+    owners: list[tuple[int, int]] = []
+    parents: list[list[tuple[int, float, float]]] = []
+    for job in jobs:
+        first = len(owners)
+        owners += [(job.job_id, node) for node in range(job.num_nodes)]
+        parents += [[] for _ in range(job.num_nodes)]
+        transfers = iter(mean_transfer_times(job, executors).tolist())
+        for node, children in enumerate(job.child_lists):
+            for child, size in children:
+                parents[first + child].append((first + node, size, next(transfers)))
+    pairs = np.ix_(used, used)
+    return UnionGraph(
+        owners=owners,
+        run_times=np.concatenate([job.run_times_on(executors)[:, used] for job in jobs]),
+        parents=parents,
+        ranks=np.concatenate([rank_up(job, executors) for job in jobs]),
+        executors=used.tolist(),
+        free=available[used],
+        seconds_per_unit=executors.seconds_per_unit[pairs],
+        latencies=executors.latencies[pairs],
+    )
 
 
 class Placed(NamedTuple):
@@ -177,3 +264,36 @@ def serial_plan(graph: UnionGraph) -> list[Placed]:
 
 def _finish(placed: Placed) -> float:
     return placed.finish
+
+
+class PlanningAgent:
+    """Plans the jobs that arrive together as one graph; a node that comes back after an outage goes by rank and EFT."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self._planned: dict[int, JobState] = {}
+        self._fallback = ListScheduler(RankUp(), EFT())
+
+    def plan(self, graph: UnionGraph) -> list[Placed]:
+        """Return a schedule of all nodes in order of start; to be written by subclasses."""
+        raise NotImplementedError
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        require_planning(self.name, info)
+        self._planned = {}
+        self._fallback.reset(info, rng)
+
+    def act(self, observation: DagObservation) -> list[Assign] | Assign | None:
+        """Return the schedule of the jobs that are new, or the assignment of a node that has come back."""
+        jobs = observation.jobs
+        new = [state.job for job_id, state in jobs.items() if self._planned.get(job_id) is not state]
+        if not new:
+            return self._fallback.act(observation)
+        available = observation.available_times
+        if available.min() == np.inf:
+            return None
+        self._planned = dict(jobs)
+        graph = union_of(new, observation.executors, available)
+        return [Assign(*graph.owners[placed.node], graph.executors[placed.executor]) for placed in self.plan(graph)]
