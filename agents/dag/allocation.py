@@ -121,7 +121,7 @@ class Allocation(Protocol):
 class EFT:
     """The executor on which the node finishes first, behind all that is assigned to it; of equal ones the first."""
 
-    name = "EFT"
+    name = "eft"
 
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
@@ -152,7 +152,7 @@ class DEFT(EFT):
     first parent.
     """
 
-    name = "DEFT"
+    name = "deft"
 
     def allocate(
         self, observation: DagObservation, state: JobState, node: int, available: Floats | None = None
@@ -206,7 +206,7 @@ class _Insertion(EFT):
 class InsertionEFT(_Insertion):
     """The executor on which the node finishes first, also in idle time before what is assigned to it already."""
 
-    name = "insertion-EFT"
+    name = "insertion-eft"
 
 
 class InsertionDEFT(_Insertion, DEFT):
@@ -216,7 +216,7 @@ class InsertionDEFT(_Insertion, DEFT):
     node behind it, still goes to the end of the queue.
     """
 
-    name = "insertion-DEFT"
+    name = "insertion-deft"
 
 
 def latest_others(arrivals: Floats) -> Floats:

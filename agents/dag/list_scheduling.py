@@ -40,20 +40,20 @@ class ListScheduler:
     Attributes
     ----------
     name : str
-        As in the paper: the order and the allocation, ``"rank_up-DEFT"``; and ``" (idle)"`` with ``only_idle``.
+        The order and the allocation, ``"rank_up-deft"``; and ``"-idle"`` with ``only_idle``.
 
     Examples
     --------
     >>> from desim.agents.dag import FIFO
     >>> ListScheduler(FIFO()).name
-    'FIFO-DEFT'
+    'fifo-deft'
     """
 
     def __init__(self, order: Order, allocation: Allocation | None = None, *, only_idle: bool = False) -> None:
         self.order = order
         self.allocation = DEFT() if allocation is None else allocation
         self.only_idle = only_idle
-        self.name = f"{order.name}-{self.allocation.name}{' (idle)' if only_idle else ''}"
+        self.name = f"{order.name}-{self.allocation.name}{'-idle' if only_idle else ''}"
         self._forget()
 
     def _forget(self) -> None:
@@ -135,7 +135,7 @@ class HEFT(ListScheduler):
 
     def __init__(self) -> None:
         super().__init__(RankUp(), InsertionEFT())
-        self.name = "HEFT"
+        self.name = "heft"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
@@ -171,7 +171,7 @@ class PatientScheduler:
     Attributes
     ----------
     name : str
-        The order, the allocation, and ``" (patient)"``.
+        The order, the allocation, and ``"-patient"``.
 
     Raises
     ------
@@ -185,7 +185,7 @@ class PatientScheduler:
         self.order = RankUp() if order is None else order
         self.allocation = DEFT() if allocation is None else allocation
         self.slack = slack
-        self.name = f"{self.order.name}-{self.allocation.name} (patient)"
+        self.name = f"{self.order.name}-{self.allocation.name}-patient"
         self._keys: dict[JobState, list[float]] = {}
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:

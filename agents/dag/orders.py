@@ -228,7 +228,7 @@ class _Static:
 class FIFO(_Static):
     """The job that arrived first."""
 
-    name = "FIFO"
+    name = "fifo"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the submission time for all nodes."""
@@ -238,7 +238,7 @@ class FIFO(_Static):
 class SJF(_Static):
     """The smallest job: the one with the least mean run time in all."""
 
-    name = "SJF"
+    name = "sjf"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the sum of the mean run times for all nodes, in seconds."""
@@ -258,7 +258,7 @@ class RankUp(_Static):
 class CriticalPath(_Static):
     """The node on the longest path through its job: that of CPOP, upward and downward rank together."""
 
-    name = "critical path"
+    name = "critical-path"
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative length of the longest path through each node, in seconds."""
@@ -271,7 +271,7 @@ class LeastWork:
     The key is the sum of the mean run times of the job's nodes without an executor, less a hundredth of the rank.
     """
 
-    name = "least work"
+    name = "least-work"
     changes = True
 
     def __init__(self) -> None:
@@ -314,7 +314,7 @@ class HRRN:
     def __init__(self, of: Literal["job", "node"] = "job") -> None:
         if of not in ("job", "node"):
             raise InvalidConfiguration(f"of is {of!r}, want 'job' or 'node'")
-        self.name = "HRRN" if of == "job" else "HRRN (node)"
+        self.name = "hrrn" if of == "job" else "hrrn-node"
         self._of = of
         self._times: dict[int, tuple[JobState, Floats]] = {}
 

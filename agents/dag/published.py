@@ -60,7 +60,7 @@ class CPOP(ListScheduler):
     def __init__(self) -> None:
         self._allocation = _PathOnOneExecutor()
         super().__init__(CriticalPath(), self._allocation)
-        self.name = "CPOP"
+        self.name = "cpop"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
@@ -213,7 +213,7 @@ class PEFT(ListScheduler):
     def __init__(self) -> None:
         self._tables = _Tables()
         super().__init__(_RankOCT(self._tables), _OptimisticEFT(self._tables))
-        self.name = "PEFT"
+        self.name = "peft"
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
@@ -305,7 +305,7 @@ class DLS:
     [3.5]
     """
 
-    name = "DLS"
+    name = "dls"
 
     def __init__(self) -> None:
         self._forget()

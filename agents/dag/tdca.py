@@ -298,7 +298,7 @@ class TDCA(PlanningAgent):
     [3.5]
     """
 
-    name = "TDCA"
+    name = "tdca"
 
     def plan(self, graph: UnionGraph) -> list[Placed]:
         """Return the schedule of jobs that have arrived together, in order of start."""

@@ -110,7 +110,7 @@ class ListPlan:
         _check(order, horizon)
         self.order: PlanOrder = order
         self.horizon = horizon
-        self.name = f"list-plan-{order}"
+        self.name = "list-plan" if order == "best" else f"list-plan-{order}"
 
     def act(self, observation: DeferrableObservation) -> list[int]:
         """Return the positions of the jobs to be started."""

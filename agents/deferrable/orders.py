@@ -11,7 +11,7 @@ would exceed the capacity later, as far as the forecast knows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class Priority:
         Start only what fits, by this forecast, for as long as it runs.
     """
 
-    name: ClassVar[str] = "priority"
+    name: str = "priority"
 
     def __init__(self, *, skip: bool = True, forecast: Forecast | None = None) -> None:
         self.skip = skip
@@ -149,7 +149,7 @@ class FIFO(Priority):
         If ``since`` is something else.
     """
 
-    name: ClassVar[str] = "fifo"
+    name = "fifo"
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class SJF(Priority):
         If there is no such measure.
     """
 
-    name: ClassVar[str] = "sjf"
+    name = "sjf"
 
     def __init__(
         self,
@@ -200,6 +200,7 @@ class SJF(Priority):
         if measure not in ("duration", "work"):
             raise InvalidConfiguration(f"measure is {measure!r}, want 'duration' or 'work'")
         self.measure = measure
+        self.name = "sjf" if measure == "duration" else "smallest-work"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return durations in slots, or work in core-slots."""
@@ -230,7 +231,7 @@ class Tetris(Priority):
         If the weight is negative or not finite.
     """
 
-    name: ClassVar[str] = "tetris"
+    name = "tetris"
 
     def __init__(self, delay_weight: float = 0.0, *, skip: bool = True, forecast: Forecast | None = None) -> None:
         super().__init__(skip=skip, forecast=forecast)
@@ -263,7 +264,7 @@ class EarliestDeadline(Priority):
         As for :class:`Priority`.
     """
 
-    name: ClassVar[str] = "earliest-deadline"
+    name = "earliest-deadline"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return latest start + duration, in slots."""
@@ -281,7 +282,7 @@ class LargestRevenue(Priority):
         As for :class:`Priority`.
     """
 
-    name: ClassVar[str] = "largest-revenue"
+    name = "largest-revenue"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return minus the revenue, in core-slots."""
@@ -299,7 +300,7 @@ class LeastSlack(Priority):
         As for :class:`Priority`.
     """
 
-    name: ClassVar[str] = "least-slack"
+    name = "least-slack"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return latest start - now, in slots."""
@@ -317,7 +318,7 @@ class RandomOrder(Priority):
         As for :class:`Priority`.
     """
 
-    name: ClassVar[str] = "random"
+    name = "random"
 
     def __init__(self, *, skip: bool = True, forecast: Forecast | None = None) -> None:
         super().__init__(skip=skip, forecast=forecast)

@@ -1,11 +1,14 @@
-"""Agents by name, and orders by name, class or instance."""
+"""Agents by name, of all problems, and orders by name, class or instance."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
-from desim import InvalidConfiguration, simulate
+from desim import InvalidConfiguration, plugins, simulate
 from desim.agents.batch import (
     F1,
     FCFS,
@@ -15,8 +18,6 @@ from desim.agents.batch import (
     Priority,
     SimpleBackfilling,
     as_priority,
-    create,
-    descriptions,
 )
 from desim.agents.learning.pretrained import pretrained_names
 from desim.problems.batch import BatchCluster, Job
@@ -24,40 +25,109 @@ from desim.problems.batch import BatchCluster, Job
 JOBS = [Job(number, float(number % 7), 1 + number % 4, 9.0, 1.0 + number % 5) for number in range(40)]
 JOBS.sort(key=lambda job: job.submission_time)
 
+DAG_ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
+DAG_ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
+PARTS: dict[str, dict[str, list[str]]] = {
+    "batch": {
+        "PRIORITY": list(PRIORITIES),
+        "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
+        "HEAD-TAIL": ["3-2"],
+        "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
+    },
+    "dag": {
+        "ORDER": DAG_ORDERS,
+        "ALLOCATION": DAG_ALLOCATIONS,
+        "BASE": ["fifo", "heft", "dls", "least-work-patient"],
+    },
+    "deferrable": {},
+    "multiserver": {"NAME": ["drf", "oga-reactive"]},
+}
+"""What the capitals in patterns of names may be; NAME is of trained weights otherwise."""
 
-@pytest.mark.parametrize("order", list(PRIORITIES))
-@pytest.mark.parametrize(
-    "kind", ["", "backfilling-", "easy-", "easy-specific-", "conservative-", "conservative-specific-"]
-)
-def test_the_name_of_an_agent_makes_it(kind: str, order: str) -> None:
-    agent = create(f"{kind}{order}")
-    result = simulate(BatchCluster(JOBS, 4), agent)
-    assert result.info["agent"] == f"{kind}{order}" == agent.name  # type: ignore[attr-defined]
-    assert set(result.jobs["status"]) == {"completed"}
+LISTED = {
+    "batch": [*PRIORITIES, "easy-PRIORITY", "conservative-specific-PRIORITY", "split-window:NAME@HEAD-TAIL"],
+    "dag": ["heft", "optimum", "hrrn-node-ALLOCATION", "ORDER-insertion-deft", "ORDER-ALLOCATION-idle", "graph:NAME"],
+    "deferrable": ["fifo", "smallest-work", "list-plan", "list-plan-worth", "rolling-horizon", "score:NAME"],
+    "multiserver": ["oga-reservation", "drf-progressive", "optimistic-oga", "gang-NAME"],
+}
+
+
+def filled(problem: str, pattern: str) -> Iterator[str]:
+    """Yield names of a pattern."""
+    parts = dict(PARTS[problem])
+    if pattern.endswith(":NAME") or ":NAME@" in pattern:
+        parts["NAME"] = pretrained_names(pattern.partition(":")[0])[:2]
+    for part, choices in parts.items():
+        if part in pattern:
+            for choice in choices:
+                yield from filled(problem, pattern.replace(part, choice, 1))
+            return
+    yield pattern
+
+
+NAMES = [
+    (problem, name)
+    for problem in PARTS
+    for pattern in plugins.describe_agents(problem)
+    for name in dict.fromkeys(filled(problem, pattern))
+]
+
+
+def plain(value: Any) -> Any:
+    """Return what an agent is made of, as far as that can be compared."""
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    kind = type(value).__name__
+    public = {key: part for key, part in getattr(value, "__dict__", {}).items() if not key.startswith("_")}
+    return [kind, {key: plain(part) for key, part in public.items() if key not in ("policy", "network", "training")}]
+
+
+@pytest.mark.parametrize(("problem", "name"), NAMES)
+def test_the_name_of_an_agent_makes_it(problem: str, name: str) -> None:
+    agent: Any = plugins.create_agent(problem, name)
+    again: Any = plugins.create_agent(problem, agent.name)
+    assert again is not agent
+    assert again.name == agent.name
+    assert plain(again) == plain(agent)
+
+
+@pytest.mark.parametrize("problem", PARTS)
+def test_every_agent_is_listed_with_what_it_does(problem: str) -> None:
+    lines = plugins.describe_agents(problem)
+    assert set(LISTED[problem]) <= set(lines)
+    assert all(len(line) > 10 and line.endswith(".") for line in lines.values())
 
 
 @pytest.mark.parametrize("kind", ["backfilling", "easy", "easy-specific", "conservative", "conservative-specific"])
 def test_without_an_order_it_is_that_of_arrival(kind: str) -> None:
-    assert create(kind).name == f"{kind}-fcfs"  # type: ignore[attr-defined]
+    assert plugins.create_agent("batch", kind).name == f"{kind}-fcfs"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", ["", "random", "easy-", "easy-random", "-fcfs", "fcfs-easy", "EASY", "easy specific"])
-def test_a_name_that_means_nothing(name: str) -> None:
-    with pytest.raises(InvalidConfiguration, match="fcfs"):
-        create(name)
+def test_an_order_alone_goes_with_deft() -> None:
+    names = [plugins.create_agent("dag", name).name for name in ("hrrn-node", "sjf-idle", "least-work-patient")]  # type: ignore[attr-defined]
+    assert names == ["hrrn-node-deft", "sjf-deft-idle", "least-work-deft-patient"]
 
 
-def test_every_description_is_of_something_and_says_something() -> None:
-    lines = descriptions()
-    assert set(PRIORITIES) < set(lines)
-    assert all(len(line) > 10 for line in lines.values())
-    weights = pretrained_names("split-window")[0]
-    for name in lines:
-        if name.startswith("inspector:") and not pretrained_names("inspector"):
-            continue
-        known = weights if name.startswith("split-window") else (pretrained_names("inspector") or [""])[0]
-        given = name.replace("PRIORITY", "sjf").replace("RULE", "shortest").replace("NAME", known)
-        assert create(given.replace("HEAD", "9").replace("TAIL", "1").replace("BASE", "easy"))
+@pytest.mark.parametrize(
+    ("problem", "name"),
+    [
+        *(
+            ("batch", name)
+            for name in ("", "random", "easy-", "easy-random", "-fcfs", "fcfs-easy", "EASY", "window-a-b")
+        ),
+        *(
+            ("dag", name)
+            for name in ("", "HEFT", "eft", "deft-fifo", "fifo-", "fifo-idle-eft", "heft-idle", "fifo-dls")
+        ),
+        *(("deferrable", name) for name in ("", "sjf-work", "FIFO", "list-plan-best", "score")),
+        *(("multiserver", name) for name in ("", "oga", "gang-", "gang-oga", "DRF", "fcfs", "gang-NAME")),
+    ],
+)
+def test_a_name_that_means_nothing(problem: str, name: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=r"; (there are|want for example) .*|no priority"):
+        plugins.create_agent(problem, name)
 
 
 @pytest.mark.parametrize("kind", [SimpleBackfilling, EASYBackfilling, ConservativeBackfilling])

@@ -9,8 +9,7 @@ from dag_exhaustive import assert_feasible
 from dag_references import random_instance
 
 from desim import Result, simulate
-from desim.agents.dag import create, descriptions
-from desim.exceptions import InvalidConfiguration
+from desim.agents.dag import create
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 
@@ -23,57 +22,6 @@ OTHERS = [
     "rank_up-deft-idle",
     "rank_up-deft-patient",
 ]
-
-
-def test_names_and_descriptions() -> None:
-    assert list(descriptions()) == [
-        "heft",
-        "cpop",
-        "peft",
-        "dls",
-        "tdca",
-        "optimum",
-        *(f"{order}-ALLOCATION" for order in ORDERS),
-        *(f"ORDER-{allocation}" for allocation in ALLOCATIONS),
-        "ORDER-ALLOCATION-idle",
-        "ORDER-ALLOCATION-patient",
-        "graph:NAME",
-        "rollout:BASE",
-    ]
-    assert all(text.endswith(".") and len(text) < 120 for text in descriptions().values())
-
-
-@pytest.mark.parametrize(
-    ("name", "full_name"),
-    [
-        ("heft", "HEFT"),
-        ("cpop", "CPOP"),
-        ("peft", "PEFT"),
-        ("dls", "DLS"),
-        ("tdca", "TDCA"),
-        ("optimum", "optimum"),
-        ("fifo", "FIFO-DEFT"),
-        ("rank_up-deft", "rank_up-DEFT"),
-        ("hrrn-node-insertion-eft", "HRRN (node)-insertion-EFT"),
-        ("critical-path-eft", "critical path-EFT"),
-        ("sjf-idle", "SJF-DEFT (idle)"),
-        ("hrrn-eft-idle", "HRRN-EFT (idle)"),
-        ("rank_up-patient", "rank_up-DEFT (patient)"),
-        ("least-work-eft-patient", "least work-EFT (patient)"),
-    ],
-)
-def test_agents_by_name(name: str, full_name: str) -> None:
-    agent: Any = create(name)
-    assert agent.name == full_name
-    assert create(name) is not agent
-
-
-@pytest.mark.parametrize(
-    "name", ["", "HEFT", "eft", "deft-fifo", "fifo-", "fifo-idle-eft", "heft-idle", "fifo-dls", "idle"]
-)
-def test_an_unknown_name(name: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=f"no dag agent {name!r}; there are heft, .*rank_up.*insertion-eft"):
-        create(name)
 
 
 def run(name: str, jobs: list[Job], executors: Executors, seed: int, **options: Any) -> Result:

@@ -14,7 +14,7 @@ from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder
-from desim.agents.deferrable import _options as options_module
+from desim.agents.deferrable import program as options_module
 from desim.agents.deferrable.optimum import Optimum, Planned, _instance, offline_optimum
 from desim.agents.deferrable.program import Instance, Solution, improved, no_solver_output, solve
 from desim.exceptions import InvalidConfiguration, WorkloadError
@@ -371,7 +371,7 @@ class TestRefusals:
 
     def test_capacities(self) -> None:
         for capacity in (np.array([[1.0], [-1.0]]), np.array([[np.nan]]), np.ones((0, 1)), np.ones((2, 1, 1))):
-            with pytest.raises(InvalidConfiguration, match="the capacity"):
+            with pytest.raises(InvalidConfiguration, match="capacity"):
                 offline_optimum(Foresight(self.FORESIGHT.jobs, capacity))
 
     def test_jobs(self) -> None:

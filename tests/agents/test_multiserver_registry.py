@@ -10,7 +10,6 @@ from numpy.random import default_rng
 
 from desim import Result, simulate
 from desim.agents.multiserver import create, descriptions
-from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
 
 NAMES = [name for name in descriptions() if name != "gang-NAME"]
@@ -34,37 +33,6 @@ def easy_rewards() -> RewardModel:
     rng = default_rng(11)
     graph = BipartiteGraph(rng.uniform(1, 3, (3, 2)), rng.uniform(3, 8, (4, 2)))
     return RewardModel(graph, ["log", "poly"], rng.uniform(1, 1.5, (4, 2)), [0.1, 0.2])
-
-
-def test_names_and_descriptions() -> None:
-    assert NAMES == [
-        "oga-reactive",
-        "oga-reservation",
-        "drf",
-        "drf-progressive",
-        "fairness",
-        "bin-packing",
-        "spreading",
-        "adagrad-reactive",
-        "adagrad-reservation",
-        "optimistic-oga",
-    ]
-    assert list(descriptions())[-1] == "gang-NAME"
-    assert all(text.endswith(".") and len(text) < 100 for text in descriptions().values())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_agents_are_called_as_they_are_listed(name: str) -> None:
-    assert create(name).name == name  # type: ignore[attr-defined]
-    assert create(f"gang-{name}").name == f"gang-{name}"  # type: ignore[attr-defined]
-    assert create(name) is not create(name)
-
-
-@pytest.mark.parametrize("name", ["oga", "gang-", "gang-oga", "DRF", "", "fcfs", "gang-NAME"])
-def test_an_unknown_name(name: str) -> None:
-    unknown = name.removeprefix("gang-")
-    with pytest.raises(InvalidConfiguration, match=f"no multiserver agent {unknown!r}; there are oga-reactive, .*gang"):
-        create(name)
 
 
 def run(kind: str, name: str, rewards: RewardModel, seed: int) -> Result:

@@ -435,8 +435,8 @@ class TestRuns:
         [
             (partial(create, "rollout:easy"), "rollout:easy-fcfs"),
             (partial(create, "rollout-waiting_time:sjf"), "rollout-waiting_time:sjf"),
-            (partial(create_dag, "rollout:fifo-deft"), "rollout:FIFO-DEFT"),
-            (partial(create_dag, "rollout-completion_time:fifo"), "rollout-completion_time:FIFO-DEFT"),
+            (partial(create_dag, "rollout:fifo-deft"), "rollout:fifo-deft"),
+            (partial(create_dag, "rollout-completion_time:fifo"), "rollout-completion_time:fifo-deft"),
         ],
     )
     def test_names(self, make: Callable[[], Any], name: str) -> None:

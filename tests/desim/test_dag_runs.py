@@ -83,7 +83,7 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
 def test_information_about_the_run() -> None:
     result = simulate(cluster(), AGENTS[0](), seed=3)
     assert result.info == cluster().describe() | {
-        "agent": "rank_up-DEFT",
+        "agent": "rank_up-deft",
         "seed": 3,
         "status": "complete",
         "end_time": result.jobs["finish_time"].max(),
@@ -283,5 +283,5 @@ def test_list_schedulers_do_not_take_a_job_for_an_earlier_one_of_its_number() ->
 
 
 def test_heft_wants_a_cluster_that_plans_ahead() -> None:
-    with pytest.raises(InvalidConfiguration, match="HEFT plans whole jobs"):
+    with pytest.raises(InvalidConfiguration, match="heft plans whole jobs"):
         simulate(cluster_of([chain(1)], 2), HEFT())

@@ -1,0 +1,99 @@
+"""Agents by name, for the command line and for sweeps: one way to make and to list them, for all problems."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["Family", "Registry"]
+
+
+class Family(NamedTuple):
+    """Agents with a part in their names that one chooses.
+
+    Attributes
+    ----------
+    description : str
+        What they do, in a line.
+    make : callable
+        Returns the agent of what stands where the pattern has capitals.
+    alone : str
+        What stands there if the name ends before it; by default there is no such name.
+    """
+
+    description: str
+    make: Callable[[str], Agent]
+    alone: str = ""
+
+
+class Registry:
+    """The agents of a problem.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    agents : mapping of str to (str, callable)
+        By name: what the agent does, in a line, and what makes a new one.
+    families : mapping of str to Family
+        By the pattern of their names, such as ``"easy-PRIORITY"``: it begins as they do, and goes on in capitals.
+    remarks : mapping of str to str
+        Lines on parts of names, for the list.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        agents: Mapping[str, tuple[str, Callable[[], Agent]]],
+        families: Mapping[str, Family],
+        remarks: Mapping[str, str] | None = None,
+    ) -> None:
+        self._problem = problem
+        self._agents = agents
+        self._families = families
+        self._remarks = remarks or {}
+        beginnings = {re.split("[A-Z]", pattern, maxsplit=1)[0]: family for pattern, family in families.items()}
+        self._beginnings = dict(sorted(beginnings.items(), key=lambda pair: -len(pair[0])))
+
+    def create(self, name: str) -> Agent:
+        """Return a new agent.
+
+        Parameters
+        ----------
+        name : str
+            One that :func:`descriptions` lists.
+
+        Returns
+        -------
+        Agent
+            Its ``name``, which records hold, makes the same agent again.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such agent.
+        """
+        if name in self._agents:
+            return self._agents[name][1]()
+        for beginning, family in self._beginnings.items():
+            if name.startswith(beginning) and name != beginning:
+                return family.make(name.removeprefix(beginning))
+            if family.alone and name == beginning[:-1]:
+                return family.make(family.alone)
+        known = ", ".join([*self._agents, *self._families])
+        raise InvalidConfiguration(f"no {self._problem} agent {name!r}; there are {known}")
+
+    def descriptions(self) -> dict[str, str]:
+        """Return every name, or pattern of names, with a line on what the agent does.
+
+        Returns
+        -------
+        dict of str to str
+            In the order in which they are listed.
+        """
+        lines = {name: text for name, (text, _) in self._agents.items()}
+        return lines | {pattern: family.description for pattern, family in self._families.items()} | dict(self._remarks)
