@@ -310,6 +310,14 @@ def test_figures_that_need_what_was_not_recorded_are_left_out(desim: Desim, tmp_
     assert desim("plot", tmp_path / "run", "--kind", "allocation").status == 2
 
 
+def test_jobs_that_hold_what_they_get_have_waiting_times(desim: Desim) -> None:
+    options = CASES["multiserver"].options
+    outcome = desim("run", "multiserver", *options, "--agent", "fairness", "--work", "50")
+    assert outcome.status == 0
+    assert "waiting_time_mean" in outcome.out and "valid: " in outcome.out + outcome.err
+    assert "waiting_time_mean" not in desim("run", "multiserver", *options, "--agent", "fairness").out
+
+
 @problems
 def test_a_seed_below_0_is_refused(desim: Desim, problem: str) -> None:
     outcome = desim("run", problem, *CASES[problem].options, "--seed", "-1")

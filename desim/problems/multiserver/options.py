@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Annotated, Any
 
+import numpy as np
 from tyro.conf import arg
 
 from desim import plugins
+from desim.checks import finite
 from desim.core import Agent
-from desim.problems.multiserver import MultiServerCluster, RewardModel
+from desim.problems.multiserver import HoldingCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
 
@@ -34,6 +36,8 @@ class MultiServerOptions:
     """Multiplies all requests."""
     probability: Annotated[float, arg(metavar="P")] = 0.7
     """That a job arrives, for each slot and port."""
+    work: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: jobs last one slot)")] = None
+    """Jobs wait, and hold what they get until their work is done: its mean, in units of reward times slots."""
     seed: Seed = 0
     """Seed of everything random: requests, machines, graph, utilities, arrivals."""
     record_allocations: Annotated[int, arg(metavar="N")] = 1
@@ -93,4 +97,12 @@ SYSTEM = MultiServerSystem()
 
 
 def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agent: Agent | None) -> MultiServerCluster:
-    return MultiServerCluster(rewards, arrivals, record_allocations=options.record_allocations)
+    if options.work is None:
+        return MultiServerCluster(rewards, arrivals, record_allocations=options.record_allocations)
+    mean = finite("work", options.work, above=0)
+    return HoldingCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
+
+
+def _drawn(mean: float, rng: np.random.Generator, port: int) -> float:
+    """Draw the work of a job."""
+    return float(rng.exponential(mean))
