@@ -403,9 +403,6 @@ class Problem:
 
     def tables(self) -> dict[str, Table]:
         """Return the tables that a run records, by name: those of the kind, bound to this configuration."""
-        schemas = getattr(self, "schemas", None)  # of wings that have yet to describe their tables
-        if schemas is not None:
-            return dict(schemas())
         kind = self.kind or kinds().get(self.name)
         return {} if kind is None else {table.name: table.bound(self.describe()) for table in kind.tables}
 

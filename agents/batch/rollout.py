@@ -13,7 +13,7 @@ from desim.problems.batch import BatchObservation, Execution, Start
 __all__ = ["RolloutAgent"]
 
 Objective = Literal["bounded_slowdown", "waiting_time"]
-THRESHOLD = 10.0  # seconds, as in desim.metrics
+THRESHOLD = 10.0  # seconds, as in the metrics
 
 
 class RolloutAgent(Lookahead):

@@ -1,7 +1,7 @@
 """Links for names that docstrings write in full, or short, where the reference documents them elsewhere.
 
-A function that is defined in ``desim.metrics.batch`` is documented as part of ``desim.metrics``, where users import it
-from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part is the same,
+A class that is defined in ``desim.problems.batch.job`` is documented as part of ``desim.problems.batch``, where users
+import it from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part is the same,
 if there is only one; of several, to the one that the name stands for.
 """
 
@@ -33,7 +33,7 @@ def public_names() -> dict[str, str]:
         ),
         "desim.problems.batch": ("BatchObservation", "Execution", "Job", "Queue", "Running", "Start", "WaitUntil"),
         "desim.processes": ("Outage",),
-        "desim.metrics": ("Estimate",),
+        "desim.statistics": ("Estimate",),
         "desim.validation": ("ValidationReport", "Violation"),
         "desim.agents.base": ("Agent",),
         "desim.agents.batch": ("Priority", "Slot"),

@@ -78,7 +78,7 @@ before = state()
 bring({LIGHT}, ("gymnasium", *{HEAVY}))
 bring({ENVIRONMENTS}, {HEAVY})
 assert "gymnasium" in sys.modules
-import desim.workloads.batch.lublin, desim.plotting, desim.metrics, desim.validation
+import desim.workloads.batch.lublin, desim.plotting, desim.validation
 assert state() == before
 import torch
 assert torch.loaded
