@@ -1,8 +1,8 @@
 """Links for names that docstrings write in full, or short, where the reference documents them elsewhere.
 
 A class that is defined in ``desim.problems.batch.job`` is documented as part of ``desim.problems.batch``, where users
-import it from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part is the same,
-if there is only one; of several, to the one that the name stands for.
+import it from. A name with a dot or a capital letter, or with a role of its own, links to the object whose last part
+is the same, if there is only one; of several, to the one that the name stands for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests, ranks and performance profiles of ``desim compare``: those of desim.statistics, and what is said about them."""
+"""Tests, ranks and performance profiles of ``desim compare``: those of desim.statistics, and their words."""
 
 from __future__ import annotations
 
