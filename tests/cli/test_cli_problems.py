@@ -15,7 +15,7 @@ from desim import Result, simulate
 from desim.agents.dag import registry as dag_agents
 from desim.agents.deferrable import registry as deferrable_agents
 from desim.agents.multiserver import registry as multiserver_agents
-from desim.cli import sweep
+from desim.cli import compare
 from desim.cli.compare import Compare
 from desim.problems.dag import DagCluster, Job
 from desim.problems.deferrable import DeferrableCluster
@@ -71,7 +71,7 @@ CASES = {
         ["fifo", "tetris", "earliest-deadline"],
         deferrable,
         deferrable_agents.create,
-        ["windows", "capacity", "work"],
+        ["gantt", "capacity", "work"],
         ["job_id", "submission_time", "earliest_start", "latest_start", "requested_time", "requested_cores"],
         ["--set", "notice=1"],
     ),
@@ -102,13 +102,13 @@ def plain(metrics: dict[str, float]) -> dict[str, float | None]:
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Return a list that takes agent and seed of every run that is simulated; leave out what is slow."""
     runs: list[tuple[str, int]] = []
-    original = sweep.replay
+    original = compare.replay
 
     def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
         runs.append((scenario.agent, scenario.seed))
         return original(scenario, *arguments, **options)
 
-    monkeypatch.setattr(sweep, "replay", replay)
+    monkeypatch.setattr(compare, "replay", replay)
     monkeypatch.setattr(Compare, "_write", lambda *arguments: [])
     return runs
 
