@@ -123,6 +123,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "warm-up-takes-its-last-slot",
+        "selected = table.submission >= first",
+        "selected = table.submission > first",
         "selected = table.submission >= warm_up_slots",
         "selected = table.submission > warm_up_slots",
         "test_multiserver_metrics test_multiserver_metrics_oracle",
@@ -137,6 +139,8 @@ METRICS: tuple[Mutant, ...] = (
     mutant(
         "metrics",
         "slot-beyond-the-end",
+        "ends = np.minimum(ends, result.end_time)",
+        "pass",
         "ends = np.minimum(ends, end_time)",
         "pass",
         "test_multiserver_metrics test_multiserver_metrics_oracle",
