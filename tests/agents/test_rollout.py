@@ -457,8 +457,8 @@ class TestRefusals:
             (lambda: DagRolloutAgent(ListScheduler(FIFO()), nodes=1.5), r"nodes is 1\.5"),  # type: ignore[arg-type]
             (lambda: DagRolloutAgent(ListScheduler(FIFO()), executors=-2), "executors is -2"),
             (lambda: create("rollout:nobody"), "no batch agent 'nobody'"),
-            (lambda: create("rollout-makespan:fcfs"), "objective is 'makespan'"),
-            (lambda: create_dag("rollout-waiting_time:heft"), "objective is 'waiting_time', want one of makespan"),
+            (lambda: create("rollout-makespan:fcfs"), "no batch agent 'rollout-makespan:fcfs'"),
+            (lambda: create_dag("rollout-waiting_time:heft"), "no dag agent 'rollout-waiting_time:heft'"),
         ],
     )
     def test_arguments(self, make: Callable[[], Any], message: str) -> None:
