@@ -181,7 +181,7 @@ def test_jobs_that_hold_resources_take_a_reward_of_ones_own() -> None:
 
     gym_env = MultiServerEnv([cluster], reward=Served(1.0))
     steps = play(gym_env, lambda gym_env, seen: gym_env.action_space.high, seed=0)
-    assert gym_env.result().metrics()["num_completed"] == 3
+    assert gym_env.result().metrics()["jobs_completed"] == 3
     assert total(steps) >= 3
     assert steps[1][0]["capacity"].tolist() != steps[0][0]["capacity"].tolist()
 
