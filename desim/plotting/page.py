@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Block", "Bullets", "Cell", "Paragraph", "Picture", "Section", "Table", "picture_of", "write_page"]
 
-#: A vector figure is sharp at any size, and taken unless it has this many times the bytes of the pixels.
-VECTOR_WORTH = 2.0
+#: A vector figure is sharp at any size, and taken unless it has more bytes than this, and this many times those of the
+#: pixels.
+SMALL, VECTOR_WORTH = 80_000, 2.0
 DPI = 150
 
 
@@ -142,10 +143,12 @@ def picture_of(figure: Figure, caption: str, alt: str = "") -> Picture:
     vector, pixels = io.BytesIO(), io.BytesIO()
     with rc_context({"svg.hashsalt": "desim"}):
         figure.savefig(vector, format="svg", dpi=DPI, metadata={"Date": None, "Creator": None})
-    figure.savefig(pixels, format="png", dpi=DPI, metadata={"Software": None})
-    if len(vector.getvalue()) <= VECTOR_WORTH * len(pixels.getvalue()):
-        return Picture(vector.getvalue(), caption, alt, "svg+xml")
-    return Picture(pixels.getvalue(), caption, alt)
+    size = len(vector.getvalue())
+    if size > SMALL:
+        figure.savefig(pixels, format="png", dpi=DPI, metadata={"Software": None})
+        if size > VECTOR_WORTH * len(pixels.getvalue()):
+            return Picture(pixels.getvalue(), caption, alt)
+    return Picture(vector.getvalue(), caption, alt, "svg+xml")
 
 
 def write_page(path: Path, title: str, sections: Sequence[Section], footer: str) -> Path:

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast, overload
 
 from desim.exceptions import InvalidConfiguration
-from desim.plotting.words import shortened
+from desim.plotting.words import how_many, shortened
 from desim.result import Result
 
 if TYPE_CHECKING:
@@ -21,9 +21,12 @@ __all__ = [
     "Results",
     "Run",
     "Window",
+    "chosen_resource",
+    "counted_jobs",
     "down_spans",
     "load_runs",
     "one_panel_a_run",
+    "resources_of",
     "seconds",
     "span_of",
 ]
@@ -130,6 +133,29 @@ def load_runs(results: Results, problem: str, span: Callable[[Result], tuple[flo
         if found != problem:
             raise InvalidConfiguration(f"results[{str(name)!r}] is a result of the problem {found!r}, want {problem!r}")
     return [Run(str(name), result, *span(result)) for name, result in results.items()]
+
+
+def resources_of(run: Run) -> list[str]:
+    """Return the names of the resources of a run."""
+    return [str(name) for name in run.info["resources"]]
+
+
+def chosen_resource(runs: Sequence[Run], resource: str | None) -> str:
+    """Return a resource, the first one by default, or raise InvalidConfiguration unless all runs have it."""
+    name = resources_of(runs[0])[0] if resource is None else resource
+    for run in runs:
+        if name not in resources_of(run):
+            known = ", ".join(map(repr, resources_of(run)))
+            raise InvalidConfiguration(f"resource is {name!r}, but results[{run.name!r}] has {known}")
+    return name
+
+
+def counted_jobs(run: Run, size: str, *more: str, unfinished: Sequence[str]) -> str:
+    """Count the jobs of a run in words, and those by status that a chart does not show whole."""
+    counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
+    parts = [f"{how_many(len(run.jobs), 'job')} on {size}", *more]
+    found = [(words, counts.get(words.split()[-1], 0)) for words in unfinished]
+    return ", ".join(parts + [f"{count:,} {words}" for words, count in found if count])
 
 
 def span_of(runs: Sequence[Run], window: Window, *, whole: bool = False) -> tuple[float, float]:

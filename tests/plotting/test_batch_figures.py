@@ -78,7 +78,7 @@ def runs(draw):
     return run(jobs, num_cores, *outages, until=until, on_outage=draw(st.sampled_from(["requeue", "lose"])))
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(runs())
 def test_areas_are_the_core_seconds_and_waits_of_the_tables(result):
     ran, end, size = executions(result), result.info["end_time"], result.info["num_cores"]

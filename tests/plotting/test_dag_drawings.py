@@ -59,7 +59,7 @@ def crossings(routes: list[np.ndarray]) -> int:
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(jobs(40))
 def test_layers_are_longest_paths_and_places_keep_their_distance(job):
     layout = lay_out(job.num_nodes, edges_of(job))

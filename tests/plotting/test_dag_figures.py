@@ -155,7 +155,7 @@ def tight(result: Result, later: dict, earlier: dict) -> bool:
     return (later["job_id"] == earlier["job_id"] and start in sent) or behind or decided
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.booleans(), st.booleans())
 def test_a_critical_chain_spans_the_whole_run(seed, count, plan_ahead, duplicates):
     agent = None if duplicates else ListScheduler(RankUp(), EFT())
@@ -308,7 +308,7 @@ def agree(axes, result: Result) -> None:
         assert sum(drawn.values()) == pytest.approx(100.0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans(), st.booleans(), st.sampled_from([np.inf, 70.0]))
 def test_parts_are_what_executors_did(seed, count, plan_ahead, twice, until):
     twice = twice and count > 1

@@ -399,7 +399,7 @@ def names(axes) -> dict[str, list[float]]:
     return {text.get_text(): list(text.xy) for text in axes.texts}
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @for_all(graphs())
 def test_lines_join_the_vertices_of_channels_and_cross_no_more_than_given(graph):
     axes = bipartite_drawing(graph)

@@ -29,7 +29,7 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
-from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import how_many, nice_count
 from desim.problem import Figure, ReportWords
 from desim.problems.batch.cores import parse_core_sets
@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 MARKS = {"waiting": WAITING, "cut by an outage": CUT, "cores down": DOWN}
 #: How an execution can have ended; each always has the same colour.
 ENDINGS = ("completed", "killed", "lost", "running", "requeued")
-UNFINISHED = {"running": "still running", "queued": "still queued", "rejected": "rejected"}
+UNFINISHED = ("still running", "still queued", "rejected")
 DURATIONS = ("requested_time", "run_time", "execution_time", "waiting_time", "turnaround_time")
 #: With more rows than these a line that is thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
@@ -172,7 +172,8 @@ def gantt(
         time_axis(panel, *span)
         plain(panel)
         (_draw_cores if by == "core" else _draw_jobs)(panel, run, table, faces, labels)
-        set_titles(panel, run.title, _remark(run))
+        size = how_many(run.info["num_cores"], "core")
+        set_titles(panel, run.title, counted_jobs(run, size, unfinished=UNFINISHED))
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
     if coloring.scale is not None:
         color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
@@ -245,14 +246,6 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
     if not all(color_by in table.columns and table[color_by].dtype.is_numeric() for table in tables):
         raise InvalidConfiguration(f"color_by is {color_by!r}, want 'job', 'user', 'status' or a column of numbers")
     return color_numbers([table[color_by] for table in tables], durations=color_by in DURATIONS)
-
-
-def _remark(run: Run) -> str:
-    """Count the jobs, and those that the chart does not show whole."""
-    counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
-    parts = [f"{how_many(len(run.jobs), 'job')} on {how_many(run.info['num_cores'], 'core')}"]
-    parts += [f"{counts[status]:,} {words}" for status, words in UNFINISHED.items() if status in counts]
-    return ", ".join(parts)
 
 
 def utilization(

@@ -32,7 +32,7 @@ from desim.plotting.colors import (
     color_neighbours,
 )
 from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
-from desim.plotting.runs import Results, Run, Window, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import how_many, shortened
 from desim.problem import Figure, ReportWords
 
@@ -75,7 +75,7 @@ ACTIVITIES: dict[str, dict[str, Any]] = {
 }
 THIN_ARROW: dict[str, Any] = {"color": "#444444", "width": 0.007, "headwidth": 6.0, "headlength": 7.0, "zorder": 2.8}
 THICK_ARROW: dict[str, Any] = {"color": "#000000", "width": 0.018, "headwidth": 4.5, "headlength": 5.5, "zorder": 2.9}
-UNFINISHED = {"running": "still running", "queued": "still queued"}
+UNFINISHED = ("still running", "still queued")
 #: More transfers than these hide the bars.
 MOST_ARROWS = 200
 #: Half the height of a bar, of one between arrows, and of what waits, in rows.
@@ -206,7 +206,9 @@ def gantt(
         plain(panel)
         name_rows(panel, executor_names(run, speeds=speeds), "executor (speed)" if speeds else "executor")
         _draw_copies(panel, run, copies, faces, critical_chain=critical_chain, labels=labels)
-        set_titles(panel, run.title, _remark(run, copies))
+        size, doubled = how_many(run.info["num_executors"], "executor"), int(copies["duplicate"].sum())
+        more = [how_many(doubled, "duplicate")] * (doubled > 0)
+        set_titles(panel, run.title, counted_jobs(run, size, *more, unfinished=UNFINISHED))
     add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
     label_panels(panels)
     return panels
@@ -368,16 +370,6 @@ def _critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float)
         current, sent = cause(current)
         taken += [] if sent is None else [sent]
     return chain, taken
-
-
-def _remark(run: Run, copies: pl.DataFrame) -> str:
-    """Count the jobs, copies and executors, and the jobs that the chart does not show whole."""
-    counts = dict(run.jobs["status"].cast(str).value_counts().iter_rows())
-    duplicates = int(copies["duplicate"].sum())
-    parts = [f"{how_many(len(run.jobs), 'job')} on {how_many(run.info['num_executors'], 'executor')}"]
-    parts += [how_many(duplicates, "duplicate")] if duplicates else []
-    parts += [f"{counts[status]:,} {words}" for status, words in UNFINISHED.items() if status in counts]
-    return ", ".join(parts)
 
 
 def _steps(run: Run) -> pl.DataFrame:

@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.checks import one_of, whole
-from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import (
     add_legend,
     drawn_entries,
@@ -28,7 +27,17 @@ from desim.plotting.axes import (
 from desim.plotting.bars import CUT, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import JOB_COLORS, OTHER_COLOR, rgba, share_colors
 from desim.plotting.curves import bin_edges, bin_means, draw_layer, draw_stack, slots_together
-from desim.plotting.runs import Results, Run, Window, load_runs, one_panel_a_run, seconds, span_of
+from desim.plotting.runs import (
+    Results,
+    Run,
+    Window,
+    chosen_resource,
+    load_runs,
+    one_panel_a_run,
+    resources_of,
+    seconds,
+    span_of,
+)
 from desim.plotting.words import how_many
 from desim.problem import Figure, ReportWords
 
@@ -109,13 +118,9 @@ def _executions(run: Run) -> pl.DataFrame:
     return both.sort("begin", "arrival_number")
 
 
-def _resources(run: Run) -> list[str]:
-    return [str(name) for name in run.info["resources"]]
-
-
 def _work_unit(run: Run) -> str:
     """Return the unit of work, after the first resource."""
-    first = _resources(run)[0]
+    first = resources_of(run)[0]
     return "core-slots" if first == "cores" else f"{first} x slots"
 
 
@@ -194,7 +199,7 @@ def gantt(
         bars = _executions(run).join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
         _draw_runs(panel, run, bars, high, rows=len(jobs), labels=labels)
         set_titles(panel, run.title, _remark(jobs, len(known)))
-    _explain(panels, _resources(runs[0])[0])
+    _explain(panels, resources_of(runs[0])[0])
     label_panels(panels)
     return panels
 
@@ -236,7 +241,7 @@ def _draw_runs(axes: Axes, run: Run, bars: pl.DataFrame, high: float, *, rows: i
     """Draw executions, their starts and how they were cut."""
     boxes = boxes_of(bars["begin"], bars["end"], bars["line"], LOW)
     cut, runs_on = bars["cut"].to_numpy(), bars["runs_on"].to_numpy()
-    texts = np.array([f"{amount:g}" for amount in bars[f"requested_{_resources(run)[0]}"].to_list()])
+    texts = np.array([f"{amount:g}" for amount in bars[f"requested_{resources_of(run)[0]}"].to_list()])
     for name, chosen, color in (("run", ~runs_on, RUN), ("run that goes on", runs_on, RUNS_ON)):
         faces = rgba([color] * int(chosen.sum()))
         written = texts[chosen].tolist() if labels else ()
@@ -365,15 +370,11 @@ def capacity_use(
     """
     one_of("by", by, ("size", "job"))
     runs = load_runs(results, "deferrable", _slots)
-    name = _resources(runs[0])[0] if resource is None else resource
-    for run in runs:
-        if name not in _resources(run):
-            known = ", ".join(map(repr, _resources(run)))
-            raise InvalidConfiguration(f"resource is {name!r}, but results[{run.name!r}] has {known}")
+    name = chosen_resource(runs, resource)
     span = span_of(runs, window, whole=True)
     width = slots_together(span)
     tables = [_executions(run) for run in runs]
-    first = _resources(runs[0])[0]
+    first = resources_of(runs[0])[0]
     sizes = [table[f"requested_{first}"].to_numpy() for table in tables]
     classes = size_classes(np.concatenate(sizes), first)
     panels = new_panels(axes, len(runs), height=2.1 if len(runs) > 1 else 3.4)
@@ -554,7 +555,7 @@ def known_work(results: Results, *, window: Window = None, axes: Axes | Iterable
 
 def _work(run: Run) -> Floats:
     """Return the work of each layer in each slot, of shape (layers, slots)."""
-    amount, slots = pl.col(f"requested_{_resources(run)[0]}"), run.table("slots")
+    amount, slots = pl.col(f"requested_{resources_of(run)[0]}"), run.table("slots")
     count = len(slots)
     current, future = (slots[f"{name}_work"].to_numpy() for name in ("current", "future"))
     expired = run.jobs.filter(pl.col("status") == "expired").select(

@@ -29,7 +29,7 @@ from desim.plotting.colors import DOWN_COLOR, POLICY_COLORS, line_styles, rgba
 from desim.plotting.curves import bin_edges, bin_means, draw_curves, slots_together
 from desim.plotting.graphs import draw_discs, relative, uncrossed
 from desim.plotting.maps import draw_map, integrals, share_scale
-from desim.plotting.runs import Results, Run, Window, load_runs, one_panel_a_run, span_of
+from desim.plotting.runs import Results, Run, Window, chosen_resource, load_runs, one_panel_a_run, resources_of, span_of
 from desim.plotting.words import nice_count, shortened
 from desim.problem import Figure, ReportWords
 from desim.problems.multiserver.graph import BipartiteGraph
@@ -77,10 +77,6 @@ def _slots(result: Result) -> tuple[float, float]:
     """Return the span of a run in slots; where jobs last one slot, all slots that have begun are complete."""
     end = result.info.get("end_time") if result.info["holding"] else None
     return 0.0, float(len(result.table("slots")) if end is None else end)
-
-
-def _resources(run: Run) -> list[str]:
-    return [str(name) for name in run.info["resources"]]
 
 
 def average_reward(results: Results, *, axes: Axes | None = None) -> Axes:
@@ -287,10 +283,12 @@ def resource_utilization(results: Results, *, window: Window = None, axes: Itera
         If an argument is out of range, the results are not those of ``multiserver``, or the resources differ.
     """
     runs = load_runs(results, "multiserver", _slots)
-    resources = _resources(runs[0])
+    resources = resources_of(runs[0])
     for run in runs:
-        if _resources(run) != resources:
-            raise InvalidConfiguration(f"results[{run.name!r}] has the resources {_resources(run)}, others {resources}")
+        if resources_of(run) != resources:
+            raise InvalidConfiguration(
+                f"results[{run.name!r}] has the resources {resources_of(run)}, others {resources}"
+            )
     span = span_of(runs, window, whole=True)
     width = slots_together(span, most=150, bins=100)
     styles = [*line_styles(run.name for run in runs).values()]
@@ -397,7 +395,7 @@ def allocation_map(
     """
     one_of("by", by, ("node", "port"))
     runs = load_runs(results, "multiserver", _slots)
-    name = _resources(runs[0])[0] if resource is None else resource
+    name = chosen_resource(runs, resource)
     span = span_of(runs, window, whole=True)
     grids = [_grid(run, name, by, span) for run in runs]
     height = min(max(0.22 * max(len(grid.names) for grid in grids), 1.6), 4.6 if len(runs) == 1 else 3.4)
@@ -419,9 +417,6 @@ def allocation_map(
 def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
     """Average what jobs were given of a resource."""
     every = int(run.info["record_allocations"])
-    if resource not in _resources(run):
-        known = ", ".join(map(repr, _resources(run)))
-        raise InvalidConfiguration(f"resource is {resource!r}, but results[{run.name!r}] has {known}")
     if every == 0 or (every > 1 and run.info["holding"]):
         raise InvalidConfiguration(
             f"results[{run.name!r}] does not hold the allocations of all jobs: record_allocations was {every}, want 1"
