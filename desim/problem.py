@@ -123,7 +123,8 @@ class Metrics:
     def __getitem__(self, name: str) -> Metric:
         """Return what is known of a metric; of one that is unknown, its name."""
         fitting = [metric for metric in self.described if metric.fits(name)]
-        return max(fitting, key=lambda metric: len(metric.name)) if fitting else Metric(name, "")
+        fitting.sort(key=lambda metric: (metric.name == name, len(metric.name)))  # its own name says more than a sign
+        return fitting[-1] if fitting else Metric(name, "")
 
 
 @dataclass(frozen=True)

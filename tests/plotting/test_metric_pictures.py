@@ -292,3 +292,17 @@ def test_marks_follow_the_zoom_keep_the_unit_and_zero_has_no_sign():
 )
 def test_durations_in_words(seconds, words):
     assert duration_words(seconds) == words
+
+
+@pytest.mark.parametrize("problem", ["batch", "dag", "deferrable", "multiserver"])
+def test_every_metric_is_described_by_its_own_name(problem):
+    metrics = kind_of(problem).metrics
+    assert all(metrics[metric.name] is metric for metric in metrics)
+    assert metrics.headline and set(metrics.headline) | set(metrics.main) <= set(metrics.names)
+
+
+def test_a_metric_that_begins_like_those_of_a_resource_keeps_its_direction():
+    table = {"a": {"violation_penalty": -5.0, "violation_cores": 5.0}, "b": {"violation_penalty": -2.0}}
+    panels = compare_metrics(table, problem="deferrable", metrics=["violation_penalty", "violation_cores"])
+    titles = ["violation penalty (core-slots)\nhigher is better", "violation cores\nlower is better"]
+    assert [panel.get_title("left") for panel in panels] == titles
