@@ -44,7 +44,7 @@ def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simul
 
 
 @given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_mask_is_what_the_cluster_accepts(seed: int, max_nodes: int) -> None:
     encoder = NodeEncoder(3, max_nodes)
     for number, (simulation, decision) in enumerate(decisions(Random(seed), encoder)):
@@ -87,7 +87,7 @@ def is_accepted(simulation: Simulation, asked: Assign) -> bool:
 
 
 @given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_features_are_those_that_are_described(seed: int, max_nodes: int) -> None:
     encoder = NodeEncoder(3, max_nodes)
     for _, decision in decisions(Random(seed), encoder):

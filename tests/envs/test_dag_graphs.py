@@ -43,7 +43,7 @@ def encoder_of(rng: Random, sizes: GraphSizes = SIZES) -> GraphEncoder:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_nothing_is_lost_in_padding(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
@@ -80,7 +80,7 @@ def unpadded(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_graphs_are_those_of_the_jobs(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
@@ -108,7 +108,7 @@ def log(value: float) -> float:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_features_are_those_that_are_described(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
@@ -203,7 +203,7 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_actions_assign_candidates_or_wait(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)

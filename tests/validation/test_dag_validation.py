@@ -21,7 +21,7 @@ from desim.validation import rules_of, validate
 from desim.workloads import tpch
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     agent=st.sampled_from(sorted(AGENTS)),
@@ -40,7 +40,7 @@ def test_random_runs_are_valid(seed, **options):
     assert report.ok, str(report)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     agent=st.sampled_from(sorted(TASK_AGENTS)),
