@@ -46,7 +46,7 @@ class DecisionTimes:
     >>> timed = DecisionTimes(HEFT())
     >>> result = simulate(DagCluster([Job(1, [2.0, 1.0], [(0, 1, 5.0)])], Executors([1.0]), plan_ahead=True), timed)
     >>> result.info["agent"], len(timed.seconds)
-    ('HEFT', 2)
+    ('heft', 2)
     """
 
     def __init__(self, agent: Agent) -> None:
