@@ -165,7 +165,7 @@ TABLE = Table(
 def test_a_table_has_a_column_for_each_thing_of_the_description() -> None:
     table = TABLE.bound({"resources": ["cores", "gpus"]})
     assert table.names == ("thing_id", "size_cores", "size_gpus", "list", "double_cores", "double_gpus")
-    frame = table.to_frame([(1, 2.0, float("nan"), [1.0, 2.0]), (2, None, 3.0, None)])
+    frame = table.to_frame([(1, 2.0, None, [1.0, 2.0]), (2, None, 3.0, None)])
     assert frame["double_cores"].to_list() == [4.0, None]
     assert frame["size_gpus"].to_list() == [None, 3.0]
     assert frame["list"].to_list() == [[1.0, 2.0], None]
