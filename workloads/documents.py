@@ -37,11 +37,11 @@ def read_object(path: Pathish) -> Entries:
     """
     content = read_bytes(path)
 
-    def refuse(constant: str) -> NoReturn:
+    def _refuse(constant: str) -> NoReturn:
         raise WorkloadError(f"{path}: holds {constant}, want finite numbers")
 
     try:
-        document = json.loads(content.decode("utf-8-sig"), parse_constant=refuse)
+        document = json.loads(content.decode("utf-8-sig"), parse_constant=_refuse)
     except WorkloadError:
         raise
     except UnicodeDecodeError as error:

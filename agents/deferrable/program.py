@@ -238,13 +238,7 @@ class Options(NamedTuple):
 
     @classmethod
     def of(cls, instance: Instance, kinds: Kinds, room: Room) -> Options:
-        """List them.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there are hopelessly many.
-        """
+        """List them; InvalidConfiguration if there are hopelessly many."""
         example = kinds.example
         width = (instance.last - instance.first + 1)[example]
         duration = np.minimum(instance.duration, instance.num_slots)[example]

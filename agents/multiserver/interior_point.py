@@ -210,14 +210,9 @@ class FixedAllocationProgram:
         return prices + self.cell_sums(np.where(self._cut, ceilings, 0.0))
 
     def to_tables(self, shares: Floats, prices: Floats) -> tuple[Floats, Floats]:
-        """Return multipliers as they are for all slots.
+        """Return multipliers as they are for all slots: p, whose rows sum to 1, and the prices of the capacities.
 
-        Returns
-        -------
-        numpy.ndarray of shape (num_ports, num_resources)
-            p, whose rows sum to 1.
-        numpy.ndarray of shape (num_nodes, num_resources)
-            Prices of the capacities.
+        Their shapes are (num_ports, num_resources) and (num_nodes, num_resources).
         """
         graph = self.rewards.graph
         split = np.full((graph.num_ports, self.num_resources), 1.0 / self.num_resources)

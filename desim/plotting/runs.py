@@ -240,8 +240,8 @@ def one_panel_a_run(draw: Callable[Concatenate[Results, P], list[Axes]]) -> OneP
     """
 
     @wraps(draw)
-    def drawn(results: Results, /, *args: P.args, **kwargs: P.kwargs) -> Axes | list[Axes]:
+    def _drawn(results: Results, /, *args: P.args, **kwargs: P.kwargs) -> Axes | list[Axes]:
         panels = draw(results, *args, **kwargs)
         return panels[0] if isinstance(results, Result) else panels
 
-    return cast("OnePanelARun[P]", drawn)
+    return cast("OnePanelARun[P]", _drawn)

@@ -404,14 +404,14 @@ def conservation_rule(
         other = (pl.col(name).ne_missing(pl.col(f"{name}_recorded")) for name in names[1:])
         return pairs.with_columns(other=pl.any_horizontal(other))
 
-    def missing(run: Recorded) -> pl.DataFrame:
+    def _missing(run: Recorded) -> pl.DataFrame:
         due = pl.lit(True) if run.drained else pl.col("submission_time") < run.end_time
         return run.once(compared).filter(pl.col("recorded").is_null() & due)
 
-    def invented(run: Recorded) -> pl.DataFrame:
+    def _invented(run: Recorded) -> pl.DataFrame:
         return run.once(compared).filter(pl.col("submitted").is_null())
 
-    def changed(run: Recorded) -> pl.DataFrame:
+    def _changed(run: Recorded) -> pl.DataFrame:
         both = pl.col("recorded").is_not_null() & pl.col("submitted").is_not_null()
         return run.once(compared).filter(both & pl.col("other"))
 
@@ -419,9 +419,9 @@ def conservation_rule(
         "conservation",
         "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
         (
-            Check("jobs", missing, "job {job_id} was submitted but is not recorded: {submitted}"),
-            Check("jobs", invented, "job {job_id} is recorded but was not submitted: {recorded}"),
-            Check("jobs", changed, "job {job_id} was submitted as {submitted} and is recorded as {recorded}"),
+            Check("jobs", _missing, "job {job_id} was submitted but is not recorded: {submitted}"),
+            Check("jobs", _invented, "job {job_id} is recorded but was not submitted: {recorded}"),
+            Check("jobs", _changed, "job {job_id} was submitted as {submitted} and is recorded as {recorded}"),
         ),
         needs_workload=True,
     )

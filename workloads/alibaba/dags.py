@@ -130,7 +130,10 @@ class _Task(NamedTuple):
 class DagStream:
     """The jobs of a trace one after the other; every iteration reads anew.
 
-    Made by `jobs`, which documents the parameters.
+    Parameters
+    ----------
+    path, rules, contiguous : path, object, bool
+        As `jobs` says, which makes it.
 
     Attributes
     ----------

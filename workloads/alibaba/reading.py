@@ -71,7 +71,10 @@ class TableReport(RepairReport[Finding, int]):
 class TableStream:
     """The rows of a file in batches, in constant memory; every iteration reads anew.
 
-    Made by `stream`, which documents the parameters.
+    Parameters
+    ----------
+    path, table, batch_rows : path, str or None, int
+        As `stream` says, which makes it.
 
     Attributes
     ----------

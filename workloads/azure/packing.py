@@ -62,7 +62,10 @@ Size = tuple[float, float]
 class VmStream:
     """The virtual machines of a packing trace in the order of their starts; every iteration reads anew.
 
-    Made by `read_vms`, which documents the parameters.
+    Parameters
+    ----------
+    path, days, slot_seconds, priority, machine, alive_before : path, tuple, float, object, object, bool
+        As `read_vms` says, which makes it.
 
     Attributes
     ----------

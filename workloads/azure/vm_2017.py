@@ -48,7 +48,10 @@ _DURATION = re.compile(r"([UC])([0-9]{1,6})\Z")
 class VmStream2017:
     """The virtual machines of the slice in the order of their starts; every iteration gives the same ones anew.
 
-    Made by `read_vms`, which documents the parameters.
+    Parameters
+    ----------
+    directory, slot_seconds, within, seed : path, float, str, int or Generator
+        As `read_vms` says, which makes it.
 
     Attributes
     ----------

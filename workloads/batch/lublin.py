@@ -508,13 +508,13 @@ def core_probabilities(constants: Constants, num_cores: int, umed_offset: float 
     """
     low, middle, high = _Exponents.of(constants, num_cores, umed_offset)
 
-    def below(exponent: Floats) -> Floats:
+    def _below(exponent: Floats) -> Floats:
         lower, upper = _ramp(exponent, low, middle), _ramp(exponent, middle, high)
         return constants.uprob * lower + (1 - constants.uprob) * upper
 
-    free = np.diff(below(np.concatenate([[-np.inf], np.log2(np.arange(1, num_cores) + 0.5), [np.inf]])))
+    free = np.diff(_below(np.concatenate([[-np.inf], np.log2(np.arange(1, num_cores) + 0.5), [np.inf]])))
     powers = np.arange(math.floor(math.log2(num_cores)) + 1)
-    rounded = np.diff(below(np.concatenate([[-np.inf], powers[:-1] + 0.5, [np.inf]])))
+    rounded = np.diff(_below(np.concatenate([[-np.inf], powers[:-1] + 0.5, [np.inf]])))
     probability = np.zeros(num_cores + 1)
     probability[1:] = (1 - constants.serial - constants.pow2) * free
     probability[2**powers] += constants.pow2 * rounded

@@ -155,7 +155,7 @@ class TaskState(JobState):
 
     Parameters
     ----------
-    job, arrival_number, setting, back_since
+    job, arrival_number, setting, back_since : Job, int, object, numpy.ndarray
         See :class:`JobState`.
     runs : TaskRuns
         Of the cluster.

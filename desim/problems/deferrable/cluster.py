@@ -293,10 +293,10 @@ class DeferrableCluster(SlottedProblem):
         delay = float((slot - started.earliest_start).sum() - (evicted.starting_time - evicted.earliest_start).sum())
         reward = revenue - self.delay_weight * delay - float(self.violation_weights @ violation)
         observation.end_slot(used, len(started))
-        counts = [len(jobs) for jobs in (current, future, started, expired, evicted, JobSet(self._running))]
+        counts = len(current), len(future), len(started), len(expired), len(evicted), len(self._running)
         work = float(current.revenue.sum()), float(future.revenue.sum())
         amounts = observation.capacity, used, violation
-        each = [amount for table in amounts for amount in table.tolist()]
+        each = np.concatenate(amounts).tolist()
         self._record["slots"].append((slot, self._arrived_now, *counts, *work, revenue, delay, reward, *each))
         if self.listening:
             self.emit("slot", SlotOutcome(slot, started, expired, evicted, *amounts, revenue, delay, reward))

@@ -74,7 +74,7 @@ class DeferrableEnv(SchedulingEnv):
         Whether the first job that does not fit ends the slot, or is passed over.
     reward : {"paper", "utilization"} or Reward
         What is earned.
-    until, max_decisions, skip_forced
+    until, max_decisions, skip_forced : float, int, bool
         As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job to be started.
 
     Raises

@@ -140,7 +140,8 @@ class DeferrableObservation:
             self._current_history = np.concatenate([self._current_history, np.zeros_like(self._current_history)])
             self._started_history = np.concatenate([self._started_history, np.empty_like(self._started_history)])
         self.slot, self.capacity = slot, capacity
-        self.current, self.future, self.running = (jobs or self._nobody for jobs in (current, future, running))
+        self.current, self.future = current or self._nobody, future or self._nobody
+        self.running = running or self._nobody
         self.used = self.running.requests.sum(axis=0)
         self._history[0, slot] = capacity
         number = len(self.current)
@@ -191,8 +192,8 @@ def positions_of(action: Any, observation: DeferrableObservation, *, overcommit:
     if positions.min() < 0 or positions.max() >= len(current):
         wrong = positions[(positions < 0) | (positions >= len(current))][0]
         raise InfeasibleAction(f"time {time}: position {wrong} is to be started, and there are {len(current)} jobs")
-    values, counts = np.unique(positions, return_counts=True)
-    if len(values) < len(positions):
+    if len(np.unique(positions)) < len(positions):
+        values, counts = np.unique(positions, return_counts=True)
         job_id = current.job_id[values[counts > 1][0]]
         raise InfeasibleAction(f"time {time}: job {job_id} is to be started twice")
     if not overcommit:

@@ -324,7 +324,7 @@ class HoldingCluster(MultiServerCluster):
         cluster may be so little that a job would hold it all but forever.
     give_up_after : int
         End the run when all has arrived and then for so many slots jobs have waited while none ran or started.
-    jobs_per_port, gang, record_allocations, processes
+    jobs_per_port, gang, record_allocations, processes : int, Gang, int, iterable
         As for :class:`MultiServerCluster`; of a type, so many jobs can start in one slot, and others wait.
 
     Raises

@@ -217,7 +217,7 @@ class MultiServerEnv(SchedulingEnv):
         What is earned.
     num_slots : int
         Length of an episode of the default workload.
-    until, max_decisions, skip_forced
+    until, max_decisions, skip_forced : float, int, bool
         As for :class:`~desim.envs.SchedulingEnv`; forced are slots without a job.
     workload_seed : int
         Of the default system.
