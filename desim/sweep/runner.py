@@ -65,8 +65,8 @@ class Outcomes(dict[Run, dict[str, Any]]):
         The outcomes.
     title : str
         Name of the sweep.
-    performed : int
-        Runs that were performed now.
+    performed, stored : int
+        How many were performed now, and how many were stored before.
     reused : sequence of Run
         Those that were stored before.
     seconds : float
@@ -74,10 +74,17 @@ class Outcomes(dict[Run, dict[str, Any]]):
     """
 
     def __init__(
-        self, found: Mapping[Run, dict[str, Any]], title: str, performed: int, reused: Sequence[Run], seconds: float
+        self,
+        found: Mapping[Run, dict[str, Any]],
+        title: str,
+        performed: int,
+        stored: int,
+        reused: Sequence[Run],
+        seconds: float,
     ) -> None:
         super().__init__(found)
-        self.title, self.performed, self.reused, self.seconds = title, performed, reused, seconds
+        self.title, self.seconds = title, seconds
+        self.performed, self.stored, self.reused = performed, stored, reused
 
 
 class SweepInterrupted(KeyboardInterrupt):
@@ -358,7 +365,7 @@ class _Sweep:
         found = {run: self.done[name].outcome for run, name in self.names.items()}
         reused = [run for run, name in self.names.items() if name in self.reused]
         seconds = sum(kept.seconds or 0.0 for kept in self.done.values())
-        return Outcomes(found, self.title, len(self.waiting), reused, seconds)
+        return Outcomes(found, self.title, len(self.waiting), len(self.reused), reused, seconds)
 
     def progress(self) -> str:
         """Say how far it has come."""

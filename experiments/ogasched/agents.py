@@ -1,28 +1,57 @@
-"""The agents that the experiments compare, by the names of their rows."""
+"""The agents and settings that are compared, by their names in tables and figures; and what the paper prints."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from desim.experiments.ogasched.simulating import Choice
+from desim.experiments.measured import Choice
+from desim.experiments.ogasched.simulate import Setting
 
-__all__ = ["AGENTS", "MAIN_ROWS", "OGASCHED", "RIVALS", "VARIANTS", "choose", "ogasched"]
+__all__ = [
+    "AGENTS",
+    "CONTENTIONS",
+    "DEFAULT",
+    "FIGURE_2",
+    "FIGURE_2_LEADS",
+    "LARGE",
+    "MAIN_ROWS",
+    "OGASCHED",
+    "RIVALS",
+    "TABLE_III",
+    "VARIANTS",
+    "choose",
+    "contention_columns",
+    "ogasched",
+]
+
+# -- settings ---------------------------------------------------------------------------------------
+
+DEFAULT = Setting()
+"""Table II."""
+
+FIGURE_2 = replace(DEFAULT, num_slots=8_000, overhead=(0.4, 0.6), contention=11.0)
+"""Section 4.1 and the caption of figure 2."""
+
+LARGE = replace(DEFAULT, num_ports=100, num_nodes=1_024, num_slots=10_000, overhead=(0.01, 0.015), contention=5.0)
+"""Section 4.3 and the caption of figure 5."""
+
+CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+"""Contention levels of figures 3 (c) and 6; the paper says where they begin."""
+
+
+def contention_columns(levels: tuple[float, ...]) -> dict[str, Setting]:
+    """Return the default setting with other contention levels, by the level as it stands over a column."""
+    return {f"{level:g}": replace(DEFAULT, contention=float(level)) for level in levels}
+
+
+# -- agents -----------------------------------------------------------------------------------------
 
 
 def choose(policy: str, **parameters: Any) -> Choice:
-    """Return the choice of an agent.
+    """Return the choice of an agent with all its parameters.
 
-    Parameters
-    ----------
-    policy : str
-        Its class, as `simulating.create` knows it.
-    **parameters
-        All that it is called with. Defaults are written out, so that the same agent is the same choice everywhere.
-
-    Returns
-    -------
-    Choice
-        In plain values.
+    Defaults are written out, so that the same agent is the same choice everywhere.
     """
     return Choice(policy, tuple(sorted(parameters.items())))
 
@@ -72,3 +101,38 @@ AGENTS: dict[str, Choice] = {OGASCHED: ogasched()} | RIVALS | VARIANTS
 
 MAIN_ROWS: dict[str, Choice] = {name: AGENTS[name] for name in (OGASCHED, *RIVALS, "OGASched (reservation)", "AdaGrad")}
 """The rows of most experiments."""
+
+# -- the paper --------------------------------------------------------------------------------------
+
+FIGURE_2_LEADS: dict[str, float] = {"DRF": 11.33, "Fairness": 7.75, "BinPacking": 13.89, "Spreading": 13.44}
+"""By how many percent OGASched's average reward is above the baselines' (section 4.1)."""
+
+TABLE_III: dict[str, dict[str, tuple[float, ...]]] = {
+    "OGASched": {
+        "T": (2578.53, 2886.33, 2911.37, 3104.98),
+        "rho": (1904.87, 2154.18, 3117.29, 2938.22),
+        "density": (2816.18, 2904.51, 3127.47),
+    },
+    "DRF": {
+        "T": (2422.47, 2493.02, 2449.23, 2497.85),
+        "rho": (1364.53, 2086.59, 2503.01, 2755.41),
+        "density": (2417.08, 2786.94, 2795.42),
+    },
+    "Fairness": {
+        "T": (2532.24, 2582.80, 2552.41, 2436.22),
+        "rho": (1295.53, 1997.19, 2628.02, 2873.84),
+        "density": (2501.54, 2857.60, 2918.98),
+    },
+    "BinPacking": {
+        "T": (2386.01, 2449.15, 2444.32, 2365.13),
+        "rho": (1246.39, 1897.79, 2518.98, 2740.19),
+        "density": (2374.31, 2757.71, 2829.19),
+    },
+    "Spreading": {
+        "T": (2382.01, 2466.71, 2436.60, 2362.88),
+        "rho": (1250.67, 1888.06, 2519.37, 2737.93),
+        "density": (2382.87, 2766.07, 2836.37),
+    },
+}
+"""Average rewards by agent and parameter; the columns are T = 1000, 2000, 5000, 10000; rho = 0.3, 0.5, 0.7, 0.9;
+density about 2, 2.5, 3."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from desim.experiments.blocks import Block
 from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import MAIN_ROWS
-from desim.experiments.ogasched.options import Options
-from desim.experiments.ogasched.report import print_study, write_study
-from desim.experiments.ogasched.settings import CONTENTIONS, DEFAULT, contention_columns
-from desim.experiments.ogasched.study import Study, carry_out, grid
-from desim.experiments.options import run_as_program
+from desim.experiments.ogasched.agents import CONTENTIONS, DEFAULT, MAIN_ROWS, contention_columns
+from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure3", "figure3"]
+TITLE = "Figure 3: cumulative reward against scale and contention"
 
 
 @dataclass(frozen=True)
-class Figure3(Options):
+class Figure3(Study):
     """Scalability: cumulative reward against the size of the graph and the contention level.
 
     Attributes
@@ -33,31 +32,16 @@ class Figure3(Options):
     ports: tuple[int, ...] = (5, 10, 20, 40)
     contentions: tuple[float, ...] = CONTENTIONS
 
-
-def figure3(options: Figure3) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure3
-        Values, seeds, size, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    entries = (
-        grid("|R|", {str(count): replace(DEFAULT, num_nodes=count) for count in options.nodes}, MAIN_ROWS)
-        | grid("|L|", {str(count): replace(DEFAULT, num_ports=count) for count in options.ports}, MAIN_ROWS)
-        | grid("contention", contention_columns(options.contentions), MAIN_ROWS)
-    )
-    study = carry_out("Figure 3: cumulative reward against scale and contention", entries, options)
-    print_study(study, metrics=("cumulative_reward",))
-    write_study(study)
-    pictures.draw_sweeps(study, ("cumulative_reward",), with_leads=True)
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        nodes = {str(count): replace(DEFAULT, num_nodes=count) for count in self.nodes}
+        ports = {str(count): replace(DEFAULT, num_ports=count) for count in self.ports}
+        columns = {"|R|": nodes, "|L|": ports, "contention": contention_columns(self.contentions)}
+        found = self.measure(*(Panel(name, name, settings, MAIN_ROWS) for name, settings in columns.items()))
+        yield from tables(found, TITLE, metrics=("cumulative_reward",))
+        yield data(found, TITLE)
+        yield pictures.sweeps(found, ("cumulative_reward",), with_leads=True)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure3, figure3))
+    sys.exit(run_as_program(Figure3))

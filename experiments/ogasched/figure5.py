@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from desim.experiments.blocks import Block
 from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import MAIN_ROWS
-from desim.experiments.ogasched.options import Options
-from desim.experiments.ogasched.report import print_study, write_study
-from desim.experiments.ogasched.settings import LARGE
-from desim.experiments.ogasched.study import Study, carry_out, grid
-from desim.experiments.options import run_as_program
+from desim.experiments.ogasched.agents import LARGE, MAIN_ROWS
+from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure5", "figure5"]
+TITLE = "Figure 5: large scale"
 
 
 @dataclass(frozen=True)
-class Figure5(Options):
+class Figure5(Study):
     """Large scale: average reward over time with 100 ports and 1,024 nodes."""
 
     seeds: int = 3
 
-
-def figure5(options: Figure5) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure5
-        Seeds, size, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    study = carry_out("Figure 5: large scale", grid("figure 5", {"T 10000": LARGE}, MAIN_ROWS), options)
-    print_study(study, metrics=("average_reward", "average_gain", "average_overhead"))
-    write_study(study, {"curves": pictures.curve_document(study)})
-    pictures.draw_time_courses(study)
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measure(Panel("figure 5", "T", {"T 10000": LARGE}, MAIN_ROWS))
+        yield from tables(found, TITLE, metrics=("average_reward", "average_gain", "average_overhead"))
+        yield data(found, TITLE, with_curves=True)
+        yield pictures.time_courses(found)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure5, figure5))
+    sys.exit(run_as_program(Figure5))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from desim.experiments.blocks import Block
 from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import MAIN_ROWS
-from desim.experiments.ogasched.options import Options
-from desim.experiments.ogasched.report import print_study, write_study
-from desim.experiments.ogasched.settings import CONTENTIONS, contention_columns
-from desim.experiments.ogasched.study import Study, carry_out, grid
-from desim.experiments.options import run_as_program
+from desim.experiments.ogasched.agents import CONTENTIONS, MAIN_ROWS, contention_columns
+from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure6", "figure6"]
+TITLE = "Figure 6: gain and overhead by contention"
 
 
 @dataclass(frozen=True)
-class Figure6(Options):
+class Figure6(Study):
     """Gain and overhead against the contention level.
 
     Attributes
@@ -29,27 +28,13 @@ class Figure6(Options):
     seeds: int = 5
     contentions: tuple[float, ...] = CONTENTIONS
 
-
-def figure6(options: Figure6) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure6
-        Values, seeds, size, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    entries = grid("contention", contention_columns(options.contentions), MAIN_ROWS)
-    study = carry_out("Figure 6: gain and overhead by contention", entries, options)
-    print_study(study, metrics=("average_gain", "average_overhead", "average_reward"))
-    write_study(study)
-    pictures.draw_sweeps(study, ("average_gain", "average_overhead"))
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measure(Panel("contention", "contention", contention_columns(self.contentions), MAIN_ROWS))
+        yield from tables(found, TITLE, metrics=("average_gain", "average_overhead", "average_reward"))
+        yield data(found, TITLE)
+        yield pictures.sweeps(found, ("average_gain", "average_overhead"))
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6, figure6))
+    sys.exit(run_as_program(Figure6))

@@ -2,103 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.experiments.drawing import new_figure
+from desim.experiments import drawing
+from desim.experiments.blocks import Drawing
+from desim.experiments.drawing import MARKERS, draw_estimates, line_handles, new_figure
 from desim.experiments.ogasched.agents import AGENTS, OGASCHED
-from desim.experiments.ogasched.drawing import (
-    AXIS_WORDS,
-    CUMULATIVE,
-    THOUSAND,
-    agent_styles,
-    draw_line,
-    draw_points,
-    legend_below,
-    metric_words,
-    parameter_axis,
-    save,
-    scaled,
-)
-from desim.experiments.ogasched.study import Cell, Key, Study
-from desim.plotting.colors import LineStyle
+from desim.experiments.ogasched.study import METRIC_WORDS, Measured, Panel
+from desim.plotting.colors import LineStyle, line_styles
+from desim.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["curve_document", "draw_bars", "draw_parameters", "draw_sweeps", "draw_time_courses"]
+__all__ = ["bars", "parameters", "sweeps", "time_courses"]
 
+THOUSAND = 1_000.0
+CUMULATIVE = "cumulative reward, thousands"
+AXIS_WORDS = {
+    "|R|": "nodes, |R|",
+    "|L|": "ports, |L|",
+    "contention": "contention level",
+    "T": "slots, T",
+    "rho": "arrival probability, ρ",
+    "density": "density of the graph",
+    "eta_0": "first step η₀",
+    "decay": "decay λ",
+}
+#: Parameters that are swept over orders of magnitude.
+LOGARITHMIC = ("|R|", "|L|", "contention", "T")
+#: Rows that lie on each other stand side by side: the width of all of them, as a share of the axis.
+SPREAD = 0.035
 #: Share of the slots after which ratios are shown in full.
 SETTLED = 0.05
 
-
-def curve_document(study: Study) -> list[dict[str, Any]]:
-    """Return the running average rewards of all cells, as plain values.
-
-    Parameters
-    ----------
-    study : Study
-        What was measured.
-
-    Returns
-    -------
-    list of dict
-        With panel, column, row, ``slots`` and the mean over seeds ``average_reward``.
-    """
-    document = []
-    for key, cell in study.cells.items():
-        slots, curves = cell.curve()
-        document.append(
-            key._asdict() | {"slots": slots.tolist(), "average_reward": curves.mean(axis=0).round(4).tolist()}
-        )
-    return document
+STYLES = line_styles(AGENTS)
+"""The style of every agent, the same in all figures."""
 
 
-def draw_time_courses(study: Study) -> Path:
-    """Draw average and cumulative reward and the ratios to the reference over time, one row of axes a panel.
-
-    Parameters
-    ----------
-    study : Study
-        Panels of one column each.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
-    panels = study.panels
-    figure, grid = new_figure(len(panels), 3, width=4.3, height=3.4)
-    styles = agent_styles()
-    for axes, panel in zip(grid, panels, strict=True):
-        column = study.columns(panel)[0]
-        cells = {row: study.cells[Key(panel, column, row)] for row in study.rows(panel)}
-        reference = cells[OGASCHED].curve()[1]
-        for row, cell in cells.items():
-            slots, curves = cell.curve()
-            draw_line(axes[0], slots, curves, styles[row], row)
-            draw_line(axes[1], slots, curves * slots / THOUSAND, styles[row], row)
+def time_courses(found: Measured) -> Drawing:
+    """Draw average and cumulative reward and the ratios to OGASched over time, a row of axes for each panel."""
+    figure, grid = new_figure(len(found.panels), 3, width=4.3, height=3.4)
+    for axes, panel in zip(grid, found.panels, strict=True):
+        (column,) = panel.columns
+        curves = {row: found.curve(panel, column, row) for row in panel.rows}
+        slots, reference = curves[OGASCHED]
+        for row, (_, averages) in curves.items():
+            _draw_line(axes[0], slots, averages, STYLES[row], row)
+            _draw_line(axes[1], slots, averages * slots / THOUSAND, STYLES[row], row)
             if row != OGASCHED:  # a ratio to a loss says nothing
-                draw_line(axes[2], slots, reference / np.where(curves > 0, curves, np.nan), styles[row], row)
+                _draw_line(axes[2], slots, reference / np.where(averages > 0, averages, np.nan), STYLES[row], row)
         axes[2].axhline(1.0, color="black", linewidth=0.8)
         _leave_out_beginning(axes[2], slots)
         for ax, label in zip(axes, ("average reward", CUMULATIVE, "OGASched : row"), strict=True):
             ax.set(xlabel="slot", ylabel=label, xlim=(0, None))
-        axes[1].set_title(_setting_words(panel, cells[OGASCHED]), fontsize=10)
-    legend_below(figure, study.rows(panels[0]))
-    return save(figure, study, "Average and cumulative reward over time, and ratios; bands hold all seeds.")
+        axes[1].set_title(_setting_words(panel.name, found.study.fit(panel.columns[column])), fontsize=10)
+    _legend_below(figure, list(found.panels[0].rows))
+    return _saved(figure, found, "Average and cumulative reward over time, and ratios; bands hold all seeds.")
 
 
-def draw_sweeps(study: Study, metrics: Sequence[str], *, with_leads: bool = False, with_paper: bool = False) -> Path:
+def sweeps(found: Measured, metrics: Sequence[str], *, with_leads: bool = False, with_paper: bool = False) -> Drawing:
     """Draw metrics against the parameter of each panel, with intervals.
 
     Parameters
     ----------
-    study : Study
+    found : Measured
         Panels whose columns are numbers.
     metrics : sequence of str
         One row of axes each.
@@ -109,56 +81,40 @@ def draw_sweeps(study: Study, metrics: Sequence[str], *, with_leads: bool = Fals
 
     Returns
     -------
-    Path
-        The file.
+    Drawing
+        The figure.
     """
-    panels = study.panels
+    panels = found.panels
     # The axes of a single panel stand beside each other.
     figure, grid = new_figure(len(metrics) + with_leads, len(panels), width=4.6, height=3.4, turn=len(panels) == 1)
     for position, panel in enumerate(panels):
-        columns = study.columns(panel)
-        places = np.array([float(column) for column in columns])
-        lines = {row: [study.cells[Key(panel, column, row)] for column in columns] for row in study.rows(panel)}
+        columns = list(panel.columns)
         for axes in grid:
-            parameter_axis(axes[position], panel, places, columns)
+            _label_parameter(axes[position], panel)
         for axes, metric in zip(grid, metrics, strict=False):
-            papers = (lambda cell: cell.entry.paper) if with_paper else None
-            draw_points(axes[position], places, lines, partial(scaled, metric=metric), papers)
-            axes[position].set_ylabel(metric_words(metric))
+            lines = {row: [_scaled(found, panel, column, row, metric) for column in columns] for row in panel.rows}
+            _draw_points(axes[position], panel, lines, panel.paper if with_paper else {})
+            axes[position].set_ylabel(_metric_words(metric))
         if with_leads:
             ax = grid[-1][position]
-            papers = (lambda cell: cell.entry.paper_lead) if with_paper else None
-            draw_points(ax, places, lines, lambda cell: cell.lead, papers)
+            leads = {row: [found.ahead(panel, column, row) for column in columns] for row in panel.rows}
+            _draw_points(ax, panel, leads, panel.paper_leads if with_paper else {})
             ax.axhline(0.0, color="black", linewidth=0.8)
             ax.set_ylabel("OGASched is ahead by, %")
-    legend_below(figure, study.rows(panels[0]), markers=True, paper=with_paper)
-    return save(figure, study, "Means over the seeds with 95 % intervals.")
+    _legend_below(figure, list(panels[0].rows), markers=True, paper=with_paper)
+    return _saved(figure, found, "Means over the seeds with 95 % intervals.")
 
 
-def draw_bars(study: Study, metric: str) -> Path:
-    """Draw one bar a row, one axes a column.
-
-    Parameters
-    ----------
-    study : Study
-        One panel.
-    metric : str
-        What the bars show.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
-    (panel,) = study.panels
-    columns, rows = study.columns(panel), study.rows(panel)
+def bars(found: Measured, metric: str) -> Drawing:
+    """Draw one bar a row, one axes a column of the only panel."""
+    (panel,) = found.panels
+    columns, rows = list(panel.columns), list(panel.rows)
     several = len(columns) > 1
     figure, grid = new_figure(1, len(columns), width=3.4 if several else 7.0, height=max(2.4, 0.3 * len(rows) + 0.8))
-    styles = agent_styles()
     for ax, column in zip(grid[0], columns, strict=True):
         for place, row in enumerate(rows):
-            estimate = scaled(study.cells[Key(panel, column, row)], metric)
-            style = styles[row.partition(",")[0]]
+            estimate = _scaled(found, panel, column, row, metric)
+            style = STYLES[row.partition(",")[0]]
             ax.barh(
                 place,
                 estimate.mean,
@@ -172,43 +128,54 @@ def draw_bars(study: Study, metric: str) -> Path:
         ax.set_yticks(range(len(rows)), rows if ax is grid[0][0] else [""] * len(rows))
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.axvline(0.0, color="black", linewidth=0.8)
-        ax.set_xlabel(metric_words(metric))
+        ax.set_xlabel(_metric_words(metric))
         ax.locator_params(axis="x", nbins=5)
         ax.set_title(f"all {column}" if several else "", fontsize=10)
-    return save(figure, study, f"{metric_words(metric).capitalize()} of each row, with 95 % intervals.")
+    return _saved(figure, found, f"{_metric_words(metric).capitalize()} of each row, with 95 % intervals.")
 
 
-def draw_parameters(study: Study) -> Path:
-    """Draw cumulative reward over time for the values of parameters: one row of axes a panel, one axes a column.
+def parameters(found: Measured) -> Drawing:
+    """Draw cumulative reward over time for values of parameters: one row of axes a panel, one axes a column.
 
     Parameters
     ----------
-    study : Study
+    found : Measured
         Its rows are values, or the name of an agent for comparison.
-
-    Returns
-    -------
-    Path
-        The file.
     """
     from matplotlib import colormaps
 
-    panels = study.panels
-    columns = study.columns(panels[0])
-    figure, grid = new_figure(len(panels), len(columns), width=5.6, height=3.6)
-    for axes, panel in zip(grid, panels, strict=True):
-        values = [row for row in study.rows(panel) if row not in AGENTS]
+    columns = list(found.panels[0].columns)
+    figure, grid = new_figure(len(found.panels), len(columns), width=5.6, height=3.6)
+    for axes, panel in zip(grid, found.panels, strict=True):
+        values = [row for row in panel.rows if row not in AGENTS]
         shades = colormaps["viridis"](np.linspace(0.0, 0.92, len(values)))
         styles = {row: LineStyle(shade, "-") for row, shade in zip(values, shades, strict=True)}
-        styles |= {row: LineStyle("black", "--") for row in study.rows(panel) if row in AGENTS}
+        styles |= {row: LineStyle("black", "--") for row in panel.rows if row in AGENTS}
         for ax, column in zip(axes, columns, strict=True):
-            for row in study.rows(panel):
-                slots, curves = study.cells[Key(panel, column, row)].curve()
-                draw_line(ax, slots, curves * slots / THOUSAND, styles[row], row)
-            ax.set_title(f"{AXIS_WORDS[panel]}, {column}", fontsize=10)
+            for row in panel.rows:
+                slots, curves = found.curve(panel, column, row)
+                _draw_line(ax, slots, curves * slots / THOUSAND, styles[row], row)
+            ax.set_title(f"{AXIS_WORDS[panel.name]}, {column}", fontsize=10)
             ax.set(xlabel="slot", ylabel=CUMULATIVE, xlim=(0, None))
         axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    return save(figure, study, "Cumulative reward over time for the values of the parameters; bands hold all seeds.")
+    return _saved(figure, found, "Cumulative reward over time for the values of the parameters; bands hold all seeds.")
+
+
+def _saved(figure: Figure, found: Measured, caption: str) -> Drawing:
+    return Drawing(f"{found.study.name}.png", caption, figure)
+
+
+def _metric_words(metric: str) -> str:
+    """Return what a metric is called at an axis, with its unit."""
+    return CUMULATIVE if metric == "cumulative_reward" else METRIC_WORDS[metric]
+
+
+def _scaled(found: Measured, panel: Panel, column: str, row: str, metric: str) -> Estimate:
+    """Return a metric in the unit of the axes: cumulative rewards in thousands."""
+    estimate = found.estimate(panel, column, row, metric)
+    if metric != "cumulative_reward":
+        return estimate
+    return estimate._replace(mean=estimate.mean / THOUSAND, half_width=estimate.half_width / THOUSAND)
 
 
 def _leave_out_beginning(ax: Axes, slots: np.ndarray) -> None:
@@ -221,10 +188,72 @@ def _leave_out_beginning(ax: Axes, slots: np.ndarray) -> None:
     ax.set_ylim(low - margin, high + margin)
 
 
-def _setting_words(panel: str, cell: Cell) -> str:
-    setting = cell.setting
+def _setting_words(panel: str, setting: Any) -> str:
     low, high = setting.overhead
     return (
         f"{panel}: {setting.num_ports} ports, {setting.num_nodes} nodes, T = {setting.num_slots:,}, "
         f"β in [{low:g}, {high:g}], contention {setting.contention:g}"
     )
+
+
+def _draw_line(ax: Axes, slots: np.ndarray, curves: np.ndarray, style: LineStyle, label: str) -> None:
+    """Draw the mean of curves of shape (num_seeds, n), and a band from the least to the largest."""
+    width = 2.0 if label == OGASCHED else 1.3
+    ax.plot(slots, curves.mean(axis=0), color=style.color, linestyle=style.dashes, label=label, linewidth=width)
+    if len(curves) > 1:
+        ax.fill_between(slots, curves.min(axis=0), curves.max(axis=0), color=style.color, alpha=0.08, linewidth=0)
+
+
+def _label_parameter(ax: Axes, panel: Panel) -> None:
+    """Label the x axis with the parameter of a panel and its values."""
+    if panel.name in LOGARITHMIC:
+        ax.set_xscale("log")
+    ax.set_xticks([float(column) for column in panel.columns], list(panel.columns))
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel(AXIS_WORDS[panel.name])
+
+
+def _draw_points(
+    ax: Axes,
+    panel: Panel,
+    lines: Mapping[str, Sequence[Estimate | None]],
+    papers: Mapping[str, Sequence[float]],
+) -> None:
+    """Draw points with intervals against the parameter, one line a row that has any, and the paper's figures."""
+    places = np.array([float(column) for column in panel.columns])
+    markers = dict(zip(lines, MARKERS, strict=False))  # those of the legend, whichever rows are shown
+    shown = {row: [one for one in estimates if one is not None] for row, estimates in lines.items()}
+    shown = {row: estimates for row, estimates in shown.items() if estimates}
+    offsets = np.linspace(-0.5, 0.5, len(shown)) * SPREAD if len(shown) > 1 else [0.0]
+    for (row, estimates), offset in zip(shown.items(), offsets, strict=True):
+        look: dict[str, Any] = {"color": STYLES[row].color, "linestyle": STYLES[row].dashes, "marker": markers[row]}
+        moved = _moved(places, float(offset), ax.get_xscale() == "log")
+        draw_estimates(ax, moved, estimates, markersize=4, capsize=1.5, linewidth=1.2, elinewidth=1.0, **look)
+        if row in papers:
+            ax.plot(moved, papers[row], color=STYLES[row].color, **PAPER)
+
+
+#: How the paper's figures are drawn.
+PAPER: dict[str, Any] = {"linewidth": 0.7, "linestyle": ":", "marker": "o", "markerfacecolor": "white"}
+
+
+def _moved(places: np.ndarray, offset: float, logarithmic: bool) -> np.ndarray:
+    """Move places by a share of the axis."""
+    if len(places) < 2:
+        return places
+    if logarithmic:
+        return np.asarray(places * (places[-1] / places[0]) ** offset)
+    return np.asarray(places + offset * (places[-1] - places[0]))
+
+
+def _legend_below(figure: Figure, rows: Sequence[str], *, markers: bool = False, paper: bool = False) -> None:
+    """Put one legend for all axes below them."""
+    from matplotlib.lines import Line2D
+
+    handles = line_handles(rows, STYLES, MARKERS if markers else [""] * len(rows))
+    labels = list(rows)
+    if paper:
+        handles.append(Line2D([], [], color="grey", **PAPER))
+        labels.append("the paper's")
+    columns = len(labels) if len(labels) <= 6 else -(-len(labels) // 2)
+    drawing.legend_below(figure, handles, labels, columns)

@@ -7,20 +7,17 @@ experiments use are the references; a reading that earns more than its reference
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from desim.experiments.blocks import Block
+from desim.experiments.measured import Choice
 from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import AGENTS, OGASCHED, RIVALS, choose
-from desim.experiments.ogasched.options import Options
-from desim.experiments.ogasched.report import print_study, write_study
-from desim.experiments.ogasched.settings import DEFAULT
-from desim.experiments.ogasched.simulating import Choice
-from desim.experiments.ogasched.study import Entry, Key, Study, carry_out
-from desim.experiments.options import run_as_program
+from desim.experiments.ogasched.agents import AGENTS, DEFAULT, OGASCHED, RIVALS, choose
+from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.study import run_as_program
 
-__all__ = ["READINGS", "Rivals", "rivals"]
-
-PANEL, COLUMN = "readings", "table II"
+TITLE = "Readings of the baselines"
 
 
 def _packings(policy: str) -> dict[str, Choice]:
@@ -45,35 +42,20 @@ READINGS: dict[str, dict[str, Choice]] = {
 
 
 @dataclass(frozen=True)
-class Rivals(Options):
+class Rivals(Study):
     """Readings of the baselines: which one is the strongest."""
 
-
-def rivals(options: Rivals) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Rivals
-        Seeds, size, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    entries = {Key(PANEL, COLUMN, OGASCHED): Entry(DEFAULT, AGENTS[OGASCHED])}
-    for name, readings in READINGS.items():
-        used = Key(PANEL, COLUMN, name)
-        entries[used] = Entry(DEFAULT, RIVALS[name])
-        entries |= {Key(PANEL, COLUMN, row): Entry(DEFAULT, choice, used) for row, choice in readings.items()}
-    study = carry_out("Readings of the baselines", entries, options)
-    others = [row for readings in READINGS.values() for row in readings]
-    print_study(study, reference="The reading in use", rivals=others)
-    write_study(study)
-    pictures.draw_bars(study, "average_reward")
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        rows = {OGASCHED: AGENTS[OGASCHED]}
+        for name, readings in READINGS.items():
+            rows |= {name: RIVALS[name], **readings}
+        references = {row: name for name, readings in READINGS.items() for row in readings}
+        found = self.measure(Panel("readings", "setting", {"table II": DEFAULT}, rows, references))
+        yield from tables(found, TITLE, reference="The reading in use", rivals=list(references))
+        yield data(found, TITLE)
+        yield pictures.bars(found, "average_reward")
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Rivals, rivals))
+    sys.exit(run_as_program(Rivals))

@@ -1,0 +1,243 @@
+"""Every agent in every setting of a panel, on the same seeds: what studies measure and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.experiments.blocks import Fault, Runs, lead_percent
+from desim.experiments.study import Study
+from desim.statistics import Estimate, mean_interval, paired_difference
+from desim.sweep import Perform, Run, perform_all
+
+if TYPE_CHECKING:
+    from desim import Result
+
+__all__ = ["Choice", "Course", "Found", "Measured", "Panel", "faults_of", "is_valid", "perform_groups"]
+
+Key = TypeVar("Key")
+Found = Mapping[Key, tuple[Mapping[str, Any], ...]]
+"""From a key to what the runs brought, by seed."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An agent with all its parameters, in plain values.
+
+    Attributes
+    ----------
+    policy : str
+        What the function that performs runs knows it by.
+    parameters : tuple of (str, value)
+        What it is called with.
+    """
+
+    policy: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+
+
+def is_valid(result: Result, workload: Any = None, *, check: bool) -> bool | None:
+    """Check the records of a run with `desim.validation` if that is asked for; None if it is not.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    workload : iterable, optional
+        What was simulated.
+    check : bool
+        Whether to check at all.
+    """
+    if not check:
+        return None
+    from desim.validation import validate
+
+    return validate(result, workload).ok
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Settings that belong together: the columns of one table, or the points of one figure.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    parameter : str
+        What differs from column to column.
+    columns : dict of str to dataclass instance
+        The settings, by the value of the parameter as text.
+    rows : dict of str to agent, or to dict of str to agent
+        The agents: one for all columns, or one for each column that has any.
+    """
+
+    name: str
+    parameter: str
+    columns: Mapping[str, Any]
+    rows: Mapping[str, Any]
+
+    def choice(self, column: str, row: str) -> Any:
+        """Return the agent of a cell; None if the cell is empty."""
+        found = self.rows[row]
+        return found.get(column) if isinstance(found, Mapping) else found
+
+    def cells(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield column, row and agent of every cell that is not empty, column by column."""
+        for column in self.columns:
+            for row in self.rows:
+                choice = self.choice(column, row)
+                if choice is not None:
+                    yield column, row, choice
+
+
+def perform_groups(
+    groups: Mapping[Key, Sequence[Run]], study: Study, by: Perform, *, title: str = ""
+) -> tuple[Found[Key], Runs]:
+    """Perform groups of runs that are not stored yet; a run may be in several.
+
+    Parameters
+    ----------
+    groups : mapping of any key to sequence of Run
+        What is asked for.
+    study : Study
+        Workers, store.
+    by : callable
+        What performs a run.
+    title : str
+        Name of the sweep; that of the study if left out.
+
+    Returns
+    -------
+    tuple of dict and Runs
+        The outcomes of each group, in its order, and what the sweep took.
+    """
+    wanted = [run for group in groups.values() for run in group]
+    found = perform_all(by, wanted, study.runs, workers=study.workers, title=title or study.name)
+    return {key: tuple(found[run] for run in group) for key, group in groups.items()}, Runs.of(found)
+
+
+def faults_of(groups: Iterable[Sequence[Mapping[str, Any]]]) -> Iterator[Fault]:
+    """Yield what is to be said of runs whose records are not valid; nothing if there are none."""
+    count = sum(outcome["valid"] is False for group in groups for outcome in group)
+    if count:
+        yield Fault(f"The check has found violations in the records of {count} runs.")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the runs of some panels have brought.
+
+    Attributes
+    ----------
+    study : Study
+        How it was measured.
+    panels : tuple of Panel
+        What was asked for.
+    reference : str
+        The agent that the others are compared with.
+    outcomes : dict
+        From (panel, column, row) to the outcomes by seed.
+    runs : tuple of Runs
+        What that took.
+    """
+
+    study: Any
+    panels: tuple[Panel, ...]
+    reference: str
+    outcomes: Found[tuple[str, str, str]]
+    runs: tuple[Runs, ...] = ()
+
+    @classmethod
+    def of(cls, study: Study, panels: Sequence[Panel], by: Perform, *, reference: str) -> Any:
+        """Perform the runs of panels that are not stored yet.
+
+        Parameters
+        ----------
+        study : Study
+            Size, seeds, workers, store.
+        panels : sequence of Panel
+            What is asked for.
+        by : callable
+            What performs a run.
+        reference : str
+            The agent that the others are compared with.
+        """
+        groups = {
+            (panel.name, column, row): [Run(study.fit(panel.columns[column]), choice, seed) for seed in study.seed_list]
+            for panel in panels
+            for column, row, choice in panel.cells()
+        }
+        found, runs = perform_groups(groups, study, by)
+        return cls(study, tuple(panels), reference, found, (runs,))
+
+    def has(self, panel: Panel, column: str, row: str) -> bool:
+        """Tell whether there is an agent in a cell."""
+        return (panel.name, column, row) in self.outcomes
+
+    def values(self, panel: Panel, column: str, row: str, metric: str) -> NDArray[np.float64]:
+        """Return a metric by seed.
+
+        Parameters
+        ----------
+        panel : Panel
+            One of ``panels``.
+        column, row : str
+            Where in it.
+        metric : str
+            One of the metrics of a run.
+
+        Returns
+        -------
+        numpy.ndarray of shape (num_seeds,)
+            In the unit of the metric; not a number where a run has none.
+        """
+        return np.array([outcome[metric] for outcome in self.outcomes[panel.name, column, row]], dtype=np.float64)
+
+    def estimate(self, panel: Panel, column: str, row: str, metric: str) -> Estimate:
+        """Return the mean of a metric over the seeds; arguments as for :meth:`values`."""
+        return mean_interval(self.values(panel, column, row, metric))
+
+    def lead(self, panel: Panel, column: str, row: str, metric: str) -> Estimate:
+        """Return by how many percent a metric, which is above 0, is above the reference's, paired by seed."""
+        pair = (self.values(panel, column, one, metric) for one in (row, self.reference))
+        return lead_percent(*pair)
+
+    def difference(self, panel: Panel, column: str, row: str, metric: str, other: str = "") -> Estimate:
+        """Return a metric less that of another row, by default the reference, paired by seed."""
+        pair = (self.values(panel, column, one, metric) for one in (row, other or self.reference))
+        return paired_difference(*pair)
+
+    def faults(self) -> Iterator[Fault]:
+        """Yield what is to be said of runs whose records are not valid."""
+        return faults_of(self.outcomes.values())
+
+
+class Course:
+    """The course of a training, from validation to validation.
+
+    Attributes
+    ----------
+    history : sequence of dict
+        Entries of :class:`desim.agents.learning.training.Training`.
+    """
+
+    history: Sequence[Mapping[str, Any]]
+
+    @property
+    def decisions(self) -> NDArray[np.float64]:
+        """Decisions that were learned from, at each validation."""
+        return np.array([entry["steps"] for entry in self.history], dtype=np.float64)
+
+    @property
+    def episodes(self) -> NDArray[np.float64]:
+        """Training episodes that had ended, at each validation."""
+        return np.cumsum([entry.get("episodes", 0) for entry in self.history], dtype=np.float64)
+
+    @property
+    def seconds(self) -> NDArray[np.float64]:
+        """Wall time of learning and of the episodes for it."""
+        return np.array([entry["seconds"] for entry in self.history], dtype=np.float64)

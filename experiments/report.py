@@ -1,0 +1,314 @@
+"""Reports: the blocks of a paper's studies as one HTML page that needs no other, or as a page of the documentation."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from desim.experiments.blocks import (
+    Besides,
+    Block,
+    Bullets,
+    Checks,
+    Drawing,
+    Fault,
+    Paragraph,
+    Runs,
+    Table,
+)
+from desim.experiments.study import Account
+from desim.plotting.page import Block as PageBlock
+from desim.plotting.page import Picture, Section, write_page
+from desim.records import write_atomically
+
+__all__ = ["Chapter", "chapters_of", "write_documentation", "write_report"]
+
+MOST_FAILING = 8  # of one study at the beginning; all are in its own chapter
+WORSE = ("worse", "does not hold")
+#: No line ends here.
+BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """A part with a heading.
+
+    Attributes
+    ----------
+    name : str
+        A word that links lead to.
+    title : str
+        Its heading.
+    blocks : list of Block
+        Paragraphs, lists, tables, and drawings whose files are below the directory of the results.
+    """
+
+    name: str
+    title: str
+    blocks: Sequence[Block]
+
+
+def chapters_of(title: str, source: str, modules: Sequence[str], accounts: Sequence[Account]) -> list[Chapter]:
+    """Return a whole report.
+
+    Parameters
+    ----------
+    title, source : str
+        What is studied, and the paper.
+    modules : sequence of str
+        All studies that there are.
+    accounts : sequence of Account
+        What they have left; at least one.
+
+    Returns
+    -------
+    list of Chapter
+        What it comes to, the paper's figures beside ours, each study, and how it was run.
+    """
+    missing = [name for name in modules if name not in {account.name for account in accounts}]
+    short_words = Chapter("summary", "In short", list(_summary(f"{title}. The paper: {source}", missing, accounts)))
+    worse = Chapter("worse", "Where ours is worse, and what does not hold", list(_worse(accounts)))
+    chapters = [short_words, worse, *_beside(accounts)]
+    chapters += [
+        Chapter(account.name, f"{account.name}: {account.title}", list(_told(account))) for account in accounts
+    ]
+    return [*chapters, Chapter("settings", "Settings, code and machine", list(_settings(accounts)))]
+
+
+def _of(kind: type[Any], accounts: Sequence[Account]) -> list[Any]:
+    return [block for account in accounts for block in account.blocks if isinstance(block, kind)]
+
+
+def _summary(beginning: str, missing: Sequence[str], accounts: Sequence[Account]) -> Iterator[Block]:
+    yield Paragraph(beginning)
+    if any(account.is_reduced for account in accounts):
+        yield Paragraph(
+            "This is a trial in a smaller size: its figures cannot be compared with the paper's.", warn=True
+        )
+    checks = [check for block in _of(Checks, accounts) for check in block.checks]
+    if checks:
+        holding = sum(check.holds for check in checks)
+        yield Paragraph(f"{holding} of {len(checks)} checks of what was to be shown hold.")
+    verdicts = [verdict for block in _of(Besides, accounts) for verdict in block.verdicts()]
+    if verdicts and "trial" not in verdicts:
+        counts = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}
+        text = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+        yield Paragraph(f"Of {len(verdicts)} numbers that the paper states, ours are: {text}.")
+    runs = _of(Runs, accounts)
+    count, seconds = sum(one.performed + one.stored for one in runs), sum(one.seconds for one in runs)
+    wall = sum(account.seconds for account in accounts)
+    left_out = f" Not run: {', '.join(missing)}." if missing else ""
+    yield Paragraph(
+        f"{len(accounts)} experiments with {count:,} runs, which took {_duration(seconds)} one after another. The "
+        f"wall time of the last call was {_duration(wall)}, in which runs that were stored before take no time."
+        f"{left_out}"
+    )
+    yield Paragraph("Numbers behind ± are half the width of 95 % confidence intervals; differences are paired by seed.")
+
+
+def _worse(accounts: Sequence[Account]) -> Iterator[Block]:
+    failed = [account for account in accounts if account.error]
+    yield from (Paragraph(f"{account.name} has failed: {account.error}", warn=True) for account in failed)
+    numbers = [
+        f"{account.name}: {what}: the paper {paper}, ours {ours}"
+        for account in accounts
+        for block in _of(Besides, [account])
+        for what, paper, ours, verdict in block.cells()
+        if verdict == "worse"
+    ]
+    if numbers:
+        yield Paragraph("Numbers of the paper that ours are worse than, beyond the interval:")
+        yield Bullets(numbers)
+    failing = False
+    for account in accounts:
+        checks = [check for block in _of(Checks, [account]) for check in block.checks]
+        texts = [check.text for check in checks if not check.holds]
+        if texts:
+            failing = True
+            first = "; the first of them, all are in its own section" if len(texts) > MOST_FAILING else ""
+            yield Paragraph(f"Checks of {account.name} that do not hold, {len(texts)} of {len(checks)}{first}:")
+            yield Bullets(texts[:MOST_FAILING])
+    if not numbers and not failing and not failed:
+        yield Paragraph(
+            "No number that the paper states, and no check. What the tables below say of agents is not counted here."
+        )
+
+
+def _beside(accounts: Sequence[Account]) -> Iterator[Chapter]:
+    rows = [[account.name, *row] for account in accounts for block in _of(Besides, [account]) for row in block.cells()]
+    if rows:
+        heads = ["experiment", "what", "the paper", "ours", "ours is"]
+        title = "Numbers that the paper states, beside ours with 95 % intervals"
+        yield Chapter("paper", "The paper's figures beside ours", [Table(title, heads, rows, (0, 1, 4))])
+
+
+def _told(account: Account) -> Iterator[Block]:
+    """Yield what a study has shown, in its order."""
+    yield Paragraph(f"Settings: {_settings_of(account)}.")
+    if account.error:
+        yield Paragraph(f"It has failed: {account.error}", warn=True)
+    for block in account.blocks:
+        match block:
+            case Runs(_, performed, stored, seconds):
+                yield Paragraph(
+                    f"{performed + stored:,} runs, which took {_duration(seconds)} one after another; {stored:,} of "
+                    "them were stored before."
+                )
+            case Drawing(file):
+                yield replace(block, file=f"{account.name}/{file}")
+            case Checks(checks) if checks:
+                yield block.table()
+            case Fault(text):
+                yield Paragraph(text, warn=True)
+            case Paragraph() | Table() | Bullets():
+                yield block
+
+
+def _settings(accounts: Sequence[Account]) -> Iterator[Block]:
+    rows = [
+        [
+            account.name,
+            _settings_of(account),
+            " ".join(filter(None, (account.code.get(name, "") for name in ("desim", "commit", "digest")))),
+            _duration(account.seconds),
+        ]
+        for account in accounts
+    ]
+    heads = ["experiment", "settings", "version, commit and digest of the code", "wall time"]
+    yield Table("How each experiment was run", heads, rows, (0, 1, 2))
+    machines = dict.fromkeys(tuple(sorted(account.machine.items())) for account in accounts)
+    yield from (Paragraph(", ".join(f"{name} {value}" for name, value in machine)) for machine in machines)
+
+
+def _settings_of(account: Account) -> str:
+    """Return the settings in words: what is left as it is by being off or empty is left out."""
+    words = []
+    for name, value in account.options.items():
+        if value is not None and value is not False:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            words.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
+    return ", ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s" if minutes else f"{left} s"
+
+
+def _lost(file: str) -> Paragraph:
+    return Paragraph(f"The picture {file} is not there any more.", warn=True)
+
+
+# -- HTML -------------------------------------------------------------------------------------------
+
+
+def write_report(title: str, chapters: Sequence[Chapter], version: str, directory: Path, path: Path) -> Path:
+    """Write one HTML file, with all pictures inside.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    chapters : sequence of Chapter
+        What it says.
+    version : str
+        Of desim.
+    directory : Path
+        Of the results, where pictures are.
+    path : Path
+        The file, replaced if it is there.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    sections = [
+        Section(chapter.title, [_on_page(block, directory) for block in chapter.blocks], chapter.name)
+        for chapter in chapters
+    ]
+    return write_page(path, title, sections, f"Made with desim {version}.")
+
+
+def _on_page(block: Block, directory: Path) -> PageBlock:
+    if isinstance(block, Drawing):
+        path = directory / block.file
+        return Picture(path.read_bytes(), block.caption) if path.exists() else _lost(block.file)
+    if isinstance(block, Table):
+        rows = [[replace(cell, warn=cell.text in WORSE) for cell in row] for row in block.cells]
+        return replace(block, heads=[head.replace("\n", " ") for head in block.heads], rows=rows)
+    assert isinstance(block, Paragraph | Bullets), block
+    return block
+
+
+# -- reStructuredText -------------------------------------------------------------------------------
+
+
+def write_documentation(title: str, chapters: Sequence[Chapter], directory: Path, path: Path) -> Path:
+    """Write a page of the documentation, and its pictures into a directory beside it that is called like the page.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    chapters : sequence of Chapter
+        What it says.
+    directory : Path
+        Of the results, where pictures are.
+    path : Path
+        The page, replaced if it is there.
+
+    Returns
+    -------
+    Path
+        The page.
+    """
+    heading = f"{title}: results"
+    parts = [f"{heading}\n{'=' * len(heading)}\n"]
+    for chapter in chapters:
+        parts.append(f"{chapter.title}\n{'-' * len(chapter.title)}\n")
+        parts += [_in_text(block, directory, path) for block in chapter.blocks]
+    text = "\n".join(parts)
+    write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+    return path
+
+
+def _in_text(block: Block, directory: Path, page: Path) -> str:
+    match block:
+        case Drawing(file, caption):
+            if not (directory / file).exists():
+                return _in_text(_lost(file), directory, page)
+            target = page.with_suffix("") / file.replace("/", "-")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            data = (directory / file).read_bytes()
+            write_atomically(target, lambda draft: draft.write_bytes(data))
+            return f".. figure:: {page.stem}/{target.name}\n   :alt: {caption}\n\n   {_escaped(caption)}\n"
+        case Paragraph(text, warn):
+            return f"**{_escaped(text)}**\n" if warn else f"{_escaped(text)}\n"
+        case Bullets(texts):
+            return "\n".join(f"* {_escaped(text)}" for text in texts) + "\n"
+        case Table():
+            return _table_text(block)
+    raise AssertionError(block)
+
+
+def _table_text(table: Table) -> str:
+    written = io.StringIO()
+    writer = csv.writer(written, lineterminator="\n")
+    writer.writerow([_escaped(head.replace("\n", " ")) for head in table.heads])
+    writer.writerows([[_escaped(cell.text).replace(" ± ", BOUND) for cell in row] for row in table.cells])
+    body = "".join(f"   {line}\n" for line in written.getvalue().splitlines())
+    title = f" {_escaped(table.title)}" if table.title else ""
+    return f".. csv-table::{title}\n   :header-rows: 1\n\n{body}"
+
+
+def _escaped(text: str) -> str:
+    """Return plain text so that nothing in it is markup: no list, rule or title begins with a separator."""
+    escaped = re.sub(r"([\\*`|_<>])", r"\\\1", text)
+    return escaped if re.match(r"$|\w+([ ,]|$)|[-+]?\d+\.\d", escaped) else f"\\ {escaped}"
