@@ -1,4 +1,4 @@
-"""Figures of experiments: axes, points with intervals, a legend for all, and files that are whole or not there."""
+"""Figures of studies: axes, points with intervals, a legend for all."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.cli.transcript import keep
 from desim.plotting.colors import LineStyle
-from desim.records import write_atomically
 from desim.statistics import Estimate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["MARKERS", "draw_estimates", "legend_below", "line_handles", "new_figure", "write_figure"]
+__all__ = ["MARKERS", "draw_estimates", "legend_below", "line_handles", "new_figure"]
 
-RESOLUTION = 150
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their place in a table."""
 
@@ -108,26 +103,3 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], 
         How many stand beside each other.
     """
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
-
-
-def write_figure(figure: Figure, path: Path, caption: str) -> Path:
-    """Write a figure as PNG; its directory is made.
-
-    Parameters
-    ----------
-    figure : Figure
-        What to write.
-    path : Path
-        The file, replaced if it is there.
-    caption : str
-        What it shows, for the report.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with keep("picture", file=path.name, caption=caption):
-        write_atomically(path, lambda target: figure.savefig(target, dpi=RESOLUTION, format="png"))
-    return path

@@ -211,6 +211,17 @@ class Measured:
         pair = (self.values(panel, column, one, metric) for one in (row, other or self.reference))
         return paired_difference(*pair)
 
+    def summary(self, panel: Panel, column: str, row: str, metric: str) -> dict[str, float | None]:
+        """Return what files tell of a metric: its mean and what it is above the reference's; arguments as above."""
+        estimate = self.estimate(panel, column, row, metric)
+        told: dict[str, float | None] = {"mean": estimate.mean, "half_width": estimate.half_width}
+        if self.reference:
+            is_there = self.has(panel, column, self.reference)
+            above = self.difference(panel, column, row, metric) if is_there else None
+            told["above_reference"] = None if above is None else above.mean
+            told["above_reference_half_width"] = None if above is None else above.half_width
+        return told
+
     def faults(self) -> Iterator[Fault]:
         """Yield what is to be said of runs whose records are not valid."""
         return faults_of(self.outcomes.values())

@@ -11,8 +11,6 @@ from dataclasses import asdict, is_dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from desim.cli.transcript import keep
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -45,18 +43,12 @@ def print_table(
     title : str
         What stands above.
     """
-    cells = [[cell.text if isinstance(cell, Text) else cell for cell in row] for row in rows]
-    with keep("table", title=title, heads=list(heads), rows=cells, words=[0, *words]):
-        if title:
-            print_text(title, "bold")
-        _print_grid(heads, rows, words)
-
-
-def _print_grid(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], words: Sequence[int]) -> None:
     import rich.table
     from rich import box
     from rich.text import Text as RichText
 
+    if title:
+        print_text(title, "bold")
     table = rich.table.Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     lines_of_heads = max(head.count("\n") for head in heads)
     for number, head in enumerate(heads):
@@ -84,8 +76,7 @@ def print_text(text: str, style: str = "") -> None:
     """
     from rich.text import Text as RichText
 
-    with keep("text", text=text):
-        _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
+    _console(sys.stdout).print(RichText(text, style), soft_wrap=True)
 
 
 def remark(text: str) -> None:

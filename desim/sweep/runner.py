@@ -76,6 +76,7 @@ class Outcomes(dict[Run, dict[str, Any]]):
     def __init__(
         self,
         found: Mapping[Run, dict[str, Any]],
+        *,
         title: str,
         performed: int,
         stored: int,
@@ -365,7 +366,14 @@ class _Sweep:
         found = {run: self.done[name].outcome for run, name in self.names.items()}
         reused = [run for run, name in self.names.items() if name in self.reused]
         seconds = sum(kept.seconds or 0.0 for kept in self.done.values())
-        return Outcomes(found, self.title, len(self.waiting), len(self.reused), reused, seconds)
+        return Outcomes(
+            found,
+            title=self.title,
+            performed=len(self.waiting),
+            stored=len(self.reused),
+            reused=reused,
+            seconds=seconds,
+        )
 
     def progress(self) -> str:
         """Say how far it has come."""

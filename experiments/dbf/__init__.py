@@ -3,7 +3,7 @@
 Wang, Harwood and Rodriguez, "Deep Back-Filling: a Split Window Technique for Deep Online Cluster Job Scheduling".
 """
 
-from desim.experiments.families import Family
+from desim.experiments.family import Family
 
 __all__ = ["FAMILY"]
 

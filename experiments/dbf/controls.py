@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from desim.cli.output import print_table
-from desim.experiments.checks import print_checks
-from desim.experiments.compare import with_interval
-from desim.experiments.dbf import pictures
-from desim.experiments.dbf.agents import CONTROLS, control
-from desim.experiments.dbf.checks import beaten
-from desim.experiments.dbf.options import Options
-from desim.experiments.dbf.report import METRIC_WORDS, print_agents, print_end, print_header, print_missing, write_study
-from desim.experiments.dbf.simulating import Choice, Setting
-from desim.experiments.dbf.study import Panel, Study, carry_out
-from desim.experiments.dbf.weights import SEED, SPLIT_WINDOW, Weights, find_weights
-from desim.experiments.options import run_as_program
+from desim.experiments.blocks import Block, Checks, Drawing, Table, with_interval
+from desim.experiments.dbf.agents import CONTROLS, LEARNED, SEED, SPLIT_WINDOW, Weights, control, find_weights
+from desim.experiments.dbf.simulate import Setting
+from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, beaten, by_agent, data, heading, remarks
+from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Panel
+from desim.experiments.study import run_as_program
+from desim.plotting.colors import line_styles
 from desim.statistics import mean_interval, paired_difference
 
-__all__ = ["Controls", "controls"]
-
+TITLE = "Controls"
 COLUMN = "open"
 RETURNS = ("return_paper", "return_scaled", "return_waiting")
 SHOWN = ("waiting_time_mean", "queue_length_mean", "waiting_time_p99", *RETURNS)
 RULES = {**CONTROLS, "first in the window": "first"}
 QUICK_WINDOWS = ((9, 1), (16, 16))
+#: Percentages that an axis of differences is marked at, on both sides.
+TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
 
 @dataclass(frozen=True)
-class Controls(Options):
+class Controls(Study):
     """What is learned beyond what the window itself brings.
 
     Attributes
@@ -55,38 +53,25 @@ class Controls(Options):
         (32, 32),
     )
 
-
-def controls(options: Controls) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Controls
-        Windows, episodes, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    weights = find_weights(options.weights)
-    panels = panels_of(weights, QUICK_WINDOWS if options.quick else options.windows)
-    study = carry_out("Controls", panels, options, reference="shortest in the window")
-    print_header(study)
-    print_missing([] if any(one.agent == SPLIT_WINDOW for one in weights.values()) else ["all learned agents"])
-    for panel in panels:
-        print_agents(study, panel, COLUMN, SHOWN, title=panel.name, against=list(CONTROLS))
-    _print_seeds(study)
-    print_end(study)
-    checks = [
-        check
-        for panel in panels
-        for check in beaten(study, panel, COLUMN, _trained(panel), list(CONTROLS)[:2], metrics=SHOWN[:1])
-    ]
-    print_checks(checks)
-    write_study(study, checks, (*SHOWN, "waiting_time_max", "num_cycles"))
-    pictures.draw_controls(study, COLUMN, {panel.name: _trained(panel) for panel in panels}, list(CONTROLS))
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and the figure."""
+        weights = find_weights(self.weights)
+        panels = panels_of(weights, QUICK_WINDOWS if self.quick else self.windows)
+        found = self.measure(*panels, reference="shortest in the window")
+        is_trained = any(one.agent == SPLIT_WINDOW for one in weights.values())
+        yield from heading(found, TITLE, [] if is_trained else ["all learned agents"])
+        for panel in panels:
+            yield by_agent(found, panel, COLUMN, SHOWN, title=panel.name, against=list(CONTROLS))
+        yield from _seeds(found)
+        yield from remarks(found)
+        checks = [
+            check
+            for panel in panels
+            for check in beaten(found, panel, COLUMN, _trained(panel), list(CONTROLS)[:2], metrics=SHOWN[:1])
+        ]
+        yield Checks(checks)
+        yield data(found, TITLE, (*SHOWN, "waiting_time_max", "num_cycles"), checks)
+        yield _drawing(found)
 
 
 def panels_of(weights: Mapping[str, Weights], windows: tuple[tuple[int, int], ...]) -> list[Panel]:
@@ -95,7 +80,7 @@ def panels_of(weights: Mapping[str, Weights], windows: tuple[tuple[int, int], ..
     Parameters
     ----------
     weights : mapping of str to Weights
-        Of :func:`desim.experiments.dbf.weights.find_weights`; those for clusters of 256 cores count.
+        Of :func:`~desim.experiments.dbf.agents.find_weights`; those for clusters of 256 cores count.
     windows : tuple of pairs of ints
         Beside those that something is trained for.
 
@@ -124,29 +109,57 @@ def _trained(panel: Panel) -> list[str]:
     return [row for row in panel.rows if row not in RULES]
 
 
-def _print_seeds(study: Study) -> None:
-    """Print the means over the seeds of a training where there are several."""
-    table = []
-    for panel in study.panels:
+def _seeds(found: Measured) -> Iterator[Table]:
+    """Yield the means over the seeds of a training where there are several."""
+    lines = []
+    for panel in found.panels:
         groups: dict[str, list[str]] = {}
         for row in _trained(panel):
             groups.setdefault(SEED.sub("", row), []).append(row)
         for name, rows in groups.items():
-            if len(rows) < 2:
-                continue
-            waits = np.array([study.values(panel, COLUMN, row, SHOWN[0]) for row in rows])
-            cells = [
-                with_interval(mean_interval(waits.mean(0))),
-                f"{waits.mean(1).min():,.0f} to {waits.mean(1).max():,.0f}",
-            ]
-            for other in CONTROLS:
-                theirs = study.values(panel, COLUMN, other, SHOWN[0])
-                cells.append(with_interval(paired_difference(waits.mean(0), theirs), 0))
-            table.append([f"{panel.name}, {name}", str(len(rows)), *cells])
-    if table:
+            if len(rows) > 1:
+                waits = np.array([found.values(panel, COLUMN, row, SHOWN[0]) for row in rows])
+                means = waits.mean(1)
+                cells = [with_interval(mean_interval(waits.mean(0))), f"{means.min():,.0f} to {means.max():,.0f}"]
+                for other in CONTROLS:
+                    theirs = found.values(panel, COLUMN, other, SHOWN[0])
+                    cells.append(with_interval(paired_difference(waits.mean(0), theirs), 0))
+                lines.append([f"{panel.name}, {name}", str(len(rows)), *cells])
+    if lines:
         heads = ["", "seeds", METRIC_WORDS[SHOWN[0]], "means of seeds", *(f"less\n{other}" for other in CONTROLS)]
-        print_table(heads, table, title="Several seeds of the same training")
+        yield Table("Several seeds of the same training", heads, lines)
+
+
+def _drawing(found: Measured) -> Drawing:
+    """Draw by how many percent waiting times are above those of the reference in the same window, paired."""
+    trained = {panel.name: _trained(panel) for panel in found.panels}
+    most = max((len(rows) for rows in trained.values()), default=0)
+    figure, grid = new_figure(1, 1, width=7.5, height=1.6 + len(found.panels) * (0.35 + 0.09 * most))
+    ax = grid[0, 0]
+    others = [row for row in CONTROLS if row != found.reference]
+    styles = line_styles([LEARNED, *CONTROLS])
+    for place, panel in enumerate(found.panels):
+        rows = [(row, row) for row in others] + [(row, LEARNED) for row in trained[panel.name]]
+        for offset, (row, kind) in zip(np.linspace(-0.3, 0.3, len(rows)), rows, strict=True):
+            lead = found.lead(panel, COLUMN, row, "waiting_time_mean")
+            style: dict[str, Any] = {"color": styles[kind].color, "marker": "o" if kind == LEARNED else "|"}
+            ax.errorbar(lead.mean, place + offset, xerr=np.nan_to_num(lead.half_width), linestyle="none", **style)
+    ax.axvline(0.0, color="grey", linewidth=0.8)
+    limits = ax.get_xlim()
+    ax.set_xscale("symlog", linthresh=TICKS[2])
+    ticks = [sign * tick for tick in TICKS for sign in (-1, 1) if limits[0] <= sign * tick <= limits[1]]
+    ax.set_xticks([0, *ticks], ["0", *(f"{tick:+,}" for tick in ticks)], fontsize=8)
+    ax.minorticks_off()
+    ax.set_yticks(range(len(found.panels)), [panel.name for panel in found.panels], fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"waiting time above that of {found.reference}, %, paired by episode", fontsize=9)
+    ax.grid(axis="x", color="lightgrey", linewidth=0.5)
+    shown = [*([LEARNED] if most else []), *others]
+    handles = line_handles(shown, styles, ["o" if one == LEARNED else "|" for one in shown])
+    legend_below(figure, handles, shown, len(shown))
+    caption = f"Waiting time of learned agents and of rules in the same window, less that of {found.reference}."
+    return Drawing("controls.png", caption, figure)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Controls, controls))
+    sys.exit(run_as_program(Controls))

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from desim.cli.output import print_table, print_text
-from desim.experiments.compare import short
-from desim.experiments.curves import Curves
-from desim.experiments.dbf import pictures
-from desim.experiments.dbf.curves import CURVE_METRICS, Curve, TrainingSetting, perform_training
-from desim.experiments.dbf.options import Options
-from desim.experiments.dbf.paper import CLAIMS
-from desim.experiments.dbf.report import METRIC_WORDS
-from desim.experiments.dbf.simulating import Choice
-from desim.experiments.dbf.weights import SPLIT_WINDOW, find_weights
-from desim.experiments.options import run_as_program
-from desim.experiments.results import print_heading
-from desim.sweep import Run, perform_all
+from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Runs, Table, short
+from desim.experiments.dbf.agents import SPLIT_WINDOW, TrainingSetting, find_weights, perform_training
+from desim.experiments.dbf.study import METRIC_WORDS, Study
+from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Course, perform_groups
+from desim.experiments.study import run_as_program
+from desim.plotting.colors import line_styles
+from desim.sweep import Run
 
-__all__ = ["Figure3", "figure3"]
-
+TITLE = "Figure 3"
+PAPER = (
+    "The paper: utilization, waiting time and queue length improve most within 5,000 episodes, and little "
+    "afterwards; at M = 20 the queue is 31 jobs long on average."
+)
+METRICS = ("utilization", "waiting_time_mean", "queue_length_mean")
 PARTS = ("training", "validation")
 TRIALS = {
     "paper's network and reward": Choice("mlp", (("reward", "paper"),)),
@@ -35,7 +35,61 @@ TRIAL_STEPS = 6_000
 
 
 @dataclass(frozen=True)
-class Figure3(Options):
+class Curve(Course):
+    """The course of a training, from validation to validation.
+
+    Attributes
+    ----------
+    name : str
+        Of the weights.
+    reward : str
+        What the training earned.
+    network : str
+        What was trained.
+    history : sequence of dict
+        Entries of :class:`desim.agents.learning.training.Training`.
+    """
+
+    name: str
+    reward: str
+    network: str
+    history: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, name: str, card: Mapping[str, Any]) -> Curve:
+        """Return the curve that a card holds."""
+        training = card.get("training") or {}
+        network = card["config"].get("network", "")
+        return cls(name, str(training.get("reward", "")), str(network), card.get("history") or [])
+
+    def values(self, part: str, metric: str) -> NDArray[np.float64]:
+        """Return a metric at each validation.
+
+        Parameters
+        ----------
+        part : {"training", "validation"}
+            Of the training episodes since the last one, in which actions are drawn, or of the validation episodes, in
+            which the likeliest is taken.
+        metric : str
+            One of those of the figure.
+
+        Returns
+        -------
+        array of float
+            Not a number where no episode has ended.
+        """
+        return np.array([(entry.get(part) or {}).get(metric) for entry in self.history], dtype=np.float64)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield what programs read of it."""
+        values = {f"{part}_{metric}": self.values(part, metric) for part in PARTS for metric in METRICS}
+        for number, entry in enumerate(self.history):
+            told = {"agent": self.name, "reward": self.reward, "network": self.network, "decisions": entry["steps"]}
+            yield told | {"episodes": self.episodes[number]} | {name: found[number] for name, found in values.items()}
+
+
+@dataclass(frozen=True)
+class Figure3(Study):
     """Utilization, waiting time and queue length in the course of the trainings, from the cards of the weights.
 
     Attributes
@@ -46,80 +100,72 @@ class Figure3(Options):
 
     size: int = 20
 
+    def curves(self) -> tuple[list[Curve], list[Runs]]:
+        """Return the course of each training, and what trials took."""
+        if self.quick:
+            setting = TrainingSetting(self.size, 0, TRIAL_STEPS)
+            groups = {name: [Run(setting, choice, 0)] for name, choice in TRIALS.items()}
+            found, runs = perform_groups(groups, self, perform_training, title="trainings")
+            return [Curve.of(name, outcome["card"]) for name, (outcome,) in found.items()], [runs]
+        curves = [
+            Curve.of(name, one.card)
+            for name, one in find_weights(self.weights).items()
+            if one.agent == SPLIT_WINDOW and sum(one.window) == self.size and not name.endswith("-any")
+        ]
+        return [curve for curve in curves if curve.history], []
 
-def figure3(options: Figure3) -> Curves[Curve]:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure3
-        Size of the window, directories.
-
-    Returns
-    -------
-    Curves
-        What has been learned.
-    """
-    study = Curves("Figure 3", options, tuple(_trials(options) if options.quick else _trained(options)))
-    print_heading(study, f"learning curves, windows of {options.size} slots")
-    if not study.curves:
-        print_text(f"No agent with a window of {options.size} slots is trained yet.")
-        return study
-    for part in PARTS:
-        _print(study, part)
-    for line in CLAIMS["figure3"]:
-        print_text(line)
-    study.write(_rows(study.curves))
-    pictures.draw_curves(study.curves, options.directory / "figure3.png")
-    return study
-
-
-def _trained(options: Figure3) -> Iterator[Curve]:
-    for name, one in find_weights(options.weights).items():
-        if one.agent == SPLIT_WINDOW and sum(one.window) == options.size and not name.endswith("-any"):
-            curve = Curve.of(name, one.card)
-            if curve.history:
-                yield curve
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        curves, runs = self.curves()
+        yield from runs
+        yield from self.heading(TITLE, f"learning curves, windows of {self.size} slots")
+        if not curves:
+            yield Paragraph(f"No agent with a window of {self.size} slots is trained yet.")
+            return
+        heads = ["", "reward", "", "episodes", "decisions", *(METRIC_WORDS[metric] for metric in METRICS)]
+        for part in PARTS:
+            lines = [line for curve in curves for line in _lines(curve, part)]
+            yield Table(f"{TITLE}, {part} episodes", heads, lines, (1, 2))
+        yield Paragraph(PAPER)
+        document = {"title": TITLE, "options": asdict(self), "curves": [asdict(curve) for curve in curves]}
+        yield Data(document, [row for curve in curves for row in curve.rows()])
+        yield _drawing(curves)
 
 
-def _trials(options: Figure3) -> Iterator[Curve]:
-    runs = {name: Run(TrainingSetting(options.size, 0, TRIAL_STEPS), choice, 0) for name, choice in TRIALS.items()}
-    found = perform_all(perform_training, list(runs.values()), options.runs, workers=options.workers, title="trainings")
-    for name, run in runs.items():
-        yield Curve.of(name, found[run]["card"])
-
-
-def _print(study: Curves[Curve], part: str) -> None:
-    """Print where each training began, where it was best and where it ended."""
-    table = []
-    for curve in study.curves:
-        waits = curve.values(part, "waiting_time_mean")
-        known = np.flatnonzero(~np.isnan(waits)).tolist()
-        if not known:
-            continue
+def _lines(curve: Curve, part: str) -> Iterator[list[str]]:
+    """Yield where a training began, where it was best and where it ended."""
+    waits = curve.values(part, "waiting_time_mean")
+    known = np.flatnonzero(~np.isnan(waits)).tolist()
+    if known:
         best = min(known, key=lambda number: waits[number])
         for when, number in (("first", known[0]), ("best", best), ("last", known[-1])):
-            figures = [short(float(curve.values(part, metric)[number])) for metric in CURVE_METRICS]
+            figures = [short(float(curve.values(part, metric)[number])) for metric in METRICS]
             counts = [f"{values[number]:,.0f}" for values in (curve.episodes, curve.decisions)]
-            table.append([curve.name, curve.reward, when, *counts, *figures])
-    heads = ["", "reward", "", "episodes", "decisions", *(METRIC_WORDS[metric] for metric in CURVE_METRICS)]
-    print_table(heads, table, words=(1, 2), title=f"Figure 3, {part} episodes")
+            yield [curve.name, curve.reward, when, *counts, *figures]
 
 
-def _rows(curves: Sequence[Curve]) -> Iterator[dict[str, Any]]:
-    for curve in curves:
-        for number, entry in enumerate(curve.history):
-            yield {
-                "agent": curve.name,
-                "reward": curve.reward,
-                "network": curve.network,
-                "decisions": entry["steps"],
-                "episodes": curve.episodes[number],
-                **{
-                    f"{part}_{metric}": curve.values(part, metric)[number] for part in PARTS for metric in CURVE_METRICS
-                },
-            }
+def _drawing(curves: Sequence[Curve]) -> Drawing:
+    """Draw the curves: against training episodes, and in validation against decisions."""
+    figure, grid = new_figure(2, len(METRICS), width=4.2, height=3.0)
+    labels = [curve.name for curve in curves]
+    styles = line_styles(labels)
+    for part, axes in zip(PARTS, grid, strict=True):
+        for metric, ax in zip(METRICS, axes, strict=True):
+            for curve in curves:
+                values = curve.values(part, metric)
+                known = ~np.isnan(values)
+                places = (curve.episodes if part == "training" else curve.decisions)[known]
+                style = styles[curve.name]
+                ax.plot(places, values[known], color=style.color, linestyle=style.dashes, linewidth=1.1)
+            if metric != "utilization":
+                ax.set_yscale("log")
+            ax.set_ylabel(METRIC_WORDS[metric], fontsize=8)
+            ax.set_xlabel("training episodes" if part == "training" else "decisions learned from", fontsize=8)
+            ax.set_title(part, loc="left", fontsize=9)
+            ax.tick_params(labelsize=7, which="both")
+    legend_below(figure, line_handles(labels, styles, [""] * len(labels)), labels, min(len(labels), 4))
+    return Drawing("figure3.png", "Learning curves: in training, and in validation on fixed episodes.", figure)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure3, figure3))
+    sys.exit(run_as_program(Figure3))

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.beside import print_beside
-from desim.experiments.checks import print_checks
-from desim.experiments.dbf import pictures
-from desim.experiments.dbf.agents import BASELINES, control, inspector_rows
-from desim.experiments.dbf.beside import bars_beside
-from desim.experiments.dbf.checks import beaten
-from desim.experiments.dbf.options import Options
-from desim.experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
-from desim.experiments.dbf.simulating import METRICS, Choice, Setting
-from desim.experiments.dbf.study import Panel, Study, carry_out
-from desim.experiments.dbf.weights import best_split, find_weights, learned
-from desim.experiments.options import run_as_program
+from desim.experiments.blocks import Beside, Besides, Block, Checks
+from desim.experiments.dbf.agents import (
+    BASELINES,
+    REFERENCE,
+    best_split,
+    control_rows,
+    find_weights,
+    inspector_rows,
+    learned,
+)
+from desim.experiments.dbf.simulate import METRICS, Setting
+from desim.experiments.dbf.study import Measured, Study, bars, beaten, by_agent, data, heading, remarks
+from desim.experiments.measured import Choice, Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure4", "figure4"]
+TITLE = "Figure 4"
+PAPER = (
+    "The paper: windows of 32, 64 and 128 slots have the best waiting times and queue lengths of all; the "
+    "heuristics have slightly better utilization and queued load; both SchedInspectors have the lowest utilization.",
+    "The paper's mean job slowdowns: 62.2 for SchedInspector over SJF, 73.3 for SJF.",
+)
+QUEUE_LENGTH = 31.0
+"""The paper's mean queue length with a window of 20 slots."""
+SLOWDOWN = {"SchedInspector, SJF by cores": 62.2, "SJF by cores, back-filling": 73.3}
+"""Mean job slowdown, offline: of SchedInspector over SJF, and of SJF alone, which there is by cores."""
 
 OPEN, CLOSED, OFFLINE = "open, 1,000 started", "closed, 1,000 jobs", "closed, 128 jobs"
 COLUMNS = {
@@ -35,7 +47,7 @@ LARGE = 32
 
 
 @dataclass(frozen=True)
-class Figure4(Options):
+class Figure4(Study):
     """Learned agents, rules and inspectors, in open and closed episodes.
 
     Attributes
@@ -46,50 +58,48 @@ class Figure4(Options):
 
     sizes: tuple[int, ...] = (10, 20, 32, 64, 128)
 
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and figures."""
+        weights = find_weights(self.weights)
+        trained: dict[str, Choice] = {}
+        missing, large = [], []
+        for size in self.sizes:
+            head, tail = best_split(weights, size)
+            choice, name = learned(weights, head, tail), f"DBF M{size} ({head}-{tail})"
+            if choice is None:
+                missing.append(name)
+            else:
+                trained[name] = choice
+                large += [name] if size >= LARGE else []
+        inspectors = inspector_rows(weights)
+        missing += [] if inspectors else ["SchedInspector"]
+        controls = control_rows(("shortest", "reserving"), ((16, 16),))
+        panel = Panel(TITLE, "episodes", COLUMNS, trained | inspectors | BASELINES | controls)
+        found = self.measure(panel, reference=REFERENCE)
+        yield from heading(found, TITLE, missing)
+        for column in COLUMNS:
+            yield by_agent(found, panel, column, BARS, title=f"{TITLE}, {column}")
+            yield by_agent(found, panel, column, ("waiting_time_mean", *MORE), title=f"{TITLE}, {column}: more")
+        yield from remarks(found, *PAPER)
+        yield Besides(list(_beside(found, panel)), self.is_reduced)
+        checks = beaten(found, panel, OPEN, large, [*BASELINES, *inspectors])
+        yield Checks(checks)
+        yield data(found, TITLE, METRICS, checks)
+        for column, name in ((OPEN, "figure4"), (CLOSED, "closed"), (OFFLINE, "offline")):
+            yield bars(found, column, BARS, name, learned=list(trained), inspectors=list(inspectors))
 
-def figure4(options: Figure4) -> Study:
-    """Run the experiment; print, write and draw its results.
 
-    Parameters
-    ----------
-    options : Figure4
-        Window sizes, episodes, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    weights = find_weights(options.weights)
-    windows = {size: best_split(weights, size) for size in options.sizes}
-    trained: dict[str, Choice] = {}
-    missing, large = [], []
-    for size, (head, tail) in windows.items():
-        choice, name = learned(weights, head, tail), f"DBF M{size} ({head}-{tail})"
-        if choice is None:
-            missing.append(name)
-        else:
-            trained[name] = choice
-            large += [name] if size >= LARGE else []
-    inspectors = inspector_rows(weights)
-    missing += [] if inspectors else ["SchedInspector"]
-    controls = {f"{rule}, 16-16": control(rule, 16, 16) for rule in ("shortest", "reserving")}
-    panel = Panel("Figure 4", "episodes", COLUMNS, trained | inspectors | BASELINES | controls)
-    study = carry_out("Figure 4", [panel], options, reference="SJF, back-filling")
-    print_header(study)
-    print_missing(missing)
-    for column in COLUMNS:
-        print_agents(study, panel, column, BARS, title=f"Figure 4, {column}")
-        print_agents(study, panel, column, ("waiting_time_mean", *MORE), title=f"Figure 4, {column}: more")
-    print_end(study)
-    print_beside(bars_beside(study, panel, OPEN, OFFLINE), options)
-    checks = beaten(study, panel, OPEN, large, [*BASELINES, *inspectors])
-    print_checks(checks)
-    write_study(study, checks, METRICS)
-    for column, name in ((OPEN, "figure4"), (CLOSED, "closed"), (OFFLINE, "offline")):
-        pictures.draw_bars(study, panel, column, BARS, learned=list(trained), inspectors=list(inspectors), name=name)
-    return study
+def _beside(found: Measured, panel: Panel) -> Iterator[Beside]:
+    """Yield the queue of a window of 20 slots, and the slowdowns of SJF with and without SchedInspector."""
+    for row in panel.rows:
+        if row.startswith("DBF M20 ") and found.has(panel, OPEN, row):
+            ours = found.estimate(panel, OPEN, row, "queue_length_mean")
+            yield Beside(f"mean queue length of {row}, jobs", QUEUE_LENGTH, ours, "less")
+    for row, paper in SLOWDOWN.items():
+        if row in panel.rows and found.has(panel, OFFLINE, row):
+            ours = found.estimate(panel, OFFLINE, row, "bounded_slowdown_mean")
+            yield Beside(f"mean bounded slowdown of {row}, {OFFLINE}", paper, ours, "less")
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4, figure4))
+    sys.exit(run_as_program(Figure4))

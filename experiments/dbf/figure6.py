@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.dbf import window_pictures
-from desim.experiments.dbf.report import print_by_column, print_end, print_header, print_missing, write_study
-from desim.experiments.dbf.study import Study
-from desim.experiments.dbf.windows import WindowOptions, measure_windows
-from desim.experiments.options import run_as_program
+from desim.experiments.blocks import Block
+from desim.experiments.dbf.figure5 import Windows, drawing
+from desim.experiments.dbf.study import by_column, data, heading, remarks
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure6", "figure6"]
-
+TITLE = "Figure 6"
+PAPER = (
+    "The paper: at 8 and 10 slots the split lowers both the number of invisible jobs and the share of decisions "
+    "that have any; at 16 and 20 the number, at the same share; at 32 hardly."
+)
 SHOWN = ("invisible_jobs", "hidden_share")
 
 
 @dataclass(frozen=True)
-class Figure6(WindowOptions):
+class Figure6(Windows):
     """Jobs beyond the window, and the share of decisions at which there are any; from the runs of figure 5."""
 
     sizes: tuple[int, ...] = (8, 10, 16, 20, 32)
 
-
-def figure6(options: Figure6) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure6
-        Windows, episodes, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    study, missing = measure_windows("Figure 6", options)
-    print_header(study)
-    print_missing(missing)
-    for panel in study.panels:
-        for metric in SHOWN:
-            print_by_column(study, panel, metric, title=panel.name)
-    print_end(study)
-    write_study(study, [], (*SHOWN, "queue_length_mean", "num_decisions"))
-    window_pictures.draw_windows(study, SHOWN, name="figure6")
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found, missing = self.measure_windows()
+        yield from heading(found, TITLE, missing)
+        yield from (by_column(found, panel, metric) for panel in found.panels for metric in SHOWN)
+        yield from remarks(found, PAPER)
+        yield data(found, TITLE, (*SHOWN, "queue_length_mean", "num_decisions"))
+        yield drawing(found, SHOWN)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure6, figure6))
+    sys.exit(run_as_program(Figure6))

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.checks import print_checks
-from desim.experiments.dbf import pictures
-from desim.experiments.dbf.agents import BASELINES, REFERENCE, control, other_windows
-from desim.experiments.dbf.checks import beaten
-from desim.experiments.dbf.options import Options
-from desim.experiments.dbf.report import print_agents, print_end, print_header, print_missing, write_study
-from desim.experiments.dbf.simulating import METRICS, Setting
-from desim.experiments.dbf.study import Panel, Study, carry_out
-from desim.experiments.dbf.weights import find_weights
-from desim.experiments.dbf.workloads import KTH
-from desim.experiments.options import run_as_program
+from desim.experiments.blocks import Block, Checks
+from desim.experiments.dbf.agents import BASELINES, REFERENCE, control_rows, find_weights, other_windows
+from desim.experiments.dbf.simulate import METRICS, Setting
+from desim.experiments.dbf.study import Study, bars, beaten, by_agent, data, heading, remarks
+from desim.experiments.dbf.workloads import KTH, Arrivals
+from desim.experiments.measured import Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Kth", "kth"]
-
+TITLE = "KTH-SP2"
+ARRIVALS: tuple[Arrivals, ...] = ("open", "closed")
 BARS = ("waiting_time_mean", "queue_length_mean", "utilization", "queued_load_mean")
 SHOWN = (*BARS[:3], "started_waiting_time_mean", "waiting_time_p99", "waiting_time_max", "bounded_slowdown_mean")
 FAMILIES = ("kth100", "lublin256-any")
@@ -27,7 +24,7 @@ FAMILIES = ("kth100", "lublin256-any")
 
 
 @dataclass(frozen=True)
-class Kth(Options):
+class Kth(Study):
     """Pieces of the log one after the other, each begun with an empty cluster.
 
     Attributes
@@ -44,43 +41,27 @@ class Kth(Options):
     num_jobs: int = 1_000
     windows: tuple[tuple[int, int], ...] = ((9, 1), (5, 5), (16, 16), (32, 32))
 
-
-def kth(options: Kth) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Kth
-        Episodes, windows, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    weights = find_weights(options.weights)
-    trained = {
-        row: choice for family in FAMILIES for row, choice in other_windows(weights, options.windows, family).items()
-    }
-    rules = {
-        f"{rule}, {head}-{tail}": control(rule, head, tail)
-        for rule in ("shortest", "reserving")
-        for head, tail in options.windows
-    }
-    columns = {arrivals: Setting(KTH, arrivals, num_jobs=options.num_jobs) for arrivals in ("open", "closed")}
-    panel = Panel("KTH-SP2", "episodes", columns, trained | BASELINES | rules)
-    study = carry_out("KTH-SP2", [panel], options, reference=REFERENCE)
-    print_header(study)
-    print_missing([f"{family}..." for family in FAMILIES if not any(row.startswith(family) for row in trained)])
-    for column in columns:
-        print_agents(study, panel, column, SHOWN, title=f"KTH-SP2, {column}", against=[REFERENCE, "F1, EASY"])
-    print_end(study)
-    checks = beaten(study, panel, "open", trained, BASELINES, metrics=BARS[:2])
-    print_checks(checks)
-    write_study(study, checks, METRICS)
-    pictures.draw_bars(study, panel, "open", BARS, learned=list(trained), inspectors=[], name="kth")
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and the figure."""
+        weights = find_weights(self.weights)
+        families = {family: other_windows(weights, self.windows, family) for family in FAMILIES}
+        trained = {row: choice for rows in families.values() for row, choice in rows.items()}
+        rules = control_rows(("shortest", "reserving"), self.windows)
+        columns: dict[str, Setting] = {
+            arrivals: Setting(KTH, arrivals, num_jobs=self.num_jobs) for arrivals in ARRIVALS
+        }
+        panel = Panel(TITLE, "episodes", columns, trained | BASELINES | rules)
+        found = self.measure(panel, reference=REFERENCE)
+        yield from heading(found, TITLE, [f"{family}..." for family, rows in families.items() if not rows])
+        for column in columns:
+            title = f"{TITLE}, {column}"
+            yield by_agent(found, panel, column, SHOWN, title=title, against=[REFERENCE, "F1, EASY"])
+        yield from remarks(found)
+        checks = beaten(found, panel, "open", trained, BASELINES, metrics=BARS[:2])
+        yield Checks(checks)
+        yield data(found, TITLE, METRICS, checks)
+        yield bars(found, "open", BARS, "kth", learned=list(trained))
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Kth, kth))
+    sys.exit(run_as_program(Kth))

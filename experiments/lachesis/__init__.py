@@ -1,10 +1,10 @@
 """The experiments of LACHESIS: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environment".
 
 Each module is a figure or a question and runs by itself, for example ``python -m desim.experiments.lachesis.figure7``;
-all of them by ``python -m desim.experiments.lachesis``.
+all of them by ``desim reproduce lachesis``.
 """
 
-from desim.experiments.families import Family
+from desim.experiments.family import Family
 
 __all__ = ["FAMILY"]
 

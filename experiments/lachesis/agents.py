@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from desim.agents.learning.pretrained import pretrained_stem
-from desim.experiments.lachesis.simulating import Choice
+from desim.experiments.lachesis.simulate import Choice
 
 __all__ = [
     "AGENTS",

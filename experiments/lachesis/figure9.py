@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.beside import print_beside
-from desim.experiments.lachesis import pictures
-from desim.experiments.lachesis.agents import (
-    ARRIVING_ROWS,
-    IDLE_ROWS,
-    LACHESIS_COMPLETION,
-    LEARNED,
-    OWN_ROWS,
-    PAPER_ROWS,
-    REFERENCE,
-)
-from desim.experiments.lachesis.beside import besides
-from desim.experiments.lachesis.options import Options
-from desim.experiments.lachesis.paper import FIGURE_9
-from desim.experiments.lachesis.report import print_objectives, write_study
-from desim.experiments.lachesis.simulating import Setting
-from desim.experiments.lachesis.study import Panel, Study, carry_out
-from desim.experiments.options import run_as_program
+from desim.experiments.blocks import Block
+from desim.experiments.lachesis.agents import ARRIVING_ROWS, IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS
+from desim.experiments.lachesis.simulate import Setting
+from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawing, tables
+from desim.experiments.measured import Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Figure9", "figure9"]
+TITLE = "Figure 9: continuous mode"
+PAPER = Claims(
+    "The paper, continuous: LACHESIS' makespan up to 7.4 % below the second; HighRankUp-DEFT ahead of Decima-DEFT from "
+    "50 jobs on; SJF-DEFT ahead of HRRN-DEFT, which is last; 98 % of LACHESIS' decisions within 38 ms.",
+    shorter=7.4,
+    decision_time=38.0,
+)
 
 
 @dataclass(frozen=True)
-class Figure9(Options):
+class Figure9(Study):
     """Jobs that arrive at 50 executors every 45 s on average.
 
     Attributes
@@ -42,32 +37,20 @@ class Figure9(Options):
     numbers: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
     ccr: float = 0.5
 
+    def measured(self) -> Measured:
+        """Return what the runs bring."""
+        columns = {str(number): Setting(number, ccr=self.ccr, mean_interval=45.0) for number in self.numbers}
+        rows = LEARNED | PAPER_ROWS | ARRIVING_ROWS | IDLE_ROWS | OWN_ROWS
+        return self.measure(Panel("continuous", "jobs", columns, rows))
 
-def figure9(options: Figure9) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Figure9
-        Numbers of jobs, seeds, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    columns = {str(number): Setting(number, ccr=options.ccr, mean_interval=45.0) for number in options.numbers}
-    rows = LEARNED | PAPER_ROWS | ARRIVING_ROWS | IDLE_ROWS | OWN_ROWS
-    study = carry_out(
-        "Figure 9: continuous mode", (Panel("continuous", "jobs", columns, rows),), options, reference=REFERENCE
-    )
-    metrics = ("makespan", "turnaround_time_mean")
-    print_objectives(study, LACHESIS_COMPLETION, remarks=FIGURE_9)
-    print_beside(besides(study), options)
-    write_study(study)
-    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measured()
+        yield from tables(found, TITLE, remarks=[PAPER.text])
+        yield besides(found, PAPER)
+        yield data(found, TITLE)
+        yield drawing(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure9, figure9))
+    sys.exit(run_as_program(Figure9))

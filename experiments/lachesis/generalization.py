@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.lachesis import pictures
-from desim.experiments.lachesis.agents import (
-    IDLE_ROWS,
-    LACHESIS_COMPLETION,
-    LEARNED,
-    OWN_ROWS,
-    PAPER_ROWS,
-    REFERENCE,
-)
-from desim.experiments.lachesis.general_settings import (
+from desim.experiments.blocks import Block
+from desim.experiments.lachesis.agents import IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS
+from desim.experiments.lachesis.elsewhere import (
     ALIBABA,
     GENERATED,
     MEASURED,
@@ -26,20 +20,18 @@ from desim.experiments.lachesis.general_settings import (
     GeneralSetting,
     perform_general,
 )
-from desim.experiments.lachesis.options import Options
-from desim.experiments.lachesis.report import print_objectives, write_study
-from desim.experiments.lachesis.study import Panel, Study, carry_out
-from desim.experiments.options import run_as_program
+from desim.experiments.lachesis.study import Measured, Study, data, drawing, tables
+from desim.experiments.measured import Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Generalization", "generalization"]
-
+TITLE = "Generalization"
 SHORT = {GENERATED: "generated", QUERIES: "TPC-H", ALIBABA: "Alibaba", WORKFLOW: "Montage", RANDOM: "random"}
 #: A workflow has 58 tasks.
 WORKFLOW_JOBS = 10
 
 
 @dataclass(frozen=True)
-class Generalization(Options):
+class Generalization(Study):
     """What agents that were trained on generated queries do with other jobs and clusters.
 
     Attributes
@@ -59,57 +51,39 @@ class Generalization(Options):
     executors: tuple[int, ...] = (3, 5, 20, 40)
     ratios: tuple[float, ...] = (0.0, 0.2, 3.0, 8.0)
 
+    def __post_init__(self) -> None:
+        """Check that there are data where they should be."""
+        super().__post_init__()
+        if self.data is not None and not self.data.is_dir():
+            raise InvalidConfiguration(f"data is {str(self.data)!r}, want a directory")
 
-def generalization(options: Generalization) -> Study:
-    """Run the experiment; print, write and draw its results.
+    def measured(self) -> Measured:
+        """Return what the runs bring."""
+        rows = LEARNED | PAPER_ROWS | IDLE_ROWS | OWN_ROWS
+        kinds = [GENERATED, RANDOM, *(MEASURED if self.data is not None else ())]
+        executors = {
+            str(count): GeneralSetting(num_jobs=self.num_jobs, num_executors=count) for count in self.executors
+        }
+        transfers = {f"{ratio:g}": GeneralSetting(num_jobs=self.num_jobs, ccr=ratio) for ratio in self.ratios}
+        return self.measure(
+            Panel("jobs", "jobs", {SHORT[kind]: self._setting(kind) for kind in kinds}, rows),
+            Panel("executors", "executors", executors, rows),
+            Panel("transfers", "CCR", transfers, rows),
+            by=perform_general,
+        )
 
-    Parameters
-    ----------
-    options : Generalization
-        Data, sizes, seeds, directories.
+    def _setting(self, kind: str) -> GeneralSetting:
+        count = min(self.num_jobs, WORKFLOW_JOBS) if kind == WORKFLOW else self.num_jobs
+        is_measured = self.data is not None and kind in MEASURED
+        return GeneralSetting(kind, count, data=str(self.data.resolve()) if self.data and is_measured else "")
 
-    Returns
-    -------
-    Study
-        What was measured.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such directory.
-    """
-    if options.data is not None and not options.data.is_dir():
-        raise InvalidConfiguration(f"data is {str(options.data)!r}, want a directory")
-    rows = LEARNED | PAPER_ROWS | IDLE_ROWS | OWN_ROWS
-    data = "" if options.data is None else str(options.data.resolve())
-    kinds = [GENERATED, RANDOM, *(MEASURED if data else ())]
-    panels = (
-        Panel("jobs", "jobs", {SHORT[kind]: _setting(options, kind, data) for kind in kinds}, rows),
-        Panel(
-            "executors",
-            "executors",
-            {str(count): GeneralSetting(num_jobs=options.num_jobs, num_executors=count) for count in options.executors},
-            rows,
-        ),
-        Panel(
-            "transfers",
-            "CCR",
-            {f"{x:g}": GeneralSetting(num_jobs=options.num_jobs, ccr=x) for x in options.ratios},
-            rows,
-        ),
-    )
-    study = carry_out("Generalization", panels, options, reference=REFERENCE, by=perform_general)
-    metrics = ("makespan", "turnaround_time_mean")
-    print_objectives(study, LACHESIS_COMPLETION)
-    write_study(study)
-    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
-    return study
-
-
-def _setting(options: Generalization, kind: str, data: str) -> GeneralSetting:
-    count = min(options.num_jobs, WORKFLOW_JOBS) if kind == WORKFLOW else options.num_jobs
-    return GeneralSetting(kind, count, data=data if kind in MEASURED else "")
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measured()
+        yield from tables(found, TITLE)
+        yield data(found, TITLE)
+        yield drawing(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Generalization, generalization))
+    sys.exit(run_as_program(Generalization))

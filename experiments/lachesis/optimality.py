@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from desim.cli.output import print_table
-from desim.experiments.lachesis import pictures
+from desim.experiments.blocks import Block, Table
 from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
-from desim.experiments.lachesis.options import Options
-from desim.experiments.lachesis.report import print_study, write_study
-from desim.experiments.lachesis.simulating import Choice, Setting
-from desim.experiments.lachesis.small_instances import OPTIMUM, SmallSetting, perform_small
-from desim.experiments.lachesis.study import Panel, Study, carry_out
-from desim.experiments.options import run_as_program
+from desim.experiments.lachesis.elsewhere import OPTIMUM, SmallSetting, perform_small
+from desim.experiments.lachesis.simulate import Choice
+from desim.experiments.lachesis.study import ABOVE_REFERENCE, Measured, Study, data, drawing, tables
+from desim.experiments.measured import Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Optimality", "optimality"]
-
+TITLE = "Gap to the optimum"
 ROWS: dict[str, Choice] = {
     OPTIMUM: Choice("optimum", plan_ahead=True),
     "optimum without duplicates": Choice("optimum-without-duplicates", plan_ahead=True),
@@ -30,7 +27,7 @@ ROWS: dict[str, Choice] = {
 
 
 @dataclass(frozen=True)
-class Optimality(Options):
+class Optimality(Study):
     """The gap to the optimum, which may duplicate nodes.
 
     Attributes
@@ -46,57 +43,44 @@ class Optimality(Options):
     num_nodes: int = 12
     num_executors: int = 3
 
-    def fit(self, setting: Setting) -> Setting:
+    def fit(self, setting: Any) -> Any:
         """Return the setting; a trial has 8 nodes and is checked."""
-        small: Any = setting
-        fitted: Any = replace(small, num_nodes=min(small.num_nodes, 8), check=True) if self.quick else small
-        result: Setting = fitted
-        return result
+        return replace(setting, num_nodes=min(setting.num_nodes, 8), check=True) if self.quick else setting
+
+    def measured(self) -> Measured:
+        """Return what the runs bring."""
+        columns = {f"{ratio:g}": SmallSetting(self.num_nodes, self.num_executors, ratio) for ratio in self.ratios}
+        rows = ROWS | LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS
+        panel = Panel(f"{self.num_nodes} nodes, {self.num_executors} executors", "CCR", columns, rows)
+        return self.measure(panel, reference=OPTIMUM, by=perform_small)
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measured()
+        yield from tables(found, TITLE, ("makespan", "lower_bound"))
+        yield _shares(found)
+        yield data(found, TITLE)
+        yield drawing(found, TITLE, (ABOVE_REFERENCE,))
 
 
-def optimality(options: Optimality) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Optimality
-        Ratios, sizes, seeds, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    columns: Mapping[str, Any] = {
-        f"{ratio:g}": SmallSetting(options.num_nodes, options.num_executors, ratio) for ratio in options.ratios
-    }
-    name = f"{options.num_nodes} nodes, {options.num_executors} executors"
-    panel = Panel(name, "CCR", columns, ROWS | LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS)
-    study = carry_out("Gap to the optimum", (panel,), options, reference=OPTIMUM, by=perform_small)
-    print_study(study, ("makespan", "lower_bound"))
-    _print_shares(study, panel)
-    write_study(study)
-    pictures.draw(study, (pictures.ABOVE_REFERENCE,))
-    return study
-
-
-def _print_shares(study: Study, panel: Panel) -> None:
-    """Print how often each agent reaches the optimum, and how often that is proved."""
+def _shares(found: Measured) -> Table:
+    """Return how often each agent reaches the optimum, and how often that is proved."""
+    (panel,) = found.panels
     rows = []
     for row in panel.rows:
         shares = []
         for column in panel.columns:
-            best = study.values(panel, column, OPTIMUM, "makespan")
-            reached = study.values(panel, column, row, "makespan") <= best * (1 + 1e-9)
+            best = found.values(panel, column, OPTIMUM, "makespan")
+            reached = found.values(panel, column, row, "makespan") <= best * (1 + 1e-9)
             shares.append(f"{100 * reached.mean():.0f}")
         rows.append([row, *shares])
     proved = [
         f"{100 * sum(outcome['proved'] for outcome in outcomes) / len(outcomes):.0f}"
-        for outcomes in (study.outcomes[panel.name, column, OPTIMUM] for column in panel.columns)
+        for outcomes in (found.outcomes[panel.name, column, OPTIMUM] for column in panel.columns)
     ]
     rows.append(["(proved to be optimal)", *proved])
-    print_table([panel.parameter, *panel.columns], rows, title="Instances in which the optimum is reached, %")
+    return Table("Instances in which the optimum is reached, %", [panel.parameter, *panel.columns], rows)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Optimality, optimality))
+    sys.exit(run_as_program(Optimality))

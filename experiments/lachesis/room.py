@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.lachesis import pictures
+from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import (
     IDLE_ROWS,
-    LACHESIS_COMPLETION,
     LEARNED,
     LEARNED_IN_BATCHES,
     OWN_ROWS,
     PAPER_ROWS,
     PLANNED_ROWS,
-    REFERENCE,
 )
-from desim.experiments.lachesis.options import Options
-from desim.experiments.lachesis.report import print_objectives, write_study
-from desim.experiments.lachesis.simulating import Setting
-from desim.experiments.lachesis.study import Panel, Study, carry_out
-from desim.experiments.options import run_as_program
+from desim.experiments.lachesis.simulate import Setting
+from desim.experiments.lachesis.study import Measured, Study, data, drawing, tables
+from desim.experiments.measured import Panel
+from desim.experiments.study import run_as_program
 
-__all__ = ["Room", "room"]
+TITLE = "Settings that leave room"
 
 
 @dataclass(frozen=True)
-class Room(Options):
+class Room(Study):
     """Where the paper's own settings are too easy to tell agents apart.
 
     Attributes
@@ -43,36 +41,30 @@ class Room(Options):
     num_jobs: int = 20
     num_arriving: int = 50
 
+    def measured(self) -> Measured:
+        """Return what the runs bring."""
+        batch = LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS | IDLE_ROWS | OWN_ROWS
+        stream = LEARNED | PAPER_ROWS | IDLE_ROWS | OWN_ROWS
+        kinds = (
+            ("batch, 50 executors", self.num_jobs, 50, 0.0, batch),
+            ("batch, 10 executors", self.num_jobs, 10, 0.0, batch),
+            ("continuous, 10 executors", self.num_arriving, 10, 45.0, stream),
+            ("continuous, 30 executors", self.num_arriving, 30, 45.0, stream),
+        )
+        return self.measure(
+            *(
+                Panel(name, "CCR", {f"{ratio:g}": Setting(jobs, count, ratio, interval) for ratio in self.ratios}, rows)
+                for name, jobs, count, interval, rows in kinds
+            )
+        )
 
-def room(options: Room) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Room
-        Ratios, numbers of jobs, seeds, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    batch = LEARNED_IN_BATCHES | PAPER_ROWS | PLANNED_ROWS | IDLE_ROWS | OWN_ROWS
-    stream = LEARNED | PAPER_ROWS | IDLE_ROWS | OWN_ROWS
-    arriving, ratios = options.num_arriving, options.ratios
-    panels = (
-        Panel("batch, 50 executors", "CCR", {f"{x:g}": Setting(options.num_jobs, 50, x) for x in ratios}, batch),
-        Panel("batch, 10 executors", "CCR", {f"{x:g}": Setting(options.num_jobs, 10, x) for x in ratios}, batch),
-        Panel("continuous, 10 executors", "CCR", {f"{x:g}": Setting(arriving, 10, x, 45.0) for x in ratios}, stream),
-        Panel("continuous, 30 executors", "CCR", {f"{x:g}": Setting(arriving, 30, x, 45.0) for x in ratios}, stream),
-    )
-    study = carry_out("Settings that leave room", panels, options, reference=REFERENCE)
-    metrics = ("makespan", "turnaround_time_mean")
-    print_objectives(study, LACHESIS_COMPLETION)
-    write_study(study)
-    pictures.draw(study, (*metrics, "gap_to_lower_bound"))
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        found = self.measured()
+        yield from tables(found, TITLE)
+        yield data(found, TITLE)
+        yield drawing(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Room, room))
+    sys.exit(run_as_program(Room))

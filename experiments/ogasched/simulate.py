@@ -226,7 +226,7 @@ class Learner:
     policy: str
 
 
-_LEARNERS: dict[str, Callable[[int], OnlineGradient]] = {
+LEARNERS: dict[str, Callable[[int], OnlineGradient]] = {
     "OGASched, theory": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots)),
     "OGASched, half of it": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots, 0.5)),
     "OGASched": lambda num_slots: OGASched("reservation", GeometricSteps(25.0, 0.9999)),
@@ -278,10 +278,10 @@ def perform_regret(run: Run) -> dict[str, Any]:
     setting: RegretSetting = run.setting
     if setting.arrivals not in ARRIVALS:
         raise InvalidConfiguration(f"arrivals is {setting.arrivals!r}, want one of {', '.join(ARRIVALS)}")
-    if run.agent.policy not in _LEARNERS:
-        raise InvalidConfiguration(f"no policy {run.agent.policy!r}; there are {', '.join(_LEARNERS)}")
+    if run.agent.policy not in LEARNERS:
+        raise InvalidConfiguration(f"no policy {run.agent.policy!r}; there are {', '.join(LEARNERS)}")
     rewards = generate(num_ports=setting.num_ports, num_nodes=setting.num_nodes, seed=run.seed)
-    agent = _LEARNERS[run.agent.policy](setting.num_slots)
+    agent = LEARNERS[run.agent.policy](setting.num_slots)
     cluster = MultiServerCluster(
         rewards,
         _arrivals(setting, run.seed),

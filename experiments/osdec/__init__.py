@@ -6,7 +6,7 @@ Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling
 Computing".
 """
 
-from desim.experiments.families import Family
+from desim.experiments.family import Family
 
 __all__ = ["FAMILY"]
 

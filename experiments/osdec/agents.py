@@ -11,29 +11,8 @@ from typing import Any
 
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.osdec.options import Options
-from desim.experiments.osdec.simulating import Choice
-
-__all__ = [
-    "AGENTS",
-    "FORESIGHTED",
-    "LEARNED",
-    "MORE_ROWS",
-    "OPTIMUM",
-    "OSDEC",
-    "PAPER_ROWS",
-    "PLANNING_ROWS",
-    "SCORE",
-    "VARIANTS",
-    "WORKLOADS",
-    "Trained",
-    "cards_of",
-    "learned_rows",
-    "rows_of",
-]
-
-SCORE = "score"
-"""The policy of learned agents."""
+from desim.experiments.measured import Choice
+from desim.experiments.osdec.simulate import SCORE
 
 OSDEC = "OSDEC"
 VARIANTS = (OSDEC, "OSDEC, reserving", "OSDEC, reserving, on plans")
@@ -172,13 +151,13 @@ def cards_of(directory: Path | None, workload: str) -> dict[str, list[tuple[Path
 
 
 def learned_rows(
-    options: Options, workload: str, wanted: Callable[[Mapping[str, Any]], bool] = lambda config: True
+    study: Any, workload: str, wanted: Callable[[Mapping[str, Any]], bool] = lambda config: True
 ) -> dict[str, Trained]:
     """Return the rows of agents that were trained for a workload.
 
     Parameters
     ----------
-    options : Options
+    study : Study
         Says where weights are.
     workload : str
         What the names of their weights begin with.
@@ -191,9 +170,9 @@ def learned_rows(
         In the order of :data:`LEARNED`; nothing for what was not trained.
     """
     rows = {}
-    for row, cards in cards_of(options.weights, workload).items():
+    for row, cards in cards_of(study.weights, workload).items():
         members = tuple(
-            Choice(SCORE, (("weights", str(stem) if options.weights else stem.name), ("sha256", card["sha256"])))
+            Choice(SCORE, (("weights", str(stem) if study.weights else stem.name), ("sha256", card["sha256"])))
             for stem, card in cards
             if wanted(card["config"])
         )
@@ -203,13 +182,13 @@ def learned_rows(
 
 
 def rows_of(
-    options: Options, workload: str, *, planning: Sequence[str] = tuple(PLANNING_ROWS)
+    study: Any, workload: str, *, planning: Sequence[str] = tuple(PLANNING_ROWS)
 ) -> dict[str, Choice | Trained]:
     """Return the rows of a table.
 
     Parameters
     ----------
-    options : Options
+    study : Study
         Whether agents that were trained, agents that plan and the optimum are wanted, where weights are, and how long
         the optimum may be searched for.
     workload : str
@@ -222,8 +201,59 @@ def rows_of(
     dict of str to Choice or Trained
         In the order of the table.
     """
-    if options.heuristics_only:
+    if study.heuristics_only:
         return {**PAPER_ROWS, **MORE_ROWS}
-    optimum = Choice("optimum", (("time_limit", options.time_limit),))
+    optimum = Choice("optimum", (("time_limit", study.time_limit),))
     plans = {row: PLANNING_ROWS[row] for row in planning}
-    return {**PAPER_ROWS, **learned_rows(options, workload), **MORE_ROWS, **plans, OPTIMUM: optimum}
+    return {**PAPER_ROWS, **learned_rows(study, workload), **MORE_ROWS, **plans, OPTIMUM: optimum}
+
+
+# -- the paper --------------------------------------------------------------------------------------
+
+LEARNED_ROWS = ("REINFORCE", "PPO", "PointerNet", "PPO+Att", "PPO+Att+AuxH", "PPO+Att+AuxL", "OSDEC")
+"""Rows that are trained."""
+
+TABLE_1: Mapping[str, tuple[float, float, float]] = {
+    "FIFO": (3602.45, -193.64, 3408.82),
+    "SJF": (3386.66, -112.06, 3274.66),
+    "Tetris": (3689.65, -282.42, 3407.20),
+    "REINFORCE": (3560.23, -121.64, 3301.06),
+    "PPO": (3596.25, -218.74, 3377.48),
+    "PointerNet": (3583.60, -205.76, 3377.91),
+    "PPO+Att": (3495.20, -95.66, 3387.22),
+    "PPO+Att+AuxH": (3706.87, -101.28, 3444.00),
+    "PPO+Att+AuxL": (3737.47, -240.42, 3466.22),
+    "OSDEC": (3761.24, -250.25, 3475.37),
+}
+"""Utilization, time delay and total reward."""
+
+TABLE_2: Mapping[str, tuple[float, float]] = {
+    "FIFO": (3611.01, 3449.22),
+    "SJF": (3398.76, 3298.38),
+    "Tetris": (3696.79, 3503.01),
+    "REINFORCE": (3567.80, 3360.28),
+    "PPO": (3589.87, 3384.50),
+    "PointerNet": (3576.02, 3398.82),
+    "PPO+Att": (3525.43, 3340.77),
+    "PPO+Att+AuxH": (3708.02, 3411.08),
+    "PPO+Att+AuxL": (3744.02, 3442.96),
+    "OSDEC": (3781.17, 3521.23),
+}
+"""Utilization where it is the only objective, with windows and in real time."""
+
+CASES = ("core case 1", "core case 2", "core case 3", "duration case 1", "duration case 2", "duration case 3")
+"""Columns of table 4."""
+
+TABLE_4: Mapping[str, tuple[float, ...]] = {
+    "FIFO": (3651.49, 7469.07, 5009.48, 8693.60, 5536.08, 3467.29),
+    "SJF": (3518.63, 5771.45, 4412.64, 7633.65, 5032.28, 3340.02),
+    "Tetris": (3856.63, 9144.62, 5537.23, 9475.69, 5923.69, 3633.64),
+    "REINFORCE": (3613.78, 7148.49, 4869.69, 8136.24, 5327.90, 3399.00),
+    "PPO": (3648.38, 7415.11, 4972.13, 8324.38, 5386.61, 3427.17),
+    "PointerNet": (3649.47, 7126.47, 4859.10, 8281.23, 5388.20, 3442.37),
+    "PPO+Att": (3662.41, 7957.08, 4663.42, 8248.63, 5472.42, 3357.90),
+    "PPO+Att+AuxH": (3707.01, 8425.30, 5096.22, 8571.09, 5592.46, 3536.01),
+    "PPO+Att+AuxL": (3781.08, 8560.46, 5430.28, 9113.23, 5876.61, 3595.21),
+    "OSDEC": (3884.28, 9200.82, 5565.89, 9593.68, 5853.81, 3631.21),
+}
+"""By case; the paper does not say of what. The order of its rows there is that of the utilization in table 1."""

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.cli.output import print_table, print_text
-from desim.experiments.curves import Course, Curves
-from desim.experiments.options import run_as_program
-from desim.experiments.osdec import learned_pictures
+from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Table
+from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Course
 from desim.experiments.osdec.agents import WORKLOADS, cards_of
-from desim.experiments.osdec.options import Options
-from desim.experiments.results import print_heading
+from desim.experiments.osdec.study import Study, styles_of
+from desim.experiments.study import run_as_program
 
-__all__ = ["Curve", "Figure4", "by_workload", "figure4"]
-
-
-@dataclass(frozen=True)
-class Figure4(Options):
-    """What the learned agents became better at in the course of their trainings, from the cards of their weights."""
+TITLE = "Figure 4: learning curves"
+HEADS = ("", "", "warm start", "decisions", "wall time, s", "first", "best", "after decisions", "last")
 
 
 @dataclass(frozen=True)
@@ -58,86 +53,93 @@ class Curve(Course):
         """The total reward on the validation episodes, in core-slots."""
         return np.array([entry["validation"]["total_reward"] for entry in self.history], dtype=np.float64)
 
+    def line(self) -> list[str]:
+        """Return where the training began, where it was best, and where it ended."""
+        best = int(self.values.argmax())
+        counts = (self.warm_start, self.decisions[-1], self.seconds[-1])
+        values = [f"{self.values[at]:,.1f}" for at in (0, best, -1)]
+        values.insert(2, f"{self.decisions[best]:,.0f}")
+        return [self.row, self.name, *(f"{count:,.0f}" for count in counts), *values]
 
-def by_workload(curves: Sequence[Curve]) -> dict[str, dict[str, list[Curve]]]:
-    """Return the curves of each row, for each workload.
-
-    Parameters
-    ----------
-    curves : sequence of Curve
-        In any order.
-
-    Returns
-    -------
-    dict of str to dict of str to list of Curve
-        By workload, then by row.
-    """
-    found: dict[str, dict[str, list[Curve]]] = {}
-    for curve in curves:
-        found.setdefault(curve.workload, {}).setdefault(curve.row, []).append(curve)
-    return found
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield what programs read of it."""
+        columns = self.decisions, self.episodes, self.seconds, self.values
+        names = ("decisions", "episodes", "seconds", "total_reward")
+        for values in zip(*columns, strict=True):
+            told = dict(zip(names, values, strict=True))
+            yield {"workload": self.workload, "agent": self.row, "weights": self.name, **told}
 
 
-def figure4(options: Figure4) -> Curves[Curve]:
-    """Print, write and draw the learning curves.
+@dataclass(frozen=True)
+class Figure4(Study):
+    """What the learned agents became better at in the course of their trainings, from the cards of their weights."""
 
-    Parameters
-    ----------
-    options : Figure4
-        Directories.
+    def curves(self) -> dict[str, dict[str, list[Curve]]]:
+        """Return the curves of each row, for each workload."""
+        found: dict[str, dict[str, list[Curve]]] = {}
+        for workload in WORKLOADS:
+            for row, cards in cards_of(self.weights, workload).items():
+                found.setdefault(workload, {})[row] = [
+                    Curve(
+                        stem.name,
+                        row,
+                        workload,
+                        card["training"].get("warm_start", 0),
+                        card["command"],
+                        card["history"],
+                    )
+                    for stem, card in cards
+                ]
+        return found
 
-    Returns
-    -------
-    Curves
-        What has been learned.
-    """
-    study = Curves("Figure 4: learning curves", options, tuple(_trained(options)))
-    print_heading(study, "total reward on validation episodes, core-slots")
-    if not study.curves:
-        print_text("There are no weights.")
-        return study
-    heads = ["", "", "warm start", "decisions", "wall time, s", "first", "best", "after decisions", "last"]
-    for workload, rows in by_workload(study.curves).items():
-        table = [_line(curve) for curves in rows.values() for curve in curves]
-        print_table(heads, table, words=(1,), title=f"Weights for {WORKLOADS[workload]}")
-    for curve in study.curves:
-        print_text(f"{curve.name}: {curve.command}")
-    study.write(_rows(study.curves))
-    learned_pictures.draw_curves(by_workload(study.curves), options.directory / "figure4.png")
-    return study
-
-
-def _trained(options: Figure4) -> Iterator[Curve]:
-    for workload in WORKLOADS:
-        for row, cards in cards_of(options.weights, workload).items():
-            for stem, card in cards:
-                warm_start = card["training"].get("warm_start", 0)
-                yield Curve(stem.name, row, workload, warm_start, card["command"], card["history"])
-
-
-def _line(curve: Curve) -> list[str]:
-    """Return where a training began, where it was best, and where it ended."""
-    best = int(curve.values.argmax())
-    counts = (curve.warm_start, curve.decisions[-1], curve.seconds[-1])
-    values = [f"{curve.values[at]:,.1f}" for at in (0, best, -1)]
-    values.insert(2, f"{curve.decisions[best]:,.0f}")
-    return [curve.row, curve.name, *(f"{count:,.0f}" for count in counts), *values]
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, files and the figure."""
+        groups = self.curves()
+        curves = [curve for rows in groups.values() for found in rows.values() for curve in found]
+        yield from self.heading(TITLE, "total reward on validation episodes, core-slots")
+        if not curves:
+            yield Paragraph("There are no weights.")
+            return
+        for workload in groups:
+            lines = [curve.line() for curve in curves if curve.workload == workload]
+            yield Table(f"Weights for {WORKLOADS[workload]}", HEADS, lines, (1,))
+        yield from (Paragraph(f"{curve.name}: {curve.command}") for curve in curves)
+        document = {"title": TITLE, "options": asdict(self), "curves": [asdict(curve) for curve in curves]}
+        yield Data(document, [row for curve in curves for row in curve.rows()])
+        yield _drawing(groups)
 
 
-def _rows(curves: Sequence[Curve]) -> Iterator[dict[str, Any]]:
-    for curve in curves:
-        columns = curve.decisions, curve.episodes, curve.seconds, curve.values
-        for decisions, episodes, seconds, value in zip(*columns, strict=True):
-            yield {
-                "workload": curve.workload,
-                "agent": curve.row,
-                "weights": curve.name,
-                "decisions": decisions,
-                "episodes": episodes,
-                "seconds": seconds,
-                "total_reward": value,
-            }
+def _drawing(groups: Mapping[str, Mapping[str, Sequence[Curve]]]) -> Drawing:
+    """Draw one line a row: the mean of its trainings, and a band from the lowest to the highest."""
+    across = min(len(groups), 2)
+    figure, grid = new_figure(-(-len(groups) // across), across, width=5.2, height=3.6)
+    names = list(dict.fromkeys(row for rows in groups.values() for row in rows))
+    styles = styles_of(names)
+    for ax, (workload, rows) in zip(grid.flat, groups.items(), strict=False):
+        for row, curves in rows.items():
+            places, values = _aligned(curves)
+            look: dict[str, Any] = {"color": styles[row].color, "linestyle": styles[row].dashes}
+            ax.plot(places, values.mean(axis=0), linewidth=1.3, **look)
+            if len(values) > 1:
+                ax.fill_between(places, values.min(axis=0), values.max(axis=0), color=look["color"], alpha=0.15, lw=0)
+        ax.set_title(WORKLOADS[workload], loc="left", fontsize=9)
+        ax.set_xlabel("decisions, thousands", fontsize=8)
+        ax.set_ylabel("total reward, core-slots", fontsize=8)
+        ax.grid(axis="y", color="lightgrey", linewidth=0.5)
+    for ax in list(grid.flat)[len(groups) :]:
+        ax.set_visible(False)
+    legend_below(figure, line_handles(names, styles, [""] * len(names)), names, 4)
+    caption = "Learning curves: validation reward; bands hold all trainings of a row."
+    return Drawing("figure4.png", caption, figure)
+
+
+def _aligned(curves: Sequence[Curve]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return thousands of decisions, and the values of all trainings there, as far as all of them go."""
+    end = min(curve.decisions[-1] for curve in curves)
+    places = np.unique(np.concatenate([curve.decisions for curve in curves]))
+    places = places[places <= end]
+    return places / 1000.0, np.array([np.interp(places, curve.decisions, curve.values) for curve in curves])
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Figure4, figure4))
+    sys.exit(run_as_program(Figure4))

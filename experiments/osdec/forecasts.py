@@ -7,20 +7,18 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from desim.cli.output import print_table, print_text
-from desim.experiments.checks import Check, print_checks
-from desim.experiments.compare import with_interval
-from desim.experiments.options import run_as_program
-from desim.experiments.osdec import learned_pictures
-from desim.experiments.osdec.forecasting import MEASURES, MODULE, metric_of, perform_forecasts, sources_of
-from desim.experiments.osdec.options import Options
-from desim.experiments.osdec.report import cells_of, print_deviations
-from desim.experiments.osdec.study import Panel, Study, learned_panels, measured
-from desim.experiments.results import print_heading, write_results
+import numpy as np
+
+from desim.experiments.blocks import Block, Check, Checks, Data, Drawing, Paragraph, Table, with_interval
+from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Panel
+from desim.experiments.osdec.agents import WORKLOADS
+from desim.experiments.osdec.learned import MEASURES, MODULE, forecast_metric, perform_forecasts, sources_of
+from desim.experiments.osdec.study import Measured, Study, deviations
+from desim.experiments.study import run_as_program
 from desim.statistics import Estimate, paired_difference
 
-__all__ = ["Forecasts", "forecast_checks", "forecasts"]
-
+TITLE = "Forecasts of the next slot"
 CASES = ("default", "fluctuating")
 TASK_WORDS = {
     "capacity": "capacity, cores",
@@ -32,73 +30,53 @@ TASK_WORDS = {
 
 
 @dataclass(frozen=True)
-class Forecasts(Options):
+class Forecasts(Study):
     """How well learned agents know what comes, on trajectories that they were not trained on."""
 
+    def measured(self) -> Measured:
+        """Return what the runs bring; no panels if no weights have an auxiliary module."""
+        panels = self.learned_panels(CASES, lambda config: bool(config["auxiliary"] != "none"))
+        return self.measure(*panels, reference="", learned_by=perform_forecasts)
 
-def forecasts(options: Forecasts) -> Study:
-    """Run the experiment; print, write and draw its results.
-
-    Parameters
-    ----------
-    options : Forecasts
-        Trajectories, directories.
-
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    panels = learned_panels(options, CASES, lambda config: config["auxiliary"] != "none")
-    if not panels:
-        print_text("There are no weights with an auxiliary module.")
-        return Study("Forecasts of the next slot", options, (), "", {})
-    study = measured("Forecasts of the next slot", options, panels, reference="", learned_by=perform_forecasts)
-    print_heading(study, f"{len(options.seed_list)} trajectories, means with 95 % intervals")
-    for panel in panels:
-        _print(study, panel)
-    _print_deviations(study)
-    checks = [] if options.is_reduced else [check for panel in panels for check in forecast_checks(study, panel)]
-    print_checks(checks)
-    cells = list(_rows(study))
-    document = {
-        "title": study.title,
-        "options": asdict(options),
-        "checks": [asdict(check) for check in checks],
-        "cells": cells,
-    }
-    write_results(options.directory, document, cells)
-    learned_pictures.draw_forecasts(study, options.directory / "forecasts.png")
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and the figure."""
+        found = self.measured()
+        if not found.panels:
+            yield Paragraph("There are no weights with an auxiliary module.")
+            return
+        yield from found.runs
+        yield from self.heading(TITLE, f"{len(self.seed_list)} trajectories, means with 95 % intervals")
+        for panel in found.panels:
+            yield from (_table(found, panel, task) for task in TASK_WORDS)
+        cells = [
+            (f"{measure},\n{panel.name}", panel, panel.name, forecast_metric("capacity", MODULE, measure))
+            for panel in found.panels
+            for measure in MEASURES
+        ]
+        yield from deviations(found, cells, "the module's error of the capacity")
+        checks = [] if self.is_reduced else [check for panel in found.panels for check in forecast_checks(found, panel)]
+        yield Checks(checks)
+        rows = list(_rows(found))
+        told = {"title": TITLE, "options": asdict(self), "checks": asdict(Checks(checks))["checks"], "cells": rows}
+        yield Data(told, rows)
+        yield _drawing(found)
 
 
-def forecast_checks(study: Study, panel: Panel) -> list[Check]:
+def forecast_checks(found: Measured, panel: Panel) -> list[Check]:
     """Tell whether the module is nearer to the next capacity than all other forecasts, paired by trajectory.
 
-    Parameters
-    ----------
-    study : Study
-        What was measured.
-    panel : Panel
-        One of its panels, named like its column.
-
-    Returns
-    -------
-    list of Check
-        One for each learned row and measure; it holds if all intervals are below 0.
+    One for each learned row and measure; it holds if all intervals are below 0.
     """
     checks = []
     for row in panel.rows:
         for measure in MEASURES:
-            found = {
-                source: _behind(study, panel, row, ("capacity", source, measure)) for source in _others("capacity")
+            behind = {
+                source: _behind(found, panel, row, ("capacity", source, measure)) for source in _others("capacity")
             }
-            ours = study.estimate(panel, panel.name, row, metric_of("capacity", MODULE, measure))
-            words = "; ".join(f"{source} {with_interval(estimate, 3)}" for source, estimate in found.items())
-            text = (
-                f"{panel.name}: {measure} of the capacity by the module of {row}: {ours.mean:.3f} cores; less that of "
-            )
-            checks.append(Check(text + words, all(estimate.high < 0 for estimate in found.values())))
+            ours = found.estimate(panel, panel.name, row, forecast_metric("capacity", MODULE, measure))
+            words = "; ".join(f"{source} {with_interval(estimate, 3)}" for source, estimate in behind.items())
+            text = f"{panel.name}: {measure} of the capacity by the module of {row}: {ours.mean:.3f} cores; less that"
+            checks.append(Check(f"{text} of {words}", all(estimate.high < 0 for estimate in behind.values())))
     return checks
 
 
@@ -106,38 +84,30 @@ def _others(task: str) -> tuple[str, ...]:
     return sources_of(task)[1:]
 
 
-def _behind(study: Study, panel: Panel, row: str, named: tuple[str, str, str]) -> Estimate:
-    """Return the module's error less that of a source: below 0 where the module is better."""
+def _behind(found: Measured, panel: Panel, row: str, named: tuple[str, str, str]) -> Estimate:
+    """Return the module's error less that of a source of a task: below 0 where the module is better."""
     task, source, measure = named
-    values = (study.values(panel, panel.name, row, metric_of(task, name, measure)) for name in (MODULE, source))
-    return paired_difference(*values)
+    names = [forecast_metric(task, name, measure) for name in (MODULE, source)]
+    return paired_difference(*(found.values(panel, panel.name, row, name) for name in names))
 
 
-def _print(study: Study, panel: Panel) -> None:
-    for task, words in TASK_WORDS.items():
-        table = []
-        for row in panel.rows:
-            for measure in MEASURES:
-                names = {source: metric_of(task, source, measure) for source in sources_of(task)}
-                found = {source: study.estimate(panel, panel.name, row, name) for source, name in names.items()}
-                best = min(_others(task), key=lambda source: found[source].mean)
-                lead = with_interval(_behind(study, panel, row, (task, best, measure)), 3)
-                table.append([row, measure, *map(with_interval, found.values()), lead])
-        heads = ["", "", *sources_of(task), "less the best\nof the others"]
-        print_table(heads, table, words=(1,), title=f"{panel.name}: {words}")
+def _table(found: Measured, panel: Panel, task: str) -> Table:
+    lines = []
+    for row in panel.rows:
+        for measure in MEASURES:
+            estimates = {
+                source: found.estimate(panel, panel.name, row, forecast_metric(task, source, measure))
+                for source in sources_of(task)
+            }
+            best = min(_others(task), key=lambda source: estimates[source].mean)
+            lead = with_interval(_behind(found, panel, row, (task, best, measure)), 3)
+            lines.append([row, measure, *map(with_interval, estimates.values()), lead])
+    heads = ["", "", *sources_of(task), "less the best\nof the others"]
+    return Table(f"{panel.name}: {TASK_WORDS[task]}", heads, lines, (1,))
 
 
-def _print_deviations(study: Study) -> None:
-    cells = [
-        (f"{measure},\n{panel.name}", panel, panel.name, metric_of("capacity", MODULE, measure))
-        for panel in study.panels
-        for measure in MEASURES
-    ]
-    print_deviations(study, cells, of="the module's error of the capacity")
-
-
-def _rows(study: Study) -> Iterator[dict[str, Any]]:
-    for panel in study.panels:
+def _rows(found: Measured) -> Iterator[dict[str, Any]]:
+    for panel in found.panels:
         for row, choice in panel.rows.items():
             for task in TASK_WORDS:
                 for source in sources_of(task):
@@ -149,10 +119,32 @@ def _rows(study: Study) -> Iterator[dict[str, Any]]:
                             "task": task,
                             "source": source,
                             "measure": measure,
-                            "num_trajectories": len(study.options.seed_list),
-                            **cells_of(study, panel, panel.name, row, metric_of(task, source, measure)),
+                            "num_trajectories": len(found.study.seed_list),
+                            **found.summary(panel, panel.name, row, forecast_metric(task, source, measure)),
                         }
 
 
+def _drawing(found: Measured) -> Drawing:
+    """Draw how far predictions of the next capacity are off, one row of axes a workload."""
+    figure, grid = new_figure(len(found.panels), len(MEASURES), width=5.0, height=2.6)
+    for panel, axes in zip(found.panels, grid, strict=True):
+        first = next(iter(panel.rows))
+        labels = [f"module of {row}" for row in panel.rows] + list(_others("capacity"))
+        colors = ["#0072B2"] * len(panel.rows) + ["#555555"] * (len(labels) - len(panel.rows))
+        names = [(row, MODULE) for row in panel.rows] + [(first, source) for source in _others("capacity")]
+        for ax, measure in zip(axes, MEASURES, strict=True):
+            for place, ((row, source), color) in enumerate(zip(names, colors, strict=True)):
+                error = found.estimate(panel, panel.name, row, forecast_metric("capacity", source, measure))
+                width = np.nan_to_num(error.half_width)
+                ax.errorbar(error.mean, place, xerr=width, color=color, marker="o", markersize=4, elinewidth=1.0)
+            ax.set_yticks(range(len(labels)), labels if ax is axes[0] else [""] * len(labels), fontsize=8)
+            ax.invert_yaxis()
+            ax.set_xlabel(f"{measure}, cores", fontsize=8)
+            ax.grid(axis="x", color="lightgrey", linewidth=0.5)
+        axes[0].set_title(f"capacity of the next slot, {WORKLOADS[panel.name]}", loc="left", fontsize=9)
+    caption = "How far predictions of the capacity are off, with 95 % intervals."
+    return Drawing("forecasts.png", caption, figure)
+
+
 if __name__ == "__main__":
-    sys.exit(run_as_program(Forecasts, forecasts))
+    sys.exit(run_as_program(Forecasts))

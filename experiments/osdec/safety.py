@@ -5,23 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from desim.cli.output import print_table
+import numpy as np
+
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.checks import Check
-from desim.experiments.compare import lead_percent, with_interval
-from desim.experiments.options import run_as_program
-from desim.experiments.osdec import learned_pictures
+from desim.experiments.blocks import Block, Check, Checks, Drawing, Table, lead_percent, with_interval
+from desim.experiments.drawing import MARKERS, legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import MORE_ROWS, OSDEC, Trained, learned_rows
-from desim.experiments.osdec.options import Options
-from desim.experiments.osdec.report import print_findings, write_study
-from desim.experiments.osdec.shielding import BASES, longest_run, perform_shielded, row_of
-from desim.experiments.osdec.simulating import Choice, Setting
-from desim.experiments.osdec.study import Panel, Study, measured
-from desim.experiments.results import print_heading
+from desim.experiments.osdec.learned import BASES, longest_run, perform_shielded
+from desim.experiments.osdec.simulate import Setting
+from desim.experiments.osdec.study import Measured, Study, data
+from desim.experiments.study import run_as_program
+from desim.plotting.colors import LineStyle, line_styles
 
-__all__ = ["AGENTS", "Safety", "bound_checks", "safety"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
+TITLE = "Safety"
 CASES = {"default": "default", "fluctuating": "fluctuating", "volatile": "fluctuating"}
 """The workloads, and those for which their learned agents were trained."""
 
@@ -30,7 +32,7 @@ VOLATILE = "volatile"
 
 
 @dataclass(frozen=True)
-class Safety(Options):
+class Safety(Study):
     """A bound on the share of slots in which jobs hold more than the capacity, and its price.
 
     Attributes
@@ -51,51 +53,73 @@ class Safety(Options):
         if not all(0 < level < 1 for level in self.levels):
             raise InvalidConfiguration(f"levels are {self.levels!r}, want numbers above 0 and below 1")
 
+    def shields(self) -> list[tuple[str, float]]:
+        """Return what shields are calibrated from, and their levels."""
+        return [(base, level) for base in BASES for level in self.levels]
 
-def safety(options: Safety) -> Study:
-    """Run the experiment; print, write and draw its results.
+    def measured(self) -> Measured:
+        """Return what the runs bring."""
+        panels = [Panel(case, "workload", {case: Setting(case=case)}, self._rows(case)) for case in CASES]
+        return self.measure(*panels, reference=AGENTS[0], by=perform_shielded, learned_by=perform_shielded)
 
-    Parameters
-    ----------
-    options : Safety
-        Trajectories, directories, levels.
+    def _rows(self, case: str) -> dict[str, Choice | Trained]:
+        trained = learned_rows(self, CASES[case]).get(OSDEC)
+        plain: dict[str, Choice | Trained] = {row: MORE_ROWS[row] for row in AGENTS if row in MORE_ROWS}
+        if trained is not None:
+            plain[OSDEC] = Trained(trained.members[: self.trainings])
+        rows = {}
+        for agent, choice in plain.items():
+            rows[agent] = _shielded(choice, BASES[0], None)
+            for base, level in self.shields():
+                rows[row_of(agent, base, level)] = _shielded(choice, base, level)
+        return rows
 
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    panels = [Panel(case, "workload", {case: Setting(case=case)}, _rows(options, case)) for case in CASES]
-    by = {"by": perform_shielded, "learned_by": perform_shielded}
-    study = measured("Safety", options, panels, reference=AGENTS[0], **by)
-    number = len(options.seed_list)
-    print_heading(
-        study, f"{number} trajectories, means with 95 % intervals, {options.trainings} training(s) of {OSDEC}"
-    )
-    for panel in panels:
-        _print(study, panel)
-    checks = [] if options.is_reduced else [check for panel in panels for check in bound_checks(study, panel)]
-    print_findings(study, checks)
-    write_study(study, checks, {})
-    learned_pictures.draw_safety(study, _agents(panels[0]), options.directory / "safety.png")
-    return study
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and the figure."""
+        found = self.measured()
+        yield from found.runs
+        how = f"{len(self.seed_list)} trajectories, means with 95 % intervals, {self.trainings} training(s) of {OSDEC}"
+        yield from self.heading(TITLE, how)
+        yield from (self._table(found, panel) for panel in found.panels)
+        checks = [] if self.is_reduced else [check for panel in found.panels for check in level_checks(found, panel)]
+        yield Checks(checks)
+        yield from found.faults()
+        yield data(found, TITLE, checks)
+        yield _drawing(found)
+
+    def _table(self, found: Measured, panel: Panel) -> Table:
+        case, lines = panel.name, []
+        for agent in _agents(panel):
+            for base, level in [("none", None), *self.shields()]:
+                row = row_of(agent, base, level)
+                share, above, use, reward = (
+                    found.estimate(panel, case, row, metric)
+                    for metric in ("violation_slots", "violation", "utilization", "total_reward")
+                )
+                percent = share._replace(mean=100 * share.mean, half_width=100 * share.half_width)
+                within, changes = "–", ["–", "–"]
+                if level is not None:
+                    within = "yes" if share.high <= level else "no" if share.low > level else "open"
+                    changes = [
+                        with_interval(
+                            lead_percent(*(found.values(panel, case, one, metric) for one in (row, agent))), 2
+                        )
+                        for metric in ("utilization", "total_reward")
+                    ]
+                cells = [with_interval(percent), within, with_interval(above)]
+                cells += [with_interval(use), changes[0], with_interval(reward), changes[1]]
+                lines.append([agent, base, "–" if level is None else f"{100 * level:g}", *cells])
+        heads = ["", "shield", "level, %", "slots violated, %", "at most\nthe level", "violation,\ncore-slots"]
+        heads += ["utilization", "change, %", "total reward", "change, %"]
+        steps = longest_run(self.fit(panel.columns[case]))
+        title = f"{case}: jobs run for up to {steps} slots after that of their start"
+        title += f"; if bounds fail as often as their level says, at most {steps} times that of the slots are violated"
+        return Table(title, heads, lines, (1, 4))
 
 
-def _rows(options: Safety, case: str) -> dict[str, Choice | Trained]:
-    trained = learned_rows(options, CASES[case]).get(OSDEC)
-    plain: dict[str, Choice | Trained] = {row: MORE_ROWS[row] for row in AGENTS if row in MORE_ROWS}
-    if trained is not None:
-        plain[OSDEC] = Trained(trained.members[: options.trainings])
-    rows = {}
-    for agent, choice in plain.items():
-        rows[agent] = _shielded(choice, BASES[0], None)
-        for base, level in _shields(options):
-            rows[row_of(agent, base, level)] = _shielded(choice, base, level)
-    return rows
-
-
-def _shields(options: Safety) -> Iterator[tuple[str, float]]:
-    return ((base, level) for base in BASES for level in options.levels)
+def row_of(agent: str, base: str = "", level: float | None = None) -> str:
+    """Return the name of an agent behind a shield of a level, calibrated from a base; its own if it has none."""
+    return agent if level is None else f"{agent}, {base}, {level}"
 
 
 def _shielded(choice: Choice | Trained, base: str, level: float | None) -> Choice | Trained:
@@ -108,64 +132,23 @@ def _agents(panel: Panel) -> list[str]:
     return [agent for agent in AGENTS if agent in panel.rows]
 
 
-def _print(study: Study, panel: Panel) -> None:
-    case = panel.name
-    table = []
-    for agent in _agents(panel):
-        for base, level in [("none", None), *_shields(study.options)]:
-            row = row_of(agent, base, level)
-            share, above, use, reward = (
-                study.estimate(panel, case, row, metric)
-                for metric in ("violation_slots", "violation", "utilization", "total_reward")
-            )
-            percent = share._replace(mean=100 * share.mean, half_width=100 * share.half_width)
-            values = (study.values(panel, case, name, "utilization") for name in (row, agent))
-            gained = (study.values(panel, case, name, "total_reward") for name in (row, agent))
-            cells = [with_interval(percent), "–" if level is None else _words(share.high <= level, share.low > level)]
-            cells += [with_interval(above), with_interval(use), "–", with_interval(reward), "–"]
-            if level is not None:
-                cells[4] = with_interval(lead_percent(*values), 2)
-                cells[6] = with_interval(lead_percent(*gained), 2)
-            table.append([agent, base, "–" if level is None else f"{100 * level:g}", *cells])
-    heads = ["", "shield", "level, %", "slots violated, %", "at most\nthe level", "violation,\ncore-slots"]
-    heads += ["utilization", "change, %", "total reward", "change, %"]
-    steps = longest_run(study.options.fit(panel.columns[case]))
-    title = f"{case}: jobs run for up to {steps} slots after that of their start"
-    title += f"; if bounds fail as often as their level says, at most {steps} times that of the slots are violated"
-    print_table(heads, table, words=(1, 4), title=title)
-
-
-def _words(is_within: bool, is_above: bool) -> str:
-    return "yes" if is_within else "no" if is_above else "open"
-
-
-def bound_checks(study: Study, panel: Panel) -> list[Check]:
+def level_checks(found: Measured, panel: Panel) -> list[Check]:
     """Tell for every agent and kind of shield whether no larger share of slots is violated than its level.
 
-    Parameters
-    ----------
-    study : Study
-        What was measured.
-    panel : Panel
-        One of its panels, named like its column.
-
-    Returns
-    -------
-    list of Check
-        They hold if the whole interval is at most the level, for all levels; and on the volatile workload if agents
-        without a shield violate slots beyond doubt.
+    They hold if the whole interval is at most the level, for all levels; and on the volatile workload if agents without
+    a shield violate slots beyond doubt.
     """
-    case = panel.name
-    checks = []
+    case, study, checks = panel.name, found.study, []
+    assert isinstance(study, Safety)
     for agent in _agents(panel):
         if case == VOLATILE:
-            share = study.estimate(panel, case, agent, "violation_slots")
+            share = found.estimate(panel, case, agent, "violation_slots")
             text = f"{case}: {agent} without a shield violates {100 * share.mean:.2f} ± {100 * share.half_width:.2f} %"
             checks.append(Check(f"{text} of the slots", share.low > 0))
         for base in BASES:
             told, holds = [], True
-            for level in study.options.levels:
-                share = study.estimate(panel, case, row_of(agent, base, level), "violation_slots")
+            for level in study.levels:
+                share = found.estimate(panel, case, row_of(agent, base, level), "violation_slots")
                 told.append(f"{100 * share.mean:.2f} ± {100 * share.half_width:.2f} at {100 * level:g} %")
                 holds &= share.high <= level
             text = f"{case}: {agent} behind a shield from {base} violates at most the level, in % of the slots"
@@ -173,5 +156,52 @@ def bound_checks(study: Study, panel: Panel) -> list[Check]:
     return checks
 
 
+def _drawing(found: Measured) -> Drawing:
+    """Draw utilization against the share of slots violated, a line for each agent and kind of shield.
+
+    A large marker is for no shield; behind it come the levels, which are written where they are far enough apart.
+    """
+    agents = _agents(found.panels[0])
+    figure, grid = new_figure(1, len(found.panels), width=4.6, height=4.0)
+    styles = line_styles(agents)
+    for panel, ax in zip(found.panels, grid[0], strict=True):
+        for agent, marker in zip(agents, MARKERS, strict=False):
+            for base, dashes in zip(BASES, ("-", ":"), strict=True):
+                if agent in panel.rows:
+                    look = {"color": styles[agent].color, "linestyle": dashes, "marker": marker}
+                    _draw_shields(ax, found, panel, (agent, base), look)
+        right = max(ax.get_xlim()[1], 0.1)
+        ax.set_xlim(-0.03 * right, right)
+        ax.set_title(panel.name, loc="left", fontsize=9)
+        ax.set_xlabel("slots violated, %", fontsize=8)
+        ax.set_ylabel("utilization, core-slots", fontsize=8)
+        ax.grid(color="lightgrey", linewidth=0.5)
+    plain = {agent: LineStyle(styles[agent].color, "none") for agent in agents}
+    handles = line_handles(agents, plain, MARKERS)
+    kinds = [f"shield from {base}" for base in BASES]
+    handles += line_handles(kinds, dict(zip(kinds, map(LineStyle, ("black",) * 2, ("-", ":")), strict=True)), ("", ""))
+    legend_below(figure, handles, [*agents, *kinds], len(handles))
+    caption = "Utilization against the share of slots violated, with shields of several levels."
+    return Drawing("safety.png", caption, figure)
+
+
+def _draw_shields(ax: Axes, found: Measured, panel: Panel, shielded: tuple[str, str], look: dict[str, Any]) -> None:
+    """Draw an agent without a shield, large, and then behind one that is more and more careful."""
+    study, (agent, base) = found.study, shielded
+    assert isinstance(study, Safety)
+    rows = [row_of(agent, base, level) for level in (None, *study.levels)]
+    share, use = (
+        np.array([found.estimate(panel, panel.name, row, metric).mean for row in rows])
+        for metric in ("violation_slots", "utilization")
+    )
+    share *= 100
+    ax.plot(share, use, markersize=3.5, linewidth=1.0, **look)
+    ax.plot(share[0], use[0], marker=look["marker"], color=look["color"], markersize=8)
+    if share[0] > 1 and agent == OSDEC and look["linestyle"] == "-":
+        for x, y, level in zip(share[1:], use[1:], study.levels, strict=True):
+            words = f"{100 * level:g} %"
+            ax.annotate(words, (x, y), (-4, 4), textcoords="offset points", ha="right", fontsize=7, color=look["color"])
+
+
 if __name__ == "__main__":
-    sys.exit(run_as_program(Safety, safety))
+    sys.exit(run_as_program(Safety))

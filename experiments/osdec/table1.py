@@ -3,80 +3,220 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import cycle
+from typing import TYPE_CHECKING, Any
 
-from desim.experiments.beside import print_beside
-from desim.experiments.options import run_as_program
-from desim.experiments.osdec import pictures
-from desim.experiments.osdec.agents import rows_of
-from desim.experiments.osdec.beside import table_beside
-from desim.experiments.osdec.checks import bound_checks, default_checks, online_checks
-from desim.experiments.osdec.options import Options
-from desim.experiments.osdec.paper import TABLE_1
-from desim.experiments.osdec.report import (
+import numpy as np
+from numpy.typing import NDArray
+
+from desim import Result, simulate
+from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Drawing, lead_percent, with_interval
+from desim.experiments.drawing import MARKERS, new_figure
+from desim.experiments.measured import Panel
+from desim.experiments.osdec.agents import OPTIMUM, OSDEC, PAPER_ROWS, TABLE_1, VARIANTS, Trained, rows_of
+from desim.experiments.osdec.simulate import Setting, scenario_of
+from desim.experiments.osdec.study import (
     METRIC_WORDS,
-    print_deviations,
-    print_findings,
-    print_header,
-    print_metrics,
-    write_study,
+    Measured,
+    Study,
+    bound_checks,
+    by_metric,
+    data,
+    deviations,
+    heading,
+    styles_of,
 )
-from desim.experiments.osdec.simulating import Setting
-from desim.experiments.osdec.study import Panel, Study, measured
+from desim.experiments.study import run_as_program
+from desim.plotting import capacity_use
+from desim.problems.deferrable import Foresight, foresee
+from desim.statistics import paired_difference
 
-__all__ = ["Table1", "table1"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
+TITLE = "Table 1"
 COLUMN, SECOND = "default", "fluctuating"
 METRICS = ("utilization", "time_delay", "violation_penalty", "total_reward")
+#: How far our figures may be from the paper's, relative to these.
+UTILIZATION, DELAY = 0.05, 0.25
+#: By how many percent OSDEC's total reward is to be above FIFO's.
+LEAD = 1.95
+#: The first of each pair is to have less total reward than the second.
+ORDER = (
+    ("REINFORCE", "PPO"),
+    ("PPO", "PPO+Att"),
+    ("PPO+Att", "PPO+Att+AuxH"),
+    ("PPO+Att", "PPO+Att+AuxL"),
+    ("PPO+Att+AuxH", OSDEC),
+    ("PPO+Att+AuxL", OSDEC),
+)
+#: Trajectory, first slots and rows of the picture of one run.
+SHOWN_SEED, SHOWN_SLOTS, SHOWN_ROWS = 0, 120, ("FIFO", "SJF", "Tetris", OSDEC, OPTIMUM)
 
 
 @dataclass(frozen=True)
-class Table1(Options):
+class Table1(Study):
     """The default workload, and one whose capacity fluctuates more."""
 
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and figures."""
+        default = Panel(TITLE, "workload", {COLUMN: Setting()}, rows_of(self, COLUMN))
+        second = Panel("More fluctuation", "workload", {SECOND: Setting(case=SECOND)}, rows_of(self, SECOND))
+        places = ((default, COLUMN), (second, SECOND))
+        found = self.measure(default, second)
+        # what the paper's total is below the sum of the other two is its violation
+        paper = {row: (use, delay, total - use - delay, total) for row, (use, delay, total) in TABLE_1.items()}
+        yield from heading(found, TITLE)
+        yield by_metric(found, default, COLUMN, METRICS, paper, title=f"{TITLE}, core-slots")
+        title = "The workload with a fluctuating capacity, core-slots"
+        yield by_metric(found, second, SECOND, METRICS, {}, title=title)
+        cells = [(panel, column, metric) for panel, column in places for metric in METRICS]
+        yield from deviations(found, [(f"{METRIC_WORDS[cell[2]]},\n{cell[1]}", *cell) for cell in cells])
+        yield Besides(list(_beside(found, default)), self.is_reduced)
+        checks = bound_checks(found)
+        if not self.is_reduced:
+            online = [check for panel, column in places for check in online_checks(found, panel, column)]
+            checks = default_checks(found, default, COLUMN) + online + checks
+        yield Checks(checks)
+        yield from found.faults()
+        figures = {
+            (COLUMN, row, metric): figure
+            for row, printed in paper.items()
+            for metric, figure in zip(METRICS, printed, strict=True)
+        }
+        yield data(found, TITLE, checks, figures)
+        yield _trade_off(found, default)
+        yield from (self._trajectory(panel, column) for panel, column in places)
 
-def table1(options: Table1) -> Study:
-    """Run the experiment; print, write and draw its results.
+    def _trajectory(self, panel: Panel, column: str) -> Drawing:
+        """Draw cores in use under the capacity for some agents on one trajectory, of learned ones the first."""
+        from desim.experiments.osdec.learned import create_any
 
-    Parameters
-    ----------
-    options : Table1
-        Trajectories, directories.
+        fitted = self.fit(panel.columns[column])
+        results: dict[str, Result] = {}
+        for row in (row for row in SHOWN_ROWS if row in panel.rows):
+            cluster = scenario_of(fitted, SHOWN_SEED)
 
-    Returns
-    -------
-    Study
-        What was measured.
+            def foresight(cluster: Any = cluster) -> Foresight:
+                return foresee(cluster, seed=SHOWN_SEED)
+
+            choice = panel.rows[row]
+            chosen = choice.members[0] if isinstance(choice, Trained) else choice
+            agent, _ = create_any(chosen, fitted, foresight)
+            results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
+        figure, grid = new_figure(len(results), 1, width=9.0, height=2.3)
+        length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
+        capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid[:, 0]))
+        caption = f"Cores in use under the capacity, one trajectory, {column}."
+        return Drawing(f"trajectory_{column}.png", caption, figure)
+
+
+def _beside(found: Measured, panel: Panel) -> Iterator[Beside]:
+    """Yield total rewards of the paper, and by how many percent they are above FIFO's, for each row that there is."""
+    first = found.reference
+    for row, (*_, total) in TABLE_1.items():
+        if row not in panel.rows:
+            continue
+        ours = found.estimate(panel, COLUMN, row, "total_reward")
+        yield Beside(f"{row}: total reward, core-slots", total, ours, "more")
+        if row != first:
+            lead = 100.0 * (total / TABLE_1[first][-1] - 1.0)
+            ours = found.lead(panel, COLUMN, row, "total_reward")
+            yield Beside(f"{row}: total reward above that of {first}, %", lead, ours, "more")
+
+
+def default_checks(found: Measured, panel: Panel, column: str) -> list[Check]:
+    """Compare utilization and delay of the heuristics with table 1: distances from the paper, and their order."""
+    checks = []
+    for number, (metric, most) in enumerate((("utilization", UTILIZATION), ("time_delay", DELAY))):
+        means = {row: found.estimate(panel, column, row, metric).mean for row in PAPER_ROWS}
+        paper = {row: TABLE_1[row][number] for row in PAPER_ROWS}
+        for row, mean in means.items():
+            off = mean / paper[row] - 1
+            text = f"{metric} of {row}: {mean:,.1f}, the paper {paper[row]:,.1f}, {off:+.1%}, want {most:.0%}"
+            checks.append(Check(text, abs(off) <= most))
+        order = sorted(means, key=lambda row: -means[row])
+        wanted = sorted(paper, key=lambda row: -paper[row])
+        checks.append(Check(f"order of {metric}: {' > '.join(order)}, the paper {' > '.join(wanted)}", order == wanted))
+    return checks
+
+
+def online_checks(found: Measured, panel: Panel, column: str) -> list[Check]:
+    """Tell whether OSDEC, or one of our variants, has the highest total reward of all that do not know the future.
+
+    And how far above FIFO and Tetris it is, and in which order the paper's agents that learn are.
     """
-    default = Panel("Table 1", "workload", {COLUMN: Setting()}, rows_of(options, COLUMN))
-    second = Panel("More fluctuation", "workload", {SECOND: Setting(case=SECOND)}, rows_of(options, SECOND))
-    study = measured("Table 1", options, (default, second))
-    # what the paper's total is below the sum of the other two is its violation
-    paper = {row: (use, delay, total - use - delay, total) for row, (use, delay, total) in TABLE_1.items()}
-    print_header(study)
-    print_metrics(study, default, COLUMN, METRICS, paper, title="Table 1, core-slots")
-    print_metrics(study, second, SECOND, METRICS, {}, title="The workload with a fluctuating capacity, core-slots")
-    places = ((default, COLUMN), (second, SECOND))
-    heads = [f"{METRIC_WORDS[metric]},\n{column}" for _, column in places for metric in METRICS]
-    cells = [(panel, column, metric) for panel, column in places for metric in METRICS]
-    print_deviations(study, [(head, *cell) for head, cell in zip(heads, cells, strict=True)])
-    print_beside(table_beside(study, default, COLUMN), options)
-    checks = bound_checks(study)
-    if not options.is_reduced:
-        online = [check for panel, column in places for check in online_checks(study, panel, column)]
-        checks = default_checks(study, default, COLUMN) + online + checks
-    print_findings(study, checks)
-    figures = {
-        (COLUMN, row, metric): figure
-        for row, printed in paper.items()
-        for metric, figure in zip(METRICS, printed, strict=True)
-    }
-    write_study(study, checks, figures)
-    pictures.draw_trade_off(study, default, COLUMN)
-    for panel, column in places:
-        pictures.draw_trajectory(study, panel, column)
-    return study
+    rewards = found.online(panel, column, "total_reward")
+    checks = []
+    for ours in (row for row in VARIANTS if row in rewards):
+        checks.append(_highest(rewards, ours, column))
+        for row, least in (("FIFO", LEAD), ("Tetris", 0.0)):
+            lead = lead_percent(rewards[ours], rewards[row])
+            wanted = f"at least {least} %" if least else "above 0"
+            text = f"{column}: {ours} is {with_interval(lead, 2)} % above {row}, want all of the interval {wanted}"
+            checks.append(Check(text, lead.low > 0 and lead.low >= least))
+    for worse, better in ORDER:
+        if worse in rewards and better in rewards:
+            difference = paired_difference(rewards[better], rewards[worse])
+            text = f"{column}: {better} less {worse} is {difference.mean:+,.1f} ± {difference.half_width:,.1f}"
+            checks.append(Check(text, difference.low > 0))
+    return checks
+
+
+def _highest(rewards: Mapping[str, NDArray[np.float64]], ours: str, column: str) -> Check:
+    mean = rewards[ours].mean()
+    above = []
+    for row in sorted(rewards, key=lambda row: -rewards[row].mean()):
+        if rewards[row].mean() > mean:
+            difference = paired_difference(rewards[row], rewards[ours])
+            above.append(f"{row} by {difference.mean:,.1f} ± {difference.half_width:,.1f}")
+    text = f"{column}: {ours} has the highest total reward of all online rows, {mean:,.1f}"
+    return Check(f"{text}; above it: {', '.join(above) or 'none'}", not above)
+
+
+def _trade_off(found: Measured, panel: Panel) -> Drawing:
+    """Draw utilization against the cost of delay, each agent with its 95 % intervals, the paper's beside ours."""
+    figure, grid = new_figure(1, 1, width=8.2, height=5.2)
+    ax = grid[0, 0]
+    styles = styles_of(list(panel.rows))
+    shown = []
+    for marker, row in zip(cycle(MARKERS), panel.rows, strict=False):
+        use, delay = (found.estimate(panel, COLUMN, row, metric) for metric in ("utilization", "time_delay"))
+        look: dict[str, Any] = {"color": styles[row].color, "marker": marker, "linestyle": "none"}
+        size = 7 if row in TABLE_1 or row == OPTIMUM else 4
+        ax.plot(-delay.mean, use.mean, label=row, markersize=size, zorder=3, **look)
+        halves = np.nan_to_num([delay.half_width, use.half_width])
+        bars = {"xerr": halves[0], "yerr": halves[1], "color": look["color"], "alpha": 0.25, "elinewidth": 0.8}
+        ax.errorbar(-delay.mean, use.mean, **bars)
+        shown.append((-delay.mean, use.mean))
+        if row in TABLE_1 and not found.study.is_reduced:
+            printed = (-TABLE_1[row][1], TABLE_1[row][0])
+            ax.plot(*printed, fillstyle="none", markersize=size, **look)
+            ax.plot(*zip(shown[-1], printed, strict=True), color=look["color"], linewidth=0.6, linestyle=":")
+            shown.append(printed)
+    _frame(ax, np.array(shown))
+    ax.set_xlabel("cost of delay, core-slots")
+    ax.set_ylabel("utilization, core-slots")
+    ax.set_title("hollow: the paper; grey: equal total reward without violations", loc="left", fontsize=9)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    caption = f"Utilization against the cost of delay, {COLUMN}, with 95 % intervals; hollow: the paper."
+    return Drawing("table1.png", caption, figure)
+
+
+def _frame(ax: Axes, shown: NDArray[np.float64]) -> None:
+    """Leave room for points, and not for all of the intervals; draw lines of equal utilization less delay."""
+    (left, low), (right, high) = shown.min(axis=0), shown.max(axis=0)
+    margin = 0.12 * np.maximum((right - left, high - low), 1.0)
+    left, right = max(left - margin[0], 0.0), right + margin[0]
+    low, high = low - margin[1], high + margin[1]
+    step = 10.0 ** np.floor(np.log10(max(high - low, 1.0)))
+    for total in np.arange(np.floor((low - right) / step), np.ceil(high / step) + 1) * step:
+        ax.plot((left, right), (total + left, total + right), color="lightgrey", linewidth=0.7, zorder=0)
+    ax.set_xlim(left, right)
+    ax.set_ylim(low, high)
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Table1, table1))
+    sys.exit(run_as_program(Table1))

@@ -3,83 +3,96 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.cli.output import print_table
-from desim.experiments.beside import print_beside
-from desim.experiments.compare import lead_percent, short, with_interval
-from desim.experiments.options import run_as_program
-from desim.experiments.osdec import pictures
-from desim.experiments.osdec.agents import rows_of
-from desim.experiments.osdec.beside import windows_beside
-from desim.experiments.osdec.checks import bound_checks, comparison_checks
-from desim.experiments.osdec.options import Options
-from desim.experiments.osdec.paper import LEARNED_ROWS, TABLE_2
-from desim.experiments.osdec.report import print_deviations, print_findings, print_header, write_study
-from desim.experiments.osdec.simulating import Setting
-from desim.experiments.osdec.study import Panel, Study, measured
+from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Table, lead_percent, short, with_interval
+from desim.experiments.measured import Panel
+from desim.experiments.osdec.agents import TABLE_2, rows_of
+from desim.experiments.osdec.simulate import Setting
+from desim.experiments.osdec.study import (
+    Measured,
+    Study,
+    beside_paper,
+    bound_checks,
+    columns_drawing,
+    data,
+    deviations,
+    heading,
+)
+from desim.experiments.study import run_as_program
+from desim.statistics import Estimate, paired_difference
 
-__all__ = ["Table2", "table2"]
-
+TITLE = "Table 2"
+METRIC = "utilization"
 DEFERRABLE, REAL_TIME = "deferrable", "real-time"
 COLUMNS = {DEFERRABLE: Setting(delay_weight=0.0), REAL_TIME: Setting(delay_weight=0.0, real_time=True)}
 """Utilization is the only objective, as in the paper; violations still cost."""
 
 
 @dataclass(frozen=True)
-class Table2(Options):
+class Table2(Study):
     """What start windows are worth."""
 
+    def blocks(self) -> Iterator[Block]:
+        """Yield tables, checks, files and the figure."""
+        panel = Panel(TITLE, "setting", COLUMNS, rows_of(self, METRIC))
+        found = self.measure(panel)
+        yield from heading(found, TITLE)
+        yield _table(found, panel)
+        yield from deviations(found, [(column, panel, column, METRIC) for column in COLUMNS], "the utilization")
+        yield Besides(list(_beside(found, panel)), self.is_reduced)
+        checks = bound_checks(found)
+        if not self.is_reduced:
+            checks = comparison_checks(found, panel) + checks
+        yield Checks(checks)
+        yield from found.faults()
+        figures = {
+            (column, row, METRIC): figure
+            for row, printed in TABLE_2.items()
+            for column, figure in zip(COLUMNS, printed, strict=True)
+        }
+        yield data(found, TITLE, checks, figures)
+        yield columns_drawing(found, TITLE, METRIC, TABLE_2)
 
-def table2(options: Table2) -> Study:
-    """Run the experiment; print, write and draw its results.
 
-    Parameters
-    ----------
-    options : Table2
-        Trajectories, directories.
+def _gain(found: Measured, panel: Panel, row: str) -> Estimate:
+    """Return by how many percent windows raise the utilization."""
+    return lead_percent(*(found.values(panel, column, row, METRIC) for column in COLUMNS))
 
-    Returns
-    -------
-    Study
-        What was measured.
-    """
-    panel = Panel("Table 2", "setting", COLUMNS, rows_of(options, "utilization"))
-    study = measured("Table 2", options, (panel,))
-    print_header(study)
-    _print(study, panel)
-    print_deviations(study, [(column, panel, column, "utilization") for column in COLUMNS], of="the utilization")
-    print_beside(windows_beside(study, panel), options)
-    checks = bound_checks(study)
-    if not options.is_reduced:
-        checks = comparison_checks(study, panel, DEFERRABLE, REAL_TIME, "utilization") + checks
-    print_findings(study, checks)
-    figures = {
-        (column, row, "utilization"): figure
-        for row, printed in TABLE_2.items()
-        for column, figure in zip(COLUMNS, printed, strict=True)
+
+def _table(found: Measured, panel: Panel) -> Table:
+    def cells(row: str) -> list[str]:
+        ours = [with_interval(found.estimate(panel, column, row, METRIC)) for column in COLUMNS]
+        return [*ours, with_interval(_gain(found, panel, row), 2)]
+
+    paper = {
+        row: [short(windows), short(real_time), f"{100 * (windows / real_time - 1):+.2f}"]
+        for row, (windows, real_time) in TABLE_2.items()
     }
-    write_study(study, checks, figures)
-    pictures.draw_columns(study, panel, "utilization", TABLE_2, name="table2")
-    return study
+    heads = ["", DEFERRABLE, REAL_TIME, "gain of windows, %"]
+    return Table("Table 2: utilization, core-slots", heads, beside_paper(panel, cells, 3, paper))
 
 
-def _print(study: Study, panel: Panel) -> None:
-    table = []
-    for row in [*panel.rows, *(row for row in LEARNED_ROWS if row not in panel.rows)]:
-        paper = TABLE_2.get(row)
-        brackets = ["", "", ""] if paper is None else [f" [{short(figure)}]" for figure in paper]
-        if paper is not None:
-            brackets.append(f" [{100 * (paper[0] / paper[1] - 1):+.2f}]")
+def _beside(found: Measured, panel: Panel) -> Iterator[Beside]:
+    """Yield utilizations of the paper, and by how many percent windows raise them, for each row that there is."""
+    for row, (windows, real_time) in TABLE_2.items():
         if row in panel.rows:
-            ours = [with_interval(study.estimate(panel, column, row, "utilization")) for column in COLUMNS]
-            pair = (study.values(panel, column, row, "utilization") for column in COLUMNS)
-            ours.append(with_interval(lead_percent(*pair), 2))
-        else:
-            ours = ["–"] * 3
-        table.append([row, *(cell + bracket for cell, bracket in zip(ours, brackets, strict=True))])
-    print_table(["", DEFERRABLE, REAL_TIME, "gain of windows, %"], table, title="Table 2: utilization, core-slots")
+            ours = found.estimate(panel, DEFERRABLE, row, METRIC)
+            yield Beside(f"{row}: utilization with windows, core-slots", windows, ours, "more")
+            gain = 100.0 * (windows / real_time - 1.0)
+            yield Beside(f"{row}: gain of windows, %", gain, _gain(found, panel, row), "more")
+
+
+def comparison_checks(found: Measured, panel: Panel) -> list[Check]:
+    """Tell for every row whether windows raise the utilization beyond doubt, paired by trajectory."""
+    checks = []
+    for row in panel.rows:
+        difference = paired_difference(*(found.values(panel, column, row, METRIC) for column in COLUMNS))
+        text = f"{row}: {DEFERRABLE} less {REAL_TIME} is {difference.mean:+,.1f} ± {difference.half_width:,.1f}"
+        checks.append(Check(text, difference.low > 0))
+    return checks
 
 
 if __name__ == "__main__":
-    sys.exit(run_as_program(Table2, table2))
+    sys.exit(run_as_program(Table2))

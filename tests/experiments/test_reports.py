@@ -1,8 +1,10 @@
-"""What experiments leave, and the reports that are made of it."""
+"""What studies leave, and the reports that are made of it."""
 
 from __future__ import annotations
 
+import csv
 import json
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -15,47 +17,45 @@ from docutils.core import publish_doctree
 from hypothesis import given
 from hypothesis import strategies as st
 from small_family import FAMILY
-from small_family.first import First, first
+from small_family.first import First
+from small_family.fourth import Fourth
 
 from desim import plugins
 from desim.cli import main
-from desim.cli.output import print_table, print_text
-from desim.cli.transcript import keep, transcript
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.experiments.account import ACCOUNT_FILE, Account, description_of
-from desim.experiments.beside import Beside
-from desim.experiments.chapters import Bullets, Paragraph, Table, chapters_of
-from desim.experiments.options import run_as_program
-from desim.experiments.pages import _escaped
+from desim.experiments.blocks import (
+    Beside,
+    Besides,
+    Bullets,
+    Check,
+    Checks,
+    Drawing,
+    Fault,
+    Paragraph,
+    Runs,
+    Table,
+    lead_percent,
+    print_block,
+    short,
+    with_interval,
+)
+from desim.experiments.report import Chapter, write_documentation
+from desim.experiments.study import ACCOUNT_FILE, Account, description_of, run_as_program
 from desim.statistics import Estimate, mean_interval
+from desim.sweep import Workers
 
 NAN = float("nan")
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a family of which one experiment was run, two have failed, and one is left."""
+    """Return the directory of a family of which one study was run, two have failed, and one is left."""
     out = tmp_path_factory.mktemp("small")
     assert FAMILY.reproduce(["--seeds", "4"], out=out, only=["first", "second", "third"]) == 1
     return out
 
 
-# -- what is kept ---------------------------------------------------------------------------------
-
-
-def test_transcript_holds_what_is_printed_once_and_in_order(capsys: pytest.CaptureFixture[str]) -> None:
-    with transcript() as kept:
-        print_text("one")
-        print_table(["a", "b"], [["x", "1"]], title="two", words=(1,))
-        with keep("more", number=3):
-            print_text("part of it")
-        with transcript() as inner:
-            print_text("inner")
-    print_text("not kept")
-    assert [block["kind"] for block in kept] == ["text", "table", "more"]
-    assert kept[1] == {"kind": "table", "title": "two", "heads": ["a", "b"], "rows": [["x", "1"]], "words": [0, 1]}
-    assert [block["text"] for block in inner] == ["inner"]
-    assert "part of it" in capsys.readouterr().out
+# -- blocks ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,6 @@ def test_transcript_holds_what_is_printed_once_and_in_order(capsys: pytest.Captu
         (5.0, Estimate(10.0, 2.0, 3, 0.95), "less", "worse"),
         (5.0, Estimate(10.0, 2.0, 3, 0.95), "more", "better"),
         (15.0, Estimate(10.0, 2.0, 3, 0.95), "less", "better"),
-        (15.0, Estimate(10.0, 2.0, 3, 0.95), "more", "worse"),
         (15.0, Estimate(10.0, 2.0, 3, 0.95), "", "other"),
         (12.0, Estimate(10.0, 2.0, 3, 0.95), "more", "as in the paper"),
         (10.0, Estimate(10.0, NAN, 1, 0.95), "more", "as in the paper"),
@@ -76,6 +75,7 @@ def test_verdict_asks_whether_the_paper_is_within_the_interval(
     paper: float, ours: Estimate, better: str, verdict: str
 ) -> None:
     assert Beside("x", paper, ours, better).verdict == verdict
+    assert Besides([Beside("x", paper, ours, better)], is_trial=True).verdicts() == ["trial"]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1e6))
@@ -86,28 +86,59 @@ def test_more_of_what_should_be_less_is_the_opposite(paper: float, mean: float, 
     assert Beside("x", paper, ours, "less").verdict == opposite.get(verdict, verdict)
 
 
+def test_blocks_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    blocks = list(First().blocks())
+    for block in [*blocks, Fault("Not valid."), Besides([]), Checks([])]:
+        print_block(block)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["Begins.", "Waiting & more"]
+    words = [line.split() for line in lines]
+    assert ["FCFS", "<1>", "12"] in words
+    assert ["makespan,", "s", "5.000", "10.00", "±", "2.5", "worse"] in words
+    assert lines[-4:] == ["holds: sky is blue", "FAILS: pigs fly", "1 of 2 checks hold.", "Not valid."]
+
+
+def test_a_ratio_to_a_loss_is_not_a_number() -> None:
+    assert lead_percent([2.0, 3.0], [1.0, 2.0]).mean == pytest.approx(75.0)
+    for ours, theirs in (([1.0, 2.0], [1.0, 0.0]), ([1.0, -2.0], [1.0, 2.0]), ([1.0, 2.0], [-1.0, -2.0])):
+        assert math.isnan(lead_percent(ours, theirs).mean)
+
+
+def test_numbers_have_four_digits_and_come_with_their_intervals() -> None:
+    numbers = {None: "–", NAN: "–", 0.0: "0", 2886.33: "2,886", 12.3456: "12.35", 0.0123: "0.0123", -3.0: "-3.000"}
+    assert {number: short(number) for number in numbers} == numbers
+    assert with_interval(Estimate(3104.98, 20.4, 10, 0.95)) == "3,105 ± 20"
+    assert with_interval(Estimate(11.333, 0.666, 10, 0.95), digits=2) == "+11.33 ± 0.67"
+    assert with_interval(Estimate(5.0, NAN, 1, 0.95)) == "5.000"
+    assert with_interval(Estimate(NAN, NAN, 2, 0.95)) == with_interval(None) == "–"
+
+
 # -- accounts -------------------------------------------------------------------------------------
 
 
-def test_account_tells_how_the_experiment_was_run(results: Path) -> None:
+def test_account_tells_how_the_study_was_run_and_what_it_has_shown(results: Path) -> None:
     account = Account.read(results / "first")
     assert account.name == "first"
     assert account.title == "Shows a table, a picture, two checks and three numbers of a paper."
-    assert account.options["size"] == 3
-    assert account.options["seeds"] == 4
-    assert "out" not in account.options
-    assert [block["kind"] for block in account.blocks] == ["text", "table", "beside", "checks", "picture"]
+    assert account.options == {"quick": False, "seeds": 4, "jobs": 2, "size": 3}
+    kinds = [type(block) for block in account.blocks]
+    assert kinds == [Runs, Paragraph, Table, Besides, Checks, Drawing]
+    shown = [block for block in First().blocks() if isinstance(block, Runs | Paragraph | Checks)]
+    assert [block for block in account.blocks if type(block) in (Runs, Paragraph, Checks)] == shown
+    assert account.blocks[3].cells() == next(b for b in First().blocks() if isinstance(b, Besides)).cells()
     assert account.code["desim"] and account.code["digest"] and account.machine["numpy"] == np.__version__
     assert account.seconds > 0 and not account.error
     failed = Account.read(results / "second")
     assert failed.error == "a run has failed"
-    assert [block["text"] for block in failed.blocks] == ["half"]
+    assert failed.blocks == [Paragraph("half")]
+    assert json.loads((results / "first" / "results.json").read_text()) == {"size": 3}
+    assert (results / "first" / "results.csv").read_text().splitlines() == ["a,c", "1,", "2,"]
 
 
 def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=f"{tmp_path} has no {ACCOUNT_FILE}"):
         Account.read(tmp_path)
-    for text in ("", "{", "[]", '{"module": 1}'):
+    for text in ("", "{", "[]", '{"module": 1}', '{"blocks": [{"kind": "unheard-of"}]}'):
         (tmp_path / ACCOUNT_FILE).write_text(text)
         with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
             Account.read(tmp_path)
@@ -117,24 +148,47 @@ def test_account_that_cannot_be_written_does_not_hide_the_result(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out" / ACCOUNT_FILE).mkdir(parents=True)
-    assert run_as_program(First, first, ["--out", str(tmp_path / "out")]) == 0
+    assert run_as_program(First, ["--out", str(tmp_path / "out")]) == 0
     printed = capsys.readouterr()
     assert "Begins." in printed.out
     assert ACCOUNT_FILE in printed.err
 
 
+def test_exit_status_tells_how_it_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as leave:
+        run_as_program(Fourth, ["--seeds", "0"])
+    assert leave.value.code == 2
+    assert "seeds is 0, want at least 1" in capsys.readouterr().err
+    assert run_as_program(Fourth, ["--seeds", "3", *out]) == 1
+    assert capsys.readouterr().err == "interrupted: 2 of 5 runs are stored\n"
+    assert run_as_program(Fourth, ["--seeds", "5", *out]) == 2
+    assert capsys.readouterr().err == "error: density is 0\n"
+    assert not (tmp_path / "out").exists()
+    assert run_as_program(Fourth, ["--seeds", "7", *out]) == 1
+
+
+def test_settings_are_parsed_and_say_where_files_go(tmp_path: Path) -> None:
+    assert First().workers == Workers(2, "local", None)
+    assert First().directory == Path("results/studies/first")
+    assert First().runs.directory == Path("results/studies/runs")
+    assert First(out=tmp_path / "here").runs.directory == tmp_path / "runs"
+    assert First(out=tmp_path / "here", store=tmp_path / "s").runs.directory == tmp_path / "s"
+    assert (First(seeds=3).seed_list, First(seeds=3, quick=True).seed_list) == ([0, 1, 2], [0, 1])
+    with pytest.raises(SystemExit, match="2"):
+        run_as_program(First, ["--address", "tcp://a:1"])  # of a cluster, which local processes have none of
+
+
 def test_description_is_the_first_line_without_an_import() -> None:
-    assert (
-        description_of("desim.experiments.osdec.table1")
-        == "Table 1: utilization, delay and total reward of every agent."
-    )
+    wanted = "Table 1: utilization, delay and total reward of every agent."
+    assert description_of("desim.experiments.osdec.table1") == wanted
     assert description_of("no_such_module") == ""
 
 
 # -- a whole family -------------------------------------------------------------------------------
 
 
-def test_experiments_that_fail_do_not_keep_the_others_from_being_run(
+def test_studies_that_fail_do_not_keep_the_others_from_being_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert FAMILY.reproduce([], out=tmp_path) == 1
@@ -152,7 +206,7 @@ def test_ctrl_c_ends_all_and_leaves_what_there_is(tmp_path: Path) -> None:
     assert not (tmp_path / "fourth" / ACCOUNT_FILE).exists()
 
 
-def test_unusable_arguments_end_it_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unusable_arguments_end_it_at_once(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         FAMILY.reproduce(["--seeds", "many"], out=tmp_path)
     with pytest.raises(InvalidConfiguration, match="small has no experiment 'fifth'; there are first"):
@@ -190,6 +244,7 @@ def test_page_holds_everything_and_needs_no_other_file(results: Path) -> None:
         assert target.startswith("data:image/png;base64,") or target.removeprefix("#") in page.ids
     assert sum(target.startswith("data:") for target in page.targets) == 1
     assert "1 of 2 checks" in words
+    assert "3 experiments with 5 runs, which took 1 min 1 s" in words
     assert "Of 4 numbers that the paper states, ours are: 1 worse, 1 better, 1 as in the paper, 1 –." in words
     assert "second has failed: a run has failed" in words
     assert "first: makespan, s: the paper 5.000, ours 10.00 ± 2.5" in words
@@ -205,19 +260,19 @@ def test_trial_is_not_compared_with_the_paper(tmp_path: Path) -> None:
     words = "\n".join(Page((tmp_path / "report.html").read_text()).words)
     assert "cannot be compared" in words
     assert "worse than" not in words
-    assert {row["verdict"] for row in Account.read(tmp_path / "first").blocks[2]["rows"]} == {"trial"}
+    assert set(Account.read(tmp_path / "first").blocks[3].verdicts()) == {"trial"}
 
 
 def test_many_checks_that_fail_are_counted_and_told_in_full_further_down(results: Path) -> None:
     account = Account.read(results / "first")
-    checks = [{"text": f"pig {number} flies", "holds": number % 2 == 0} for number in range(40)]
-    chapters = chapters_of(FAMILY, [replace(account, blocks=[{"kind": "checks", "checks": checks}])])
-    by_name = {chapter.name: chapter.elements for chapter in chapters}
+    checks = [Check(f"pig {number} flies", number % 2 == 0) for number in range(40)]
+    chapters = FAMILY.chapters([replace(account, blocks=[Checks(checks)])])
+    by_name = {chapter.name: chapter.blocks for chapter in chapters}
     introduction, first = by_name["worse"]
     assert isinstance(introduction, Paragraph) and isinstance(first, Bullets)
     assert "20 of 40; the first of them" in introduction.text
     assert list(first.texts) == [f"pig {number} flies" for number in range(1, 16, 2)]
-    [table] = (element for element in by_name["first"] if isinstance(element, Table))
+    [table] = (block for block in by_name["first"] if isinstance(block, Table))
     assert [row[1] for row in table.rows] == ["holds", "does not hold"] * 20
 
 
@@ -228,6 +283,9 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
     assert FAMILY.report(copy).read_bytes() == before
     (copy / "first" / "line.png").unlink()
     assert "first/line.png is not there any more" in FAMILY.report(copy).read_text()
+    tree = publish_doctree(FAMILY.documentation(tmp_path / "small.rst", copy).read_text(encoding="utf-8"))
+    assert "The picture first/line.png is not there any more." in tree.astext()
+    assert not list(tree.findall(lambda node: node.tagname == "image"))
 
 
 def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Path, tmp_path: Path) -> None:
@@ -235,37 +293,24 @@ def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Pa
     assert (tmp_path / "small" / "first-line.png").read_bytes() == (results / "first" / "line.png").read_bytes()
     tree = publish_doctree(path.read_text(), settings_overrides={"report_level": 1, "halt_level": 1})
     text = tree.astext()
-    for part in (
-        "FCFS <1>",
-        "SJF | *2*",
-        "Waiting & more",
-        "Checks of first that do not hold, 1 of 2:",
-        "Nobody, <never>.",
-    ):
-        assert part in text
+    shown = ("FCFS <1>", "SJF | *2*", "Waiting & more", "Checks of first that do not hold, 1 of 2:", "Nobody, <never>.")
+    assert all(part in text for part in shown)
     assert [image["uri"] for image in tree.findall(lambda node: node.tagname == "image")] == ["small/first-line.png"]
 
 
-def test_page_of_the_documentation_says_which_picture_is_missing(results: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(results, copy)
-    (copy / "first" / "line.png").unlink()
-    tree = publish_doctree(FAMILY.documentation(tmp_path / "small.rst", copy).read_text(encoding="utf-8"))
-    assert "The picture first/line.png is not there any more." in tree.astext()
-    assert not list(tree.findall(lambda node: node.tagname == "image"))
-
-
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))
-def test_any_text_stays_itself_in_the_documentation(text: str) -> None:
+def test_any_text_stays_itself_in_the_documentation(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     plain = " ".join(text.split())
-    tree = publish_doctree(f"Title\n=====\n\nx\n\n{_escaped(plain)}\n", settings_overrides={"report_level": 5})
-    assert " ".join(tree.astext().split()) == " ".join(f"Title x {plain}".split())
+    path = tmp_path_factory.getbasetemp() / "any.rst"
+    write_documentation("Title", [Chapter("x", "Chapter", [Paragraph("x"), Paragraph(plain)])], path.parent, path)
+    tree = publish_doctree(path.read_text(encoding="utf-8"), settings_overrides={"report_level": 5})
+    assert " ".join(tree.astext().split()) == " ".join(f"Title: results Chapter x {plain}".split())
 
 
 # -- the command line -----------------------------------------------------------------------------
 
 
-def test_all_papers_are_listed_with_their_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_papers_are_listed_with_their_studies(capsys: pytest.CaptureFixture[str]) -> None:
     families = plugins.experiment_families()
     assert list(families) == ["dbf", "lachesis", "ogasched", "osdec"]
     assert main(["experiment", "list", "--json"]) == 0
@@ -279,7 +324,7 @@ def test_all_papers_are_listed_with_their_experiments(capsys: pytest.CaptureFixt
     assert "lachesis" not in printed
 
 
-def test_experiment_is_run_with_its_own_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_study_is_run_with_its_own_options_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "lachesis"
     places = ["--out", str(out / "figure6"), "--store", str(out / "runs")]
     assert main(["experiment", "run", "lachesis", "figure6", "--quick", *places]) == 0
@@ -289,12 +334,11 @@ def test_experiment_is_run_with_its_own_options(tmp_path: Path, capsys: pytest.C
     capsys.readouterr()
     assert main(["experiment", "run", "lachesis", "figure7", "--help"]) == 0
     assert "--numbers" in capsys.readouterr().out
-
-
-def test_reproduce_runs_some_of_a_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["reproduce", "lachesis", *wanted]) == 0
     assert f"report: {tmp_path / 'report.html'}" in capsys.readouterr().out
+    with (tmp_path / "figure6" / "results.csv").open() as file:
+        assert list(csv.DictReader(file))
 
 
 def test_reproduce_runs_all_papers_each_in_its_own_directory(

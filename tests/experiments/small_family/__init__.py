@@ -1,8 +1,8 @@
-"""Three experiments that take no time: one that shows something, and two that fail in different ways."""
+"""Studies that take no time: one that shows something, two that fail in different ways, one that is interrupted."""
 
 from __future__ import annotations
 
-from desim.experiments.families import Family
+from desim.experiments.family import Family
 
 FAMILY = Family(
     name="small",

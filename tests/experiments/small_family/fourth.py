@@ -1,19 +1,24 @@
-"""Is interrupted if it is given three seeds."""
+"""Is interrupted if it is given three seeds, refuses five, and finds a fault with seven."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.cli.output import print_text
-from desim.experiments.options import Options
+from desim.exceptions import InvalidConfiguration
+from desim.experiments.blocks import Block, Fault, Paragraph
+from desim.experiments.study import Study
 
 
 @dataclass(frozen=True)
-class Fourth(Options):
-    """No options of its own."""
+class Fourth(Study):
+    """No settings of its own."""
 
-
-def fourth(options: Fourth) -> None:
-    print_text("end")
-    if options.seeds == 3:
-        raise KeyboardInterrupt
+    def blocks(self) -> Iterator[Block]:
+        yield Paragraph("end")
+        if self.seeds == 3:
+            raise KeyboardInterrupt("2 of 5 runs are stored")
+        if self.seeds == 5:
+            raise InvalidConfiguration("density is 0")
+        if self.seeds == 7:
+            yield Fault("Records are not valid.")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.cli.output import print_text
 from desim.exceptions import DesimError
-from desim.experiments.options import Options
+from desim.experiments.blocks import Block, Paragraph
+from desim.experiments.study import Study
 
 
 @dataclass(frozen=True)
-class Second(Options):
-    """No options of its own."""
+class Second(Study):
+    """No settings of its own."""
 
-
-def second(options: Second) -> None:
-    print_text("half")
-    raise DesimError("a run has failed")
+    def blocks(self) -> Iterator[Block]:
+        yield Paragraph("half")
+        raise DesimError("a run has failed")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.options import Options
+from desim.experiments.blocks import Block
+from desim.experiments.study import Study
 
 
 @dataclass(frozen=True)
-class Third(Options):
-    """No options of its own."""
+class Third(Study):
+    """No settings of its own."""
 
-
-def third(options: Third) -> None:
-    raise ZeroDivisionError("in the program")
+    def blocks(self) -> Iterator[Block]:
+        raise ZeroDivisionError("in the program")

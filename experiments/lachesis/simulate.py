@@ -12,7 +12,7 @@ from desim import simulate
 from desim.agents.dag import create
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
-from desim.experiments.run import is_valid
+from desim.experiments.measured import is_valid
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch

@@ -28,23 +28,13 @@ from desim.agents.deferrable import (
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.run import Choice, is_valid
+from desim.experiments.measured import Choice, is_valid
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
 from desim.sweep import Run
 from desim.workloads.deferrable import FLUCTUATING, Settings, generate, named
 
-__all__ = [
-    "METRICS",
-    "VOLATILE",
-    "Choice",
-    "Made",
-    "Setting",
-    "carry_out",
-    "create",
-    "perform",
-    "scenario_of",
-    "settings_of",
-]
+SCORE = "score"
+"""The policy of learned agents, which :mod:`desim.experiments.osdec.learned` knows."""
 
 Made = tuple[Agent, dict[str, Any]]
 """An agent, and what is known of it before the run: ``bound`` and ``proved``, None for all but the optimum."""
