@@ -19,7 +19,7 @@ from desim.cli.options import JsonFlag, command_with_options, problem_of
 from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.problem import Better
+from desim.problem import Better, kind_of
 from desim.records import write_atomically
 from desim.result import Result
 from desim.scenario import (
@@ -72,6 +72,8 @@ class System:
         """Return what tells runs apart: files by their content, nothing about metrics, and the code."""
         system = system_of(self.problem)
         modules = ["desim.core", type(system).__module__, *plugins.modules(self.kind)]
+        kind = kind_of(self.kind)
+        modules += [part.partition(":")[0] for part in (kind.metrics_from, kind.rules_from) if isinstance(part, str)]
         own = [self.problem.partition(":")[0]] if own_code.is_reference(self.problem) else []
         code = source_digest(*modules, *own)
         return {"problem": self.problem, "options": plain(_by_content(system.identity(self.options))), "code": code}

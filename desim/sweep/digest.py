@@ -13,6 +13,7 @@ import ast
 import hashlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
@@ -28,8 +29,10 @@ PACKAGES = ("desim",)
 #: Parts that look at finished runs or hand them out, and so do not touch what a run records.
 UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
-    *(f"desim.experiments.{name}" for name in ("account", "chapters", "families", "options", "pages", "panels")),
+    *(f"desim.experiments.{name}" for name in ("blocks", "drawing", "family", "measured", "report", "study")),
 )
+#: Whoever imports from a problem may ask a result for its metrics, which are found by the name of the problem.
+PROBLEM = re.compile(r"desim\.problems\.\w+")
 
 
 def file_digest(path: Path) -> str:
@@ -191,8 +194,7 @@ class _Project:
         """Return the file of a module that counts; None for anything else."""
         package = name.partition(".")[0]
         if package in PACKAGES:
-            is_unrelated = f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
-            counts = not is_unrelated
+            counts = not f"{name}.".startswith(tuple(f"{part}." for part in UNRELATED))
         elif package == self.package:
             counts = True
         else:
@@ -204,6 +206,8 @@ class _Project:
         """Yield the modules that a module imports, be it inside of functions; of one's own, the packages it is in."""
         if name.partition(".")[0] not in PACKAGES:
             yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
+        if problem := PROBLEM.match(name):
+            yield f"{problem[0]}.metrics"
         for one in _read(path).imports:
             if one.base or one.level:
                 yield self._source(_base(one, name, path), one.member)

@@ -22,9 +22,8 @@ from desim.agents.multiserver import (
     OptimisticOGA,
     Spreading,
 )
-from desim.agents.multiserver.oga import OnlineGradient
+from desim.agents.multiserver.oga import OnlineGradient, TheoreticalSteps
 from desim.agents.multiserver.regret import regret_bound, regret_curve
-from desim.agents.multiserver.step_sizes import TheoreticalSteps
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.measured import Choice, is_valid

@@ -13,12 +13,10 @@ import torch
 from numpy.typing import NDArray
 
 from desim import simulate
-from desim.agents.deferrable.auxiliary import TASKS
-from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
+from desim.agents.deferrable.forecasts import CapacityShield, Forecast, LastValue, Seasonal, calibrate
 from desim.agents.deferrable.orders import FIFO, Priority, Tetris
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
-from desim.agents.deferrable.score_policy import AttentionPolicy, ScorePolicy
-from desim.agents.deferrable.shield import CapacityShield, calibrate
+from desim.agents.deferrable.score_policy import TASKS, AttentionPolicy, ScorePolicy
 from desim.agents.learning.checkpoint import load_weights
 from desim.agents.learning.policy import one_thread, to_tensors
 from desim.agents.learning.pretrained import PRETRAINED
@@ -144,7 +142,7 @@ def sources_of(task: str) -> tuple[str, ...]:
     Parameters
     ----------
     task : str
-        One of :data:`desim.agents.deferrable.auxiliary.TASKS`.
+        One of :data:`desim.agents.deferrable.score_policy.TASKS`.
 
     Returns
     -------

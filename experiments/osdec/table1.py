@@ -108,7 +108,7 @@ class Table1(Study):
             results[row] = simulate(cluster, agent, seed=SHOWN_SEED)
         figure, grid = new_figure(len(results), 1, width=9.0, height=2.3)
         length = scenario_of(fitted, SHOWN_SEED).num_slots or SHOWN_SLOTS
-        capacity_use(results, slots=(0, min(SHOWN_SLOTS, length)), axes=list(grid[:, 0]))
+        capacity_use(results, window=(0, min(SHOWN_SLOTS, length)), axes=list(grid[:, 0]))
         caption = f"Cores in use under the capacity, one trajectory, {column}."
         return Drawing(f"trajectory_{column}.png", caption, figure)
 
