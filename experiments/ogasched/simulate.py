@@ -179,7 +179,7 @@ def _measured(result: Result) -> dict[str, Any]:
             for name, total in capacity.items()
         },
         "curve": {"slots": points.tolist(), "average_reward": running[points - 1].tolist()},
-        "num_jobs": int(slots["arrivals"].sum()),
+        "num_jobs": int(slots["arrived"].sum()),
     }
 
 
