@@ -32,6 +32,10 @@ def _backfilling(prefix: str) -> Callable[[], list[str]]:
     return lambda: [prefix, *(f"{prefix}-{priority}" for priority in PRIORITIES)]
 
 
+def _on(kind: str, *bases: str) -> Callable[[], list[str]]:
+    return lambda: [f"{kind}:{base}" for base in bases]
+
+
 def _windows() -> list[str]:
     pairs = product(RULES, _WINDOWS)
     return [f"window-{rule}-{window}" for rule, window in pairs if not (rule == "aged" and window.startswith("0"))]
@@ -85,10 +89,8 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "split-window:NAME": _pretrained("split-window", "split-window"),
             "split-window:NAME@HEAD-TAIL": _other_windows,
             "inspector:NAME": _pretrained("inspector", "inspector"),
-            "rollout:BASE": lambda: [
-                *(f"rollout:{base}" for base in ("fcfs", "easy-f1", "window-shortest-3-2")),
-                *(f"rollout-waiting_time:{base}" for base in ("sjf", "conservative", "easy-specific")),
-            ],
+            "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
+            "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
         }
     if problem == "dag":
         found: dict[str, Callable[[], list[str]]] = {f"{order}-ALLOCATION": _one_order(order) for order in _orders()}
@@ -97,10 +99,10 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "ORDER-ALLOCATION-idle": _suffixed("-idle"),
             "ORDER-ALLOCATION-patient": _suffixed("-patient"),
             "graph:NAME": _pretrained("graph", "graph"),
-            "rollout:BASE": lambda: [
-                *(f"rollout:{base}" for base in ("rank_up-deft", "fifo-eft-idle", "heft")),
-                *(f"rollout-completion_time:{base}" for base in ("sjf-insertion-deft", "least-work-eft-patient")),
-            ],
+            "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
+            "rollout-completion_time:BASE": _on(
+                "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
+            ),
         }
     if problem == "deferrable":
         return {"score:NAME": _pretrained("score", "score")}
