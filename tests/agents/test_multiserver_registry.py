@@ -78,7 +78,7 @@ def test_every_agent_in_every_cluster(name: str, kind: str) -> None:
             zip(first.jobs["job_id"], zip(first.jobs["port"], first.jobs["status"], strict=True), strict=True)
         )
         left = [what for port, what in status.values() if port in [f"port{index}" for index in hopeless]]
-        assert set(left) <= {"unserved", "waiting"}
+        assert set(left) <= {"unserved", "queued"}
 
 
 @pytest.mark.parametrize("name", NAMES)

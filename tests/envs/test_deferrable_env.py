@@ -225,7 +225,7 @@ def slow_features(seen: Any, encoder: ScoreEncoder, scale: list[float]) -> dict[
     }
 
 
-@pytest.mark.parametrize(("reward", "metric"), [("paper", "total_reward"), ("utilization", "utilization")])
+@pytest.mark.parametrize(("reward", "metric"), [("paper", "total_reward"), ("utilization", "revenue")])
 def test_rewards_are_what_the_metrics_say(reward: str, metric: str) -> None:
     rng = Random(5)
     clusters = [random_cluster(rng, 2) for _ in range(8)]

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from desim import Simulation, simulate
-from desim.agents.deferrable import demonstrations as module
+from desim.agents.deferrable import training as module
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, seen_of
