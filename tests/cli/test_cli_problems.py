@@ -56,7 +56,7 @@ def multiserver(rng: np.random.Generator, agent: str) -> MultiServerCluster:
 CASES = {
     "dag": Case(
         ["--jobs", "2", "--executors", "3", "--mean-interval", "20", "--ccr", "1"],
-        ["heft", "fifo-eft", "rank_up"],
+        ["heft", "fifo-eft", "rank_up-deft"],
         dag,
         dag_agents.create,
         ["gantt", "utilization", "jobs", "executors"],

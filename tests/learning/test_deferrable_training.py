@@ -74,7 +74,7 @@ def test_a_training_is_the_same_again_and_after_an_interruption(name: str, tmp_p
     assert first.status == "complete"
     assert len(first.history) >= 3
     assert ("auxiliary_loss" in first.history[-1]["figures"]) == (settings.agent.auxiliary != "none")
-    assert {"total_reward", "utilization", "time_delay", "violation_penalty"} < first.best.keys()
+    assert {"total_reward", "revenue", "time_delay", "violation_penalty"} < first.best.keys()
 
     def press(entry: dict[str, Any]) -> None:
         if entry.get("updates") == 1:
@@ -116,7 +116,7 @@ def test_what_counts_is_the_objective_of_a_whole_episode() -> None:
         over = terminated or truncated
     found = measure(gym_env)
     assert found["total_reward"] == pytest.approx(earned)
-    parts = [found[name] for name in ("utilization", "time_delay", "violation_penalty")]
+    parts = [found[name] for name in ("revenue", "time_delay", "violation_penalty")]
     assert found["total_reward"] == pytest.approx(sum(parts))
 
 
