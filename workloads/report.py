@@ -34,6 +34,13 @@ class ListedReason(Enum):
 
     What was dropped is counted for one reason only, the first that applies in the order of the enumeration; what was
     kept may be counted for several.
+
+    Parameters
+    ----------
+    action : str
+        What was done.
+    meaning : str
+        Why, as a phrase.
     """
 
     def __init__(self, action: str, meaning: str) -> None:

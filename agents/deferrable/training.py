@@ -162,6 +162,13 @@ def distance(distribution: Distribution, wanted: Tensor) -> Tensor:
 
     The mean scores are drawn towards a quarter above and below 0, where noise still turns some of them around: a policy
     that is sure of everything has nothing to learn from.
+
+    Parameters
+    ----------
+    distribution : Distribution
+        Of the scores of B decisions.
+    wanted : Tensor
+        What the expert did.
     """
     if not isinstance(distribution, Gaussian):
         return -distribution.log_prob(wanted)

@@ -70,6 +70,11 @@ class Policy(nn.Module):
         """Return what is to be learned beside actions and values, arrays of shape (T, N, ...) by name.
 
         They stand among the observations when :meth:`auxiliary_loss` is asked for.
+
+        Parameters
+        ----------
+        experience : Experience
+            What was collected.
         """
         return {}
 

@@ -210,10 +210,7 @@ class FixedAllocationProgram:
         return prices + self.cell_sums(np.where(self._cut, ceilings, 0.0))
 
     def to_tables(self, shares: Floats, prices: Floats) -> tuple[Floats, Floats]:
-        """Return multipliers as they are for all slots: p, whose rows sum to 1, and the prices of the capacities.
-
-        Their shapes are (num_ports, num_resources) and (num_nodes, num_resources).
-        """
+        """Return p, whose rows sum to 1, and prices of capacities, by port or node and resource, as for all slots."""
         graph = self.rewards.graph
         split = np.full((graph.num_ports, self.num_resources), 1.0 / self.num_resources)
         split[self.ports] = (shares.reshape(self.num_resources, self.num_ports) / self.counts).T
@@ -303,6 +300,17 @@ class Newton:
         (spare / prices) dprices - N dy = s
         (margins / shares) dshares + dt - beta P dy = w
         sum over resources of dshares = u.
+
+    Parameters
+    ----------
+    program : object
+        The program that is solved.
+    point : object
+        Where the equations are set up.
+    slopes : numpy.ndarray
+        First derivatives at the point.
+    curvatures : numpy.ndarray
+        Second derivatives at the point.
     """
 
     def __init__(self, program: FixedAllocationProgram, point: Point, slopes: Floats, curvatures: Floats) -> None:

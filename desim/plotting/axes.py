@@ -129,6 +129,11 @@ def panel_pixels(axes: Axes) -> tuple[float, float]:
     """Return about how wide and high a panel will be, in pixels at 100 dots an inch.
 
     A figure with constrained layout has not given its panels their places yet when they are drawn on.
+
+    Parameters
+    ----------
+    axes : Axes
+        The panel.
     """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 

@@ -86,6 +86,11 @@ def seconds(result: Result) -> tuple[float, float]:
     """Return the span of a run in seconds: from 0, or from the first arrival if that comes late, to the end.
 
     A run that crashed ends with the last time in its records.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
     """
     import polars as pl
 

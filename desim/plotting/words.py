@@ -88,6 +88,11 @@ def nice_duration(width: float) -> float:
 
     Round are 1, 2 and 5 times a power of ten of seconds up to 5 s and of days from one day on, and
     in between the usual parts of a minute, an hour and a day.
+
+    Parameters
+    ----------
+    width : float
+        In seconds.
     """
     if 1.0 < width <= DAY:
         return float(next(nice for nice in WIDTHS if nice >= width))

@@ -556,6 +556,11 @@ def mean_interarrival(constants: Constants) -> float:
 
     For x of distribution gamma(a, b), b < 1, the mean of exp(x) where x is at most c is
     (1 - b)^-a times the probability that a gamma(a, b / (1 - b)) variable is at most c.
+
+    Parameters
+    ----------
+    constants : object
+        Those of the model.
     """
     from scipy.special import gammainc
 

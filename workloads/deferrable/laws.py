@@ -135,6 +135,17 @@ def drawn(name: str, law: Law, uniforms: Floats, durations: Slots) -> Slots:
     """Return what a law makes of uniform numbers and durations, whole numbers of at least 0, or refuse it.
 
     The name is that of the argument that the law was given for.
+
+    Parameters
+    ----------
+    name : str
+        What is drawn, for errors.
+    law : callable
+        Draws the slots.
+    uniforms : numpy.ndarray
+        Uniform numbers between 0 and 1.
+    durations : numpy.ndarray
+        Of the jobs, in slots.
     """
     found = np.asarray(law(uniforms, durations))
     if found.shape != uniforms.shape or found.dtype.kind not in "iuf":

@@ -67,6 +67,11 @@ def overloads(run: Recorded) -> Iterator[str]:
 
     When the rates change is not recorded, but a transfer uses its links only between its own begin and arrival: those
     that have arrived at some time are at most what the link has carried since the stretch began.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     links = run.info["links"]
     frame = run.once(transfers)
@@ -109,6 +114,11 @@ def unconserved(run: Recorded) -> Iterator[str]:
     """Say in what the jobs differ from the workload, those of one identifier in the order of their submission.
 
     A run that was stopped need not have the jobs submitted at its end or later.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     left: dict[int, list[dict[str, Any]]] = defaultdict(list)  # rows of each id, the last submitted first
     known = run["jobs"].sort("submission_time", "arrival_number", descending=True)

@@ -160,6 +160,11 @@ def copies(run: Recorded) -> pl.DataFrame:
     the node ``num_parents`` and ``parts``, null if there is no such node; ``whole``, how long it takes, null if that
     was drawn; ``end``, when it left its executor, infinite if it still runs; ``gone``, when its result was lost or it
     was cut, infinite if never, null where that is not known; ``what``, its name.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     of_nodes = run.once(nodes).select(*NODE, "work", "run_times", "measured", "num_parents", "parts")
     of_jobs = run["jobs"].select(
@@ -255,6 +260,11 @@ def transfers(run: Recorded) -> pl.DataFrame:
     ``back_since``, when the destination had come back from its last outage before the assignment, as what it had
     received is lost; ``seconds``, how long it takes if nothing else is moving; ``what``, its name. Where a node was run
     several times by one executor, the rows of each input come in the order of the starts.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     keys = [*NODE, "task", "executor"]
     edge = [*KEY, "parent", "child"]
@@ -307,6 +317,11 @@ def other_sources(run: Recorded) -> pl.DataFrame:
     """Return each transfer beside each other copy of the parent that has finished: ``other_source``, ``earlier``.
 
     The latter is when the data would have arrived from there.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     done = run.once(copies).filter(col("outcome") == "completed")
     done = done.select(
@@ -359,6 +374,11 @@ def starts(run: Recorded) -> pl.DataFrame:
     ``free``, when their executor was up and had run what comes before; ``delay``, how long it then moved to their job,
     and ``moved``, when it had; ``data``, when their data were there; ``could``, when all of that was so; ``behind``,
     whether a copy that was in front of them may have been withdrawn at the moment of their start.
+
+    Parameters
+    ----------
+    run : Recorded
+        The run.
     """
     frame = run.once(in_turns)
     repair = last_repair(run, frame["executor"], frame["starting_time"])

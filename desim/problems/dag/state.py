@@ -360,6 +360,11 @@ class JobState:
 
         Each input comes from the copy whose data arrive first. That needs no event while data move: the times at which
         the parents have finished tell.
+
+        Parameters
+        ----------
+        copy : Copy
+            It is next on its executor.
         """
         executor, inputs = copy.executor, copy.inputs
         known = True
