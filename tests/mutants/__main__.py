@@ -11,8 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests import mutants
-from tests.mutants.catalogue import MUTANTS
-from tests.mutants.mutant import ROOMS, Mutant
+from tests.mutants.mutant import MUTANTS, ROOMS, Mutant
 from tests.mutants.running import KILLED, Results, run_all, run_tests
 from tests.mutants.tree import copied, find, sources, test_paths
 
@@ -42,7 +41,7 @@ def show(names: list[str], tree: Path) -> int:
         note = f"  (no tests {', '.join(missing)})" if missing else ""
         print(f"{'!' if fault else ' '} {mutant.room:<12} {mutant.name:<32} {where}{note}")
         if isinstance(place, str):
-            print(*(f"      {line}" for original, _ in mutant.spellings for line in original.split("\n")), sep="\n")
+            print(*(f"      {line}" for line in mutant.original.split("\n")), sep="\n")
     print(f"{len(chosen(names))} mutants, {lost} without a place or tests")
     return 1 if lost else 0
 

@@ -1,11 +1,12 @@
-"""What a mutant is."""
+"""What a mutant is, and all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
-__all__ = ["ROOMS", "Mutant", "Spelling", "mutant"]
+__all__ = ["MUTANTS", "ROOMS", "Mutant"]
 
 ROOMS: dict[str, tuple[str, ...]] = {
     "kernel": ("desim", "processes", "properties", "analytic"),
@@ -21,9 +22,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
 }
 """The rooms of mutants, and the folders of tests that see them."""
 
-Spelling = tuple[str, str]
-"""A text that occurs once, and its replacement; indentation is left out, and kept."""
-
 
 @dataclass(frozen=True)
 class Mutant:
@@ -35,8 +33,8 @@ class Mutant:
         A few words with hyphens.
     room : str
         One of :data:`ROOMS`.
-    spellings : tuple of (str, str)
-        What to replace, and by what; the first that is found in the tree counts.
+    original, replacement : str
+        A text that occurs once, and what it is replaced by; indentation is left out, and kept.
     tests : tuple of str
         Names of test modules without folder and ending, and folders of tests with a slash at their end, the quickest
         likely killers first.
@@ -44,14 +42,17 @@ class Mutant:
 
     name: str
     room: str
-    spellings: tuple[Spelling, ...]
+    original: str
+    replacement: str
     tests: tuple[str, ...]
 
 
-def mutant(room: str, name: str, *parts: str | Sequence[str]) -> Mutant:
-    """Return a mutant: original, replacement, and again for other spellings; at the end, a string of tests."""
-    *texts, tests = parts
-    assert len(texts) % 2 == 0, name
-    assert isinstance(tests, str), name
-    spellings = tuple((str(texts[at]), str(texts[at + 1])) for at in range(0, len(texts), 2))
-    return Mutant(name, room, spellings, tuple(tests.split()))
+def _read() -> tuple[Mutant, ...]:
+    entries = tomllib.loads(Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8"))["mutants"]
+    found = {entry["name"]: Mutant(**entry | {"tests": tuple(entry["tests"].split())}) for entry in entries}
+    assert len(found) == len(entries), "two mutants have one name"
+    return tuple(found.values())
+
+
+MUTANTS = _read()
+"""In the order of ``catalogue.toml``."""

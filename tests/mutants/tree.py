@@ -72,18 +72,14 @@ def sources(tree: Path) -> dict[Path, list[str]]:
 
 def find(mutant: Mutant, lines_of: dict[Path, list[str]]) -> Place | str:
     """Return where a mutant goes, or why it goes nowhere."""
-    problem = "not found"
-    for original, replacement in mutant.spellings:
-        places = [
-            Place(path, first, original, replacement)
-            for path, lines in lines_of.items()
-            for first in _places(original.split("\n"), lines)
-        ]
-        if len(places) == 1:
-            return places[0]
-        if places:
-            problem = f"found {len(places)} times"
-    return problem
+    places = [
+        Place(path, first, mutant.original, mutant.replacement)
+        for path, lines in lines_of.items()
+        for first in _places(mutant.original.split("\n"), lines)
+    ]
+    if len(places) == 1:
+        return places[0]
+    return f"found {len(places)} times" if places else "not found"
 
 
 def _places(wanted: list[str], lines: list[str]) -> Iterator[int]:
