@@ -30,7 +30,7 @@ class Result:
     tables : mapping of str to polars.LazyFrame
         The records by table name.
     info : mapping
-        The problem's configuration, agent, seed, status (one of `RUN_STATUSES`) and end time.
+        The problem's configuration, agent, seed, status (one of ``RUN_STATUSES``) and end time.
     kind : Kind, optional
         What is known of a problem of a user's own; that of others is found by the problem's name.
     """

@@ -31,7 +31,7 @@ default_role = "py:obj"
 nitpicky = True
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|gymnasium|matplotlib|networkx|numpy|polars|simpy|torch)\..*"),  # no links outside
-    ("py:.*", r"(experiments|desim\.cli)\..*"),  # have guides and pages of background in place of a reference
+    ("py:.*", r"desim\.(experiments|cli)\..*"),  # have guides and pages of background in place of a reference
     ("py:obj", r"[a-z]\w*"),  # a parameter, between single backquotes in a docstring
 ]
 toc_object_entries = False

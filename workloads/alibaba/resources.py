@@ -1,15 +1,15 @@
 """The machines of an Alibaba cluster trace, and what its tasks requested, in one form for all three traces.
 
-=================== =================== =================== =================== ====================
+=================== =================== =================== ==================== ====================
 column              unit                ``machine_meta``    ``pai_machine_spec`` ``openb_node_list``
-=================== =================== =================== =================== ====================
-``machine_id``                          machine_id          machine             sn
-``model``           of the GPUs         (empty)             gpu_type, not "CPU" model
-``cpu``             cores               cpu_num             cap_cpu             cpu_milli / 1000
-``memory``          GB                  (null)              cap_mem             memory_mib / 1024
-``memory_percent``  of the largest      mem_size            (null)              (null)
-``gpu``             GPUs                0                   cap_gpu             gpu
-=================== =================== =================== =================== ====================
+=================== =================== =================== ==================== ====================
+``machine_id``                          machine_id          machine              sn
+``model``           of the GPUs         (empty)             gpu_type, not "CPU"  model
+``cpu``             cores               cpu_num             cap_cpu              cpu_milli / 1000
+``memory``          GB                  (null)              cap_mem              memory_mib / 1024
+``memory_percent``  of the largest      mem_size            (null)               (null)
+``gpu``             GPUs                0                   cap_gpu              gpu
+=================== =================== =================== ==================== ====================
 
 A GB is 1024 MiB. cluster-trace-v2018 states memory only as normalized to 100, hence the column of its own.
 

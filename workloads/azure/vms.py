@@ -233,7 +233,7 @@ def deferrable_jobs(
         once: read it with ``alive_before="drop"``.
     notice : Law or int
         Slots from the submission (rounded up) to the earliest start: a number, or a distribution such as
-        ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable`.
+        ``desim.workloads.deferrable.Uniform(0, 12)``, see `desim.workloads.deferrable.laws`.
     slack : Law or int
         Slots from the earliest to the latest start.
     longest : int, optional
