@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, TypeVar
 
-from desim.exceptions import InvalidConfiguration
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["finite", "named", "one_of", "whole"]
+from desim.exceptions import DesimError, InvalidConfiguration
+
+__all__ = ["finite", "named", "names_of", "numbers", "one_of", "whole"]
 
 Choice = TypeVar("Choice")
 Part = TypeVar("Part")
@@ -139,6 +143,110 @@ def named(what: str, given: str | Part, choices: Mapping[str, Callable[[], Part]
     if given not in choices:
         raise InvalidConfiguration(f"no {what} {given!r}; there are {', '.join(choices)}")
     return choices[given]()
+
+
+def numbers(
+    what: str,
+    values: ArrayLike,
+    *,
+    shape: tuple[int | None, ...] | None = None,
+    least: float | None = None,
+    above: float | None = None,
+    whole: bool = False,
+    infinite: bool = False,
+    names: Sequence[Sequence[str]] = (),
+    error: type[DesimError] = InvalidConfiguration,
+) -> NDArray[np.float64]:
+    """Return numbers as a read-only array, a copy.
+
+    Parameters
+    ----------
+    what : str
+        What they are called.
+    values : array_like
+        The numbers.
+    shape : tuple of int or None, optional
+        Of the array; None stands for any length.
+    least, above : float or None
+        The lower bound, included or excluded; without one any value will do.
+    whole, infinite : bool
+        Whether they have to be whole numbers, and whether infinity is one.
+    names : sequence of sequence of str
+        What the entries are called in messages, by axis.
+    error : type of DesimError
+        What to raise.
+
+    Returns
+    -------
+    numpy.ndarray of float
+        The numbers.
+
+    Raises
+    ------
+    DesimError
+        If they are none, of another shape, or one of them is out of bounds.
+    """
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise error(f"{what}: want numbers ({problem})") from problem
+    if shape is not None:
+        pairs = zip(array.shape, shape, strict=False)
+        if array.ndim != len(shape) or any(want not in (None, found) for found, want in pairs):
+            raise error(f"{what} has shape {array.shape}, want {str(shape).replace('None', 'any')}")
+    good = np.full(array.shape, fill_value=True)
+    if least is not None:
+        good &= array >= least
+    if above is not None:
+        good &= array > above
+    if not (infinite or least is above is None):
+        good &= array < np.inf
+    if whole:
+        good &= array == np.floor(array)
+    for place in np.argwhere(~good)[:1].tolist():
+        where = " to ".join(axis[index] for axis, index in zip(names, place, strict=False))
+        kind = "a whole number" if whole else "a number" if infinite else "a finite number"
+        limit = _bounds(least, None) if above is None else f" above {above}"
+        raise error(f"{what}{' of ' * bool(where)}{where} is {array[tuple(place)].item()!r}, want {kind}{limit}")
+    array.flags.writeable = False
+    return array
+
+
+def names_of(
+    what: str, names: Sequence[Any] | None, count: int, error: type[DesimError] = InvalidConfiguration
+) -> tuple[str, ...]:
+    """Return names as text, made up if there are none.
+
+    Parameters
+    ----------
+    what : str
+        What has the names, such as ``"executor"``; its last word begins the names that are made up.
+    names : sequence or None
+        The names.
+    count : int
+        How many there have to be.
+    error : type of DesimError
+        What to raise.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Raises
+    ------
+    DesimError
+        If there are fewer or more, or two are equal.
+    """
+    if names is None:
+        return tuple(f"{what.rsplit(maxsplit=1)[-1]}{index}" for index in range(count))
+    result = tuple(map(str, names))
+    if len(result) != count:
+        raise error(f"{what}: {len(result)} names, want {count}")
+    if len(set(result)) < count:
+        twice = next(name for name, times in Counter(result).items() if times > 1)
+        raise error(f"{what}: two are called {twice!r}")
+    return result
 
 
 def _is_number(value: Any) -> bool:

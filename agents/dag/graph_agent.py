@@ -28,14 +28,15 @@ from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.numpy_mlp import NumpyMLP
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
-from desim.problems.dag.features import (
+from desim.problems.dag.graph_encoder import (
+    GraphEncoder,
+    GraphSizes,
     JobGraph,
     JobProgress,
     describe_candidates,
     describe_progress,
     describe_system,
 )
-from desim.problems.dag.graph_encoder import GraphEncoder, GraphSizes
 
 __all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
 

@@ -18,7 +18,7 @@ from torch_geometric.nn import MessagePassing
 from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.agents.learning.policy import Observations, Policy, initialized, mlp
 from desim.envs import ACTION_MASK
-from desim.problems.dag.features import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
+from desim.problems.dag.graph_encoder import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
 
 __all__ = ["INPUTS", "SLOPE", "Activation", "GraphPolicy", "Inputs", "Kind", "NodeEmbedding", "levels_of"]
 

@@ -23,8 +23,7 @@ from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import DagCluster
 from desim.problems.dag.env import DagEnv
-from desim.problems.dag.features import CANDIDATE_FEATURES, PROMPT, SOON
-from desim.problems.dag.graph_encoder import GraphSizes
+from desim.problems.dag.graph_encoder import CANDIDATE_FEATURES, PROMPT, SOON, GraphSizes
 
 __all__ = ["EXPERTS", "GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "patient"]
 

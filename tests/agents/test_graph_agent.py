@@ -25,8 +25,7 @@ from desim.agents.learning.policy import to_tensors  # noqa: E402
 from desim.agents.learning.training import TrainingConfig  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
 from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
-from desim.problems.dag.features import FIXED_FEATURES  # noqa: E402
-from desim.problems.dag.graph_encoder import GraphSizes  # noqa: E402
+from desim.problems.dag.graph_encoder import FIXED_FEATURES, GraphSizes  # noqa: E402
 from desim.validation import validate  # noqa: E402
 from desim.workloads.dag.registry import draw  # noqa: E402
 

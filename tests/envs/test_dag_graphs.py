@@ -23,8 +23,14 @@ from desim.core import Decision, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.problems.dag.env import DagEnv
-from desim.problems.dag.features import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
-from desim.problems.dag.graph_encoder import GraphEncoder, GraphSizes
+from desim.problems.dag.graph_encoder import (
+    CANDIDATE_FEATURES,
+    FIXED_FEATURES,
+    JOB_FEATURES,
+    SYSTEM_GRAPH_FEATURES,
+    GraphEncoder,
+    GraphSizes,
+)
 
 SIZES = GraphSizes(jobs=6, nodes=7, edges=12, candidates=30)
 

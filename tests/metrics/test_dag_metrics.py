@@ -12,8 +12,7 @@ from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskTimes
-from desim.problems.dag.bounds import critical_paths, earliest_finishes, lower_bound, read_graph, serial_time
-from desim.problems.dag.metrics import METRICS
+from desim.problems.dag.metrics import METRICS, critical_paths, earliest_finishes, lower_bound, read_graph, serial_time
 from desim.problems.dag.tables import TABLES
 from desim.processes import Outage, planned_outages
 

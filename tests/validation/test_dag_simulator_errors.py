@@ -7,8 +7,7 @@ from dag_runs import random_run, random_task_run
 
 from desim import InvalidConfiguration
 from desim.problems.dag import JobState, TaskState
-from desim.problems.dag.execution import Execution
-from desim.problems.dag.plan import Plan
+from desim.problems.dag.execution import Execution, Plan
 from desim.processes.channels import SharedChannels
 from desim.validation import validate
 

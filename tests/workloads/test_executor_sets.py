@@ -75,7 +75,8 @@ def test_pairs_are_uniform() -> None:
 def test_homogeneous() -> None:
     found = executors.homogeneous(4, speed=2.5, transfer_speed=8.0, latency=0.5)
     assert found.speeds.tolist() == [2.5] * 4
-    assert found.transfer_seconds(16.0)[0].tolist() == [0.0, 2.5, 2.5, 2.5]
+    assert found.latencies[0].tolist() == [0.0, 0.5, 0.5, 0.5]
+    assert found.seconds_per_unit[0].tolist() == [0.0, 0.125, 0.125, 0.125]
 
 
 @given(st.integers(1, 4), st.integers(1, 4))
@@ -103,16 +104,16 @@ def test_racks(num_racks: int, per_rack: int) -> None:
         (lambda: executors.heterogeneous(2, speeds=["x"]), "speeds: want numbers"),  # type: ignore[list-item]
         (
             lambda: executors.heterogeneous(2, transfer_speed=0.0),
-            "the transfer speed from executor0 to executor1 is 0.0",
+            "transfer_speed of executor0 to executor1 is 0.0",
         ),
         (lambda: executors.heterogeneous(2, latency=(-1.0, 2.0)), "latency is -1.0, want a finite number"),
         (lambda: executors.heterogeneous(2, latency=(1.0, 2.0, 3.0)), "latency is"),  # type: ignore[arg-type]
         (lambda: executors.heterogeneous(2, seed=-1), "seed is -1, want"),
-        (lambda: executors.homogeneous(2, speed=-1.0), "the speed of executor0 is -1.0, want"),
+        (lambda: executors.homogeneous(2, speed=-1.0), "speed of executor0 is -1.0, want"),
         (lambda: executors.racks(2, 0), "per_rack is 0, want"),
         (
             lambda: executors.racks(2, 2, between=0.0),
-            r"the transfer speed from rack0.executor0 to rack1.executor0 is 0.0",
+            r"transfer_speed of rack0.executor0 to rack1.executor0 is 0.0",
         ),
     ],
 )

@@ -29,8 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import finite, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag.job import Job
-from desim.problems.dag.task_times import TaskTimes
+from desim.problems.dag.job import Job, TaskTimes
 from desim.workloads.dag import _tpch_like as like
 from desim.workloads.dag.random_dags import with_ccr
 from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown

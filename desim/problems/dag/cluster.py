@@ -17,11 +17,10 @@ from desim.checks import one_of
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
-from desim.problems.dag.execution import Execution
+from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, DagObservation, explain
-from desim.problems.dag.plan import Plan
 from desim.problems.dag.state import Copy, JobState, Setting
 from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals

@@ -29,7 +29,7 @@ from desim.envs.base import (
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.features import FIXED_FEATURES, JobGraph, Node, PerJob
+from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob
 from desim.problems.dag.observation import Assign, AssignTasks, DagObservation
 from desim.problems.dag.state import JobState
 from desim.problems.dag.tasks import TaskState

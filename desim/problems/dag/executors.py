@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import names_of, numbers
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag._checks import Floats, first_wrong, names_of, numbers_of
 
 if TYPE_CHECKING:
     import networkx as nx
 
 __all__ = ["Executors", "SharedLinks"]
+
+Floats = NDArray[np.float64]
 
 
 class Executors:
@@ -54,8 +56,8 @@ class Executors:
     Examples
     --------
     >>> executors = Executors([1.0, 2.0], transfer_speed=10.0)
-    >>> executors.num_executors, float(executors.transfer_seconds(5.0)[0, 1])
-    (2, 0.5)
+    >>> executors.num_executors, float(executors.seconds_per_unit[0, 1])
+    (2, 0.1)
     """
 
     def __init__(
@@ -66,38 +68,20 @@ class Executors:
         *,
         names: Sequence[str] | None = None,
     ) -> None:
-        self.speeds = numbers_of("speeds", speeds, InvalidConfiguration)
-        if self.speeds.ndim != 1 or not len(self.speeds):
-            raise InvalidConfiguration(f"speeds has shape {self.speeds.shape}, want one number for each executor")
-        self.names = names_of("executor", names, len(self.speeds), InvalidConfiguration)
-        wrong = first_wrong(~((self.speeds > 0) & (self.speeds < np.inf)))
-        if wrong is not None:
-            raise InvalidConfiguration(
-                f"the speed of {self.names[wrong[0]]} is {self.speeds[wrong].item()!r}, want a finite number above 0"
-            )
-        self.transfer_speeds = self._between_pairs("transfer_speed", transfer_speed, np.inf)
-        self.latencies = self._between_pairs("latency", latency, 0.0)
-        self._check_pairs("transfer speed", self.transfer_speeds, ~(self.transfer_speeds > 0), "a number above 0")
-        bad = ~((self.latencies >= 0) & (self.latencies < np.inf))
-        self._check_pairs("latency", self.latencies, bad, "a finite time of at least 0")
+        speeds = numbers("speeds", speeds, shape=(None,))
+        self.names = names_of("executor", names, len(speeds))
+        if not self.names:
+            raise InvalidConfiguration("speeds is empty, want one number for each executor")
+        self.speeds = numbers("speed", speeds, above=0, names=[self.names])
+        self.transfer_speeds = self._between_pairs("transfer_speed", transfer_speed, np.inf, above=0, infinite=True)
+        self.latencies = self._between_pairs("latency", latency, 0.0, least=0)
 
-    def _between_pairs(self, what: str, values: ArrayLike, diagonal: float) -> Floats:
-        given = numbers_of(what, values, InvalidConfiguration)
-        shape = (self.num_executors, self.num_executors)
-        if given.shape not in ((), shape):
-            raise InvalidConfiguration(f"{what} has shape {given.shape}, want one number or shape {shape}")
-        table = np.array(np.broadcast_to(given, shape))
-        np.fill_diagonal(table, diagonal)
-        table.flags.writeable = False
-        return table
-
-    def _check_pairs(self, what: str, table: Floats, bad: NDArray[np.bool_], want: str) -> None:
-        wrong = first_wrong(bad)
-        if wrong is not None:
-            source, destination = (self.names[index] for index in wrong)
-            raise InvalidConfiguration(
-                f"the {what} from {source} to {destination} is {table[wrong].item()!r}, want {want}"
-            )
+    def _between_pairs(self, what: str, values: ArrayLike, diagonal: float, **bounds: Any) -> Floats:
+        given, count = numbers(what, values), self.num_executors
+        table = np.array(np.broadcast_to(given, (count, count))) if given.ndim == 0 else given.copy()
+        if table.shape == (count, count):
+            np.fill_diagonal(table, diagonal)
+        return numbers(what, table, shape=(count, count), names=[self.names] * 2, **bounds)
 
     def __repr__(self) -> str:
         """Say how many there are and how fast."""
@@ -113,22 +97,6 @@ class Executors:
         """Seconds that a unit of data takes from each executor to each other, 1 / c_kl; the diagonal is 0."""
         table = 1.0 / self.transfer_speeds
         table.flags.writeable = False
-        return table
-
-    def transfer_seconds(self, size: float) -> Floats:
-        """Return how long data move between all pairs.
-
-        Parameters
-        ----------
-        size : float
-            Units of data.
-
-        Returns
-        -------
-        numpy.ndarray of shape (num_executors, num_executors)
-            Seconds from each executor (row) to each other (column), 0 on the diagonal.
-        """
-        table: Floats = self.latencies + size * self.seconds_per_unit
         return table
 
     @cached_property
@@ -216,15 +184,9 @@ class SharedLinks:
         *,
         names: Sequence[str] | None = None,
     ) -> None:
-        self.bandwidths = numbers_of("bandwidths", bandwidths, InvalidConfiguration)
-        if self.bandwidths.ndim != 1:
-            raise InvalidConfiguration(f"bandwidths has shape {self.bandwidths.shape}, want one number for each link")
-        self.names = names_of("link", names, len(self.bandwidths), InvalidConfiguration)
-        wrong = first_wrong(~(self.bandwidths > 0))
-        if wrong is not None:
-            raise InvalidConfiguration(
-                f"the bandwidth of {self.names[wrong[0]]} is {self.bandwidths[wrong].item()!r}, want a number above 0"
-            )
+        bandwidths = numbers("bandwidths", bandwidths, shape=(None,))
+        self.names = names_of("link", names, len(bandwidths))
+        self.bandwidths = numbers("bandwidth", bandwidths, above=0, infinite=True, names=[self.names])
         count = len(routes)
         for source, row in enumerate(routes):
             if len(row) != count:

@@ -1,28 +1,31 @@
-"""A job: a directed acyclic graph of nodes that compute and edges that carry data."""
+"""A job: a directed acyclic graph of nodes that compute and edges that carry data, and how long its tasks take."""
 
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import names_of, numbers
 from desim.exceptions import WorkloadError
-from desim.problems.dag._checks import Floats, first_wrong, names_of, numbers_of, shortened
 
 if TYPE_CHECKING:
     import networkx as nx
 
     from desim.problems.dag.executors import Executors
-    from desim.problems.dag.task_times import TaskTimes
 
-__all__ = ["Job", "from_networkx", "to_networkx"]
+__all__ = ["Job", "TaskTimes", "Wave", "from_networkx", "to_networkx"]
 
+Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Edge = tuple[Any, Any, float]
 
@@ -99,23 +102,24 @@ class Job:
         self.job_id = job_id
         self.label = label
         self.submission_time = self._time(submission_time)
-        work = numbers_of(f"job {job_id}: work", work, WorkloadError)
-        if work.ndim != 1 or not len(work):
-            raise WorkloadError(f"job {job_id}: work has shape {work.shape}, want one number for each node")
+        work = numbers(f"job {job_id}: work", work, shape=(None,), error=WorkloadError)
+        if not len(work):
+            raise WorkloadError(f"job {job_id}: work is empty, want one number for each node")
         given = tuple(range(len(work))) if names is None else names
-        named = names_of("node", names, len(work), WorkloadError, f"job {job_id}: ")
+        named = names_of(f"job {job_id}: node", names, len(work), WorkloadError)
         ends, sizes = self._edges(edges, given, named)
         order = _topological_order(ends, len(work))
         if len(order) < len(work):
-            left = sorted(set(range(len(work))) - set(order.tolist()))
-            cycle = [named[node] for node in _find_cycle(left, ends)]
-            raise WorkloadError(f"job {job_id}: the graph has the cycle {' -> '.join([*cycle, cycle[0]])}")
+            cycle = _find_cycle(ends)
+            raise WorkloadError(f"job {job_id}: the graph has the cycle {' -> '.join(named[node] for node in cycle)}")
         if not allow_disconnected:
             self._check_connected(ends, named)
         self.names = tuple(named[node] for node in order)
-        self.work = self._per_node("work", work, order)
-        self.run_times = None if run_times is None else self._per_node("run time", run_times, order, 2)
-        self.num_tasks = self._tasks(num_tasks, order)
+        self.work = self._per_node("work", work, order, named)
+        self.run_times = None if run_times is None else self._per_node("run time", run_times, order, named, None)
+        counts = np.ones(len(order)) if num_tasks is None else num_tasks
+        self.num_tasks = self._per_node("number of tasks", counts, order, named, least=1, whole=True).astype(np.int64)
+        self.num_tasks.flags.writeable = False
         if task_times is not None and len(task_times) != len(work):
             raise WorkloadError(f"job {job_id}: {len(task_times)} task times for {len(work)} nodes")
         self.task_times = None if task_times is None else tuple(task_times[node] for node in order)
@@ -152,8 +156,6 @@ class Job:
             text = f"{named[pair[0]]!r} -> {named[pair[1]]!r}"
             if pair in known:
                 raise WorkloadError(f"job {self.job_id}: the edge {text} is given twice")
-            if pair[0] == pair[1]:
-                raise WorkloadError(f"job {self.job_id}: the graph has the cycle {named[pair[0]]} -> {named[pair[1]]}")
             try:
                 amount = float(size)
             except (TypeError, ValueError):
@@ -167,40 +169,21 @@ class Job:
         """Raise if the graph, its edges taken in both directions, has more than one part."""
         parts = _connected_parts(ends, len(named))
         if len(parts) > 1:
-            shown = "; ".join(shortened([named[node] for node in part]) for part in parts[:3])
+            shown = "; ".join(_shortened([named[node] for node in part]) for part in parts[:3])
             raise WorkloadError(
                 f"job {self.job_id}: the graph has {len(parts)} parts that are not connected: {shown}"
                 f"{'; ...' if len(parts) > 3 else ''}; allow_disconnected=True accepts it"
             )
 
-    def _per_node(self, what: str, values: ArrayLike, order: Indices, ndim: int = 1) -> Floats:
-        given = numbers_of(f"job {self.job_id}: {what}", values, WorkloadError)
-        if given.ndim != ndim or len(given) != len(order):
-            raise WorkloadError(f"job {self.job_id}: {what} has shape {given.shape}, want a row for each node")
+    def _per_node(
+        self, what: str, values: ArrayLike, order: Indices, named: tuple[str, ...], *more: None, **bounds: Any
+    ) -> Floats:
+        """Return numbers, or with another axis rows of numbers, in topological order."""
+        shape, of = (len(order), *more), f"job {self.job_id}: {what}"
+        given = numbers(of, values, shape=shape, names=[named], error=WorkloadError, **({"least": 0} | bounds))
         array: Floats = given[order]
-        wrong = first_wrong(~((array >= 0) & (array < np.inf)))
-        if wrong is not None:
-            raise WorkloadError(
-                f"job {self.job_id}: the {what} of node {self.names[wrong[0]]!r} is {array[wrong].item()!r}, want a "
-                "finite number of at least 0"
-            )
         array.flags.writeable = False
         return array
-
-    def _tasks(self, num_tasks: ArrayLike | None, order: Indices) -> Indices:
-        if num_tasks is None:
-            counts = np.ones(len(order), dtype=np.int64)
-        else:
-            values = self._per_node("number of tasks", num_tasks, order)
-            wrong = first_wrong((values < 1) | (values != np.floor(values)))
-            if wrong is not None:
-                raise WorkloadError(
-                    f"job {self.job_id}: node {self.names[wrong[0]]!r} has {values[wrong].item()!r} tasks, want a "
-                    "whole number of at least 1"
-                )
-            counts = values.astype(np.int64)
-        counts.flags.writeable = False
-        return counts
 
     def __repr__(self) -> str:
         """Say which job it is, how large, and when it is submitted."""
@@ -297,36 +280,29 @@ def _topological_order(ends: Indices, count: int) -> Indices:
     return np.array(order, dtype=np.int64)
 
 
-def _find_cycle(left: list[int], ends: Indices) -> list[int]:
-    """Return a cycle among nodes that no topological order reaches, each of which has such a parent."""
-    inside = set(left)
-    parent_of = {child: parent for parent, child in ends.tolist() if parent in inside and child in inside}
-    node, seen = left[0], dict[int, int]()
-    while node not in seen:
-        seen[node] = len(seen)
-        node = parent_of[node]
-    walk = list(seen)[seen[node] :]
-    return walk[::-1]
+def _find_cycle(ends: Indices) -> list[int]:
+    """Return the nodes of a cycle, the first one once more at its end."""
+    import networkx as nx
+
+    steps = nx.find_cycle(nx.from_edgelist(ends.tolist(), nx.DiGraph))
+    return [steps[0][0], *(child for _, child in steps)]
 
 
 def _connected_parts(ends: Indices, count: int) -> list[list[int]]:
     """Return the connected parts, edges taken in both directions, each in ascending order."""
-    root = list(range(count))
-
-    def find(node: int) -> int:
-        """Return the representative of a node's part."""
-        while root[node] != node:
-            root[node] = root[root[node]]
-            node = root[node]
-        return node
-
+    part_of = {node: [node] for node in range(count)}
     for parent, child in ends.tolist():
-        first, second = sorted((find(parent), find(child)))
-        root[second] = first
-    parts: dict[int, list[int]] = {}
-    for node in range(count):
-        parts.setdefault(find(node), []).append(node)
-    return list(parts.values())
+        small, large = sorted((part_of[parent], part_of[child]), key=len)
+        if small is not large:
+            large += small
+            part_of.update(dict.fromkeys(small, large))
+    return list({id(part): sorted(part) for part in part_of.values()}.values())
+
+
+def _shortened(names: Sequence[str], most: int = 8) -> str:
+    """Return names for a message, and how many are left out."""
+    shown = ", ".join(map(repr, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def _grouped(keys: Indices, values: Indices, sizes: Floats, count: int) -> tuple[Indices, Indices, Floats]:
@@ -420,3 +396,181 @@ def to_networkx(job: Job) -> nx.DiGraph:
     for child, parents in enumerate(job.parent_lists):
         graph.add_edges_from((job.names[parent], job.names[child], {"size": size}) for parent, size in parents)
     return graph
+
+
+# -- how long single tasks take ------------------------------------------------------------------
+
+#: What the executor of a task did before it: nothing of the job, another stage of it, the same stage.
+Wave = Literal["fresh", "first", "rest"]
+
+# What stands in for a wave without durations, the nearest first, and whether the warm-up has to be added to it. That
+# fresh durations come before those of the rest where first ones lack is Decima's choice.
+_SUBSTITUTES: dict[str, tuple[tuple[str, bool], ...]] = {
+    "fresh": (("fresh", False), ("first_warm", True), ("rest", True)),
+    "first": (("first_warm", False), ("fresh", False), ("rest", False)),
+    "rest": (("rest", False), ("first_warm", False), ("fresh", False)),
+}
+
+
+class TaskTimes:
+    """Measured durations of the tasks of one stage; it does not change.
+
+    A stage was run several times, each time with another number of executors. The first task that an executor runs of
+    a stage takes longer than the later ones, and longest if the executor is new to the whole job.
+
+    Parameters
+    ----------
+    executors : sequence of int
+        Numbers of executors in ascending order, one for each run.
+    fresh : sequence of array_like
+        For each run, seconds of the tasks on executors that were new to the job. May be empty.
+    first : sequence of array_like
+        For each run, seconds of the first task of each executor; the values of ``fresh`` are among them.
+    rest : sequence of array_like
+        For each run, seconds of all later tasks.
+    warm_up : float
+        Seconds that an executor needs to get ready for a job: what a task on a new executor takes longer where no
+        such task was measured.
+    reference_speed : float
+        Speed of the executors in the measurement: on one of speed v a task takes ``reference_speed / v`` times as long.
+
+    Attributes
+    ----------
+    executors : tuple of int
+        As given.
+    fresh, first, rest : tuple of numpy.ndarray
+        As given, read-only.
+    first_warm : tuple of numpy.ndarray
+        ``first`` without the values of ``fresh``, each as often as it is there.
+    warm_up, reference_speed : float
+        As given.
+
+    Raises
+    ------
+    WorkloadError
+        If there are no values at all, one is negative or not finite, a value of ``fresh`` is missing from ``first``,
+        or the numbers of executors are not whole, ascending and above 0; the message names the wave and the run.
+
+    Notes
+    -----
+    Decima's simulator draws task durations in this way (H. Mao et al., "Learning scheduling algorithms for data
+    processing clusters", SIGCOMM 2019).
+
+    Examples
+    --------
+    >>> times = TaskTimes([2, 10], fresh=[[3.0], []], first=[[3.0, 2.0], [4.0]], rest=[[1.0], []])
+    >>> times.mean(), times.draw(np.random.default_rng(0), "rest", 2)
+    (2.5, 1.0)
+    """
+
+    def __init__(
+        self,
+        executors: Sequence[int],
+        fresh: Sequence[ArrayLike],
+        first: Sequence[ArrayLike],
+        rest: Sequence[ArrayLike],
+        *,
+        warm_up: float = 1.0,
+        reference_speed: float = 1.0,
+    ) -> None:
+        counts = numbers("task times: executors", executors, shape=(None,), least=1, whole=True, error=WorkloadError)
+        self.executors = tuple(map(int, counts.tolist()))
+        if not self.executors or any(one >= other for one, other in pairwise(self.executors)):
+            raise WorkloadError(f"task times: executors are {self.executors}, want at least one, in ascending order")
+        self.fresh = self._lists("fresh", fresh)
+        self.first = self._lists("first", first)
+        self.rest = self._lists("rest", rest)
+        if not any(map(len, (*self.first, *self.rest))):
+            raise WorkloadError("task times: there are no durations at all")
+        self.warm_up = numbers("task times: warm_up", warm_up, least=0, error=WorkloadError).item()
+        self.reference_speed = numbers(
+            "task times: reference_speed", reference_speed, above=0, error=WorkloadError
+        ).item()
+        self.first_warm = tuple(map(_without, self.executors, self.first, self.fresh))
+        # Separate lists: a draw looks up one number, not a pair inside a list of pairs.
+        self._values: dict[str, list[Floats]] = {}
+        self._added: dict[str, list[float]] = {}
+        for wave, substitutes in _SUBSTITUTES.items():
+            self._values[wave], self._added[wave] = map(list, zip(*self._pools_of(substitutes), strict=True))
+
+    def _lists(self, wave: str, lists: Sequence[ArrayLike]) -> tuple[Floats, ...]:
+        if len(lists) != len(self.executors):
+            raise WorkloadError(f"task times: {len(lists)} lists of {wave} for {len(self.executors)} runs")
+        names = [f"task times: {wave} with {count} executors" for count in self.executors]
+        pairs = zip(names, lists, strict=True)
+        return tuple(numbers(name, values, shape=(None,), least=0, error=WorkloadError) for name, values in pairs)
+
+    def _pools_of(self, substitutes: tuple[tuple[str, bool], ...]) -> list[tuple[Floats, float]]:
+        """Return for each run, or the nearest with any, the durations drawn for a wave, and the seconds to add."""
+        known: dict[int, tuple[Floats, float]] = {}
+        for run, count in enumerate(self.executors):
+            for name, is_warm in reversed(substitutes):
+                values = getattr(self, name)[run]
+                if len(values):
+                    known[count] = values, self.warm_up if is_warm else 0.0
+        return [known[min(known, key=lambda other: abs(count - other))] for count in self.executors]
+
+    def draw(self, rng: Generator, wave: Wave, num_executors: float) -> float:
+        """Draw the duration of a task.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+            Source of randomness.
+        wave : {"fresh", "first", "rest"}
+            Whether the executor is new to the job, new to the stage but not to the job, or has just run another task of
+            the stage. A wave without durations is replaced within its run: fresh by first plus warm-up, then by rest
+            plus warm-up; first by fresh, then by rest; rest by first, then by fresh. A run without any durations is
+            replaced by the nearest one, of two the smaller.
+        num_executors : float
+            Executors that work on the job. Between two measured numbers one of them is picked at random, the nearer
+            with the greater chance, linearly; outside them the nearest is taken.
+
+        Returns
+        -------
+        float
+            Seconds at the reference speed.
+        """
+        executors = self.executors
+        run = bisect_left(executors, num_executors)
+        if run == len(executors):
+            run -= 1
+        elif run and executors[run] != num_executors:
+            below = executors[run - 1]
+            if rng.random() * (executors[run] - below) >= num_executors - below:
+                run -= 1
+        values = self._values[wave][run]
+        # Faster than rng.integers or rng.choice; the product stays below the length, rounded as it is.
+        return values.item(int(rng.random() * len(values))) + self._added[wave][run]
+
+    def mean(self) -> float:
+        """Return the mean duration of all tasks, in seconds at the reference speed."""
+        lists = [np.concatenate(pair) for pair in zip(self.first, self.rest, strict=True)]
+        return sum(float(values.sum()) for values in lists) / sum(map(len, lists))
+
+    def __repr__(self) -> str:
+        """Say how many durations there are, for which numbers of executors."""
+        count = sum(map(len, (*self.first, *self.rest)))
+        return f"<TaskTimes: {count} durations with {self.executors[0]} to {self.executors[-1]} executors>"
+
+
+def _without(count: int, first: Floats, fresh: Floats) -> Floats:
+    """Return the first durations that are not fresh ones, in their order."""
+    if not len(fresh):
+        return first
+    left = Counter(fresh.tolist())
+    kept = []
+    for value in first.tolist():
+        if left[value]:
+            left[value] -= 1
+        else:
+            kept.append(value)
+    missing = next((value for value, times in left.items() if times), None)
+    if missing is not None:
+        raise WorkloadError(
+            f"task times: with {count} executors the duration {missing!r} is more often in fresh "
+            "than in first, which holds all of them"
+        )
+    array = np.array(kept, dtype=np.float64)
+    array.flags.writeable = False
+    return array

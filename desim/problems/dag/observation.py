@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.problems.dag.execution import Plan, Timetable
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.plan import Plan, Timetable
 from desim.problems.dag.state import JobState
 
 __all__ = ["Assign", "AssignTasks", "DagObservation", "explain"]

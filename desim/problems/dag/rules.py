@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from desim.problems.dag import faults, recorded
+from desim.problems.dag import recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
 from desim.validation.engine import Check, Recorded, Rule, horizon_rule, rounding, unique_ids_rule
 
@@ -286,8 +286,8 @@ RULES = (
     _rule(
         "executors",
         "executors and channels are complete and as the description says",
-        Check("executors", _said(faults.executor_faults), "{text}"),
-        Check("channels", _said(faults.channel_faults), "{text}"),
+        Check("executors", _said(recorded.executor_faults), "{text}"),
+        Check("channels", _said(recorded.channel_faults), "{text}"),
         vital=True,
     ),
     _rule(
@@ -633,12 +633,12 @@ RULES = (
     _rule(
         "links",
         "no link carries more than it can in any stretch of time (with shared links)",
-        Check("transfers", _said(faults.overloads), "{text}", recorded.has_shared_links),
+        Check("transfers", _said(recorded.overloads), "{text}", recorded.has_shared_links),
     ),
     _rule(
         "conservation",
         "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
-        Check("jobs", _said(faults.unconserved), "{text}"),
+        Check("jobs", _said(recorded.unconserved), "{text}"),
         needs_workload=True,
     ),
 )

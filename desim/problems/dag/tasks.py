@@ -22,7 +22,7 @@ from desim.problems.dag.observation import Assign, AssignTasks, DagObservation, 
 from desim.problems.dag.state import Copy, JobState, Setting
 
 if TYPE_CHECKING:
-    from desim.problems.dag.task_times import Wave
+    from desim.problems.dag.job import Wave
 
 __all__ = ["Shares", "TaskCluster", "TaskCopy", "TaskState"]
 
