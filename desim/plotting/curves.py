@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite
+from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.axes import add_legend, count_axis, label_panels, new_panels, plain, set_titles, time_axis
 from desim.plotting.colors import LineStyle, line_styles
-from desim.plotting.runs import Run, Window, span_of
+from desim.plotting.runs import Results, Run, Window, load_runs, span_of
 from desim.plotting.words import duration_words, nice_count, nice_duration
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BinWidth",
+    "CurveOptions",
     "add_up",
     "bin_averages",
     "bin_edges",
@@ -98,14 +99,34 @@ def bin_averages(steps: pl.DataFrame, edges: ArrayLike) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+class CurveOptions(TypedDict, total=False):
+    """How a curve over time is shown.
+
+    Attributes
+    ----------
+    bin_width : float, "auto" or None
+        Draw means over bins of so many seconds; a share is then the mean of what is used through the mean of what is
+        there. None draws every step; ``"auto"``, the default, does so for short runs.
+    window : (float, float)
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes
+        Where to draw; by default on a new figure.
+    """
+
+    bin_width: BinWidth
+    window: Window
+    axes: Axes | Iterable[Axes] | None
+
+
 def draw_steps(
-    runs: Sequence[Run],
-    steps: Sequence[pl.DataFrame],
+    results: Results,
+    problem: str,
+    steps_of: Callable[[Run], pl.DataFrame],
     value: pl.Expr,
     label: str,
     *,
-    top: float | None = None,
     limit: tuple[str, pl.Expr] | None = None,
+    top: float | None = None,
     bin_width: BinWidth = "auto",
     window: Window = None,
     axes: Axes | Iterable[Axes] | None = None,
@@ -114,30 +135,30 @@ def draw_steps(
 
     Parameters
     ----------
-    runs : sequence of Run
-        The runs.
-    steps : sequence of polars.DataFrame
-        Their step functions, see :func:`add_up`.
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    problem : str
+        What they are results of.
+    steps_of : callable
+        Returns the step functions of a run, see :func:`add_up`.
     value : polars.Expr
         What is drawn, of the columns of the steps or of their averages.
     label : str
         Label of the y axis.
-    top : float, optional
-        Where the y axes end; by default a little above the highest curve.
     limit : (str, polars.Expr), optional
         What the value cannot exceed, for a thin grey line: its name, and how it is computed.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    axes : Axes or iterable of Axes, optional
-        Where to draw; by default on a new figure.
+    top : float, optional
+        Where the y axes end; by default a little above the highest curve or line.
+    bin_width, window, axes
+        See :class:`CurveOptions`.
 
     Returns
     -------
     Axes
-        The panel, or the first of several.
+        The panel, or the first of several. Times are in seconds, whatever the unit of the ticks.
     """
+    runs = load_runs(results, problem)
+    steps = [steps_of(run) for run in runs]
     span = span_of(runs, window)
     width = _bin_width(bin_width, steps, span)
     styles = line_styles(run.name for run in runs)
@@ -172,31 +193,29 @@ def draw_steps(
 
 
 def draw_utilization(
-    runs: Sequence[Run],
-    steps: Sequence[pl.DataFrame],
+    results: Results,
+    problem: str,
+    steps_of: Callable[[Run], pl.DataFrame],
     busy: tuple[str, str],
-    unit: str,
-    size: int,
+    things: str,
     *,
-    counted: bool,
-    **options: Any,
+    unit: str,
+    **options: Unpack[CurveOptions],
 ) -> Axes:
-    """Draw what is busy as a share of what is ``up``, or, counted, as a number with a thin line for what is up.
+    """Draw what is busy as a share of what is ``up``, or as a number with a thin line for what is up.
 
     Parameters
     ----------
-    runs, steps : sequence
+    results, problem, steps_of
         As for :func:`draw_steps`.
     busy : (str, str)
         The step function that counts what is busy, and what that is called.
-    unit : str
+    things : str
         What is counted, such as cores.
-    size : int
-        How many there are at most.
-    counted : bool
-        Whether numbers are drawn.
+    unit : str
+        ``"percent"``, or the same as ``things`` for numbers.
     **options
-        As for :func:`draw_steps`.
+        See :class:`CurveOptions`.
 
     Returns
     -------
@@ -205,11 +224,14 @@ def draw_utilization(
     """
     import polars as pl
 
+    one_of("unit", unit, ("percent", things))
     used, up = pl.col(busy[0]), pl.col("up")
-    if counted:
-        return draw_steps(runs, steps, used, busy[1], top=1.05 * size, limit=(f"{unit} up", up), **options)
-    share = pl.when(up > 0).then(100.0 * (used / up)).otherwise(float("nan"))
-    return draw_steps(runs, steps, share, f"utilization\n(% of {unit} up)", top=105.0, **options)
+    if unit == "percent":
+        share = pl.when(up > 0).then(100.0 * (used / up)).otherwise(float("nan"))
+        return draw_steps(results, problem, steps_of, share, f"utilization\n(% of {things} up)", top=105.0, **options)
+    size = max(run.info[f"num_{things}"] for run in load_runs(results, problem))
+    limit = f"{things} up", up
+    return draw_steps(results, problem, steps_of, used, busy[1], limit=limit, top=1.05 * size, **options)
 
 
 def _bin_width(bin_width: BinWidth, steps: Sequence[pl.DataFrame], span: tuple[float, float]) -> float | None:

@@ -10,7 +10,7 @@ from desim import Result, simulate
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.processes import Outage, planned_outages
 
-__all__ = ["Scripted", "assign", "chain", "cluster_of", "moves", "outcomes", "run"]
+__all__ = ["Script", "Scripted", "assign", "chain", "cluster_of", "moves", "outage", "outcomes", "run"]
 
 OUTCOMES = ("job_id", "node", "executor", "starting_time", "finish_time", "outcome")
 
@@ -28,6 +28,23 @@ class Scripted:
         if self.script and self.script[0][0] == observation.time:
             return self.script.popleft()[1]
         return None
+
+
+class Script:
+    """Gives answers one after the other, as soon as the cluster asks."""
+
+    name = "script"
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def act(self, observation: Any) -> Any:
+        return self.answers.pop(0) if self.answers else None
+
+
+def outage(start: float, end: float, *executors: int) -> Any:
+    """Return a process that takes executors down."""
+    return planned_outages([Outage(start, end, sum(1 << executor for executor in executors))])
 
 
 def cluster_of(

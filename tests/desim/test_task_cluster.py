@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pytest
+from dag_scripts import Script, outage
 
 from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, simulate
-from desim.agents.dag import DEFT, EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim.agents.dag import EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import (
     Assign,
-    AssignTasks,
     DagCluster,
     DagObservation,
     Executors,
@@ -31,18 +29,6 @@ TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "outages", "executors
 RUNS = ("node", "task", "executor", "starting_time", "finish_time")
 
 
-class Script:
-    """Gives answers one after the other, as soon as the cluster asks."""
-
-    name = "script"
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-
-    def act(self, observation: DagObservation) -> Any:
-        return self.answers.pop(0) if self.answers else None
-
-
 def run(jobs: Job | list[Job], executors: Executors, *answers: Any, seed: int = 0, **options: Any) -> Result:
     given = [jobs] if isinstance(jobs, Job) else jobs
     agent = Script(*answers) if answers else ListScheduler(FIFO(), EFT())
@@ -56,6 +42,11 @@ def runs(result: Result) -> list[tuple[Any, ...]]:
 def agents() -> list[ListScheduler]:
     orders = [FIFO(), SJF(), HRRN(), RankUp(), CriticalPath(), RandomOrder()]
     return [ListScheduler(order, EFT()) for order in orders] + [ListScheduler(RankUp(), InsertionEFT())]
+
+
+def many(node: int, executor: int, count: int) -> list[Assign]:
+    """Return assignments of several tasks of a node of job 1."""
+    return [Assign(1, node, executor)] * count
 
 
 def random_jobs(seed: int, *, most_tasks: int = 6, times: bool = False) -> tuple[list[Job], Executors]:
@@ -125,14 +116,8 @@ def test_tasks_of_a_stage_run_in_parallel_and_the_next_stage_waits_for_all() -> 
 
 
 def test_a_task_takes_its_part_of_the_work_at_the_speed_of_its_executor() -> None:
-    result = run(Job(1, [12.0], num_tasks=[3]), Executors([1.0, 2.0]), [AssignTasks(1, 0, 1, 2), Assign(1, 0, 0)])
+    result = run(Job(1, [12.0], num_tasks=[3]), Executors([1.0, 2.0]), [*many(0, 1, 2), Assign(1, 0, 0)])
     assert runs(result) == [(0, 2, 0, 0, 4), (0, 0, 1, 0, 2), (0, 1, 1, 2, 4)]
-
-
-def test_unrelated_run_times_are_shared_out_in_the_same_way() -> None:
-    job = Job(1, [1.0], run_times=[[8.0, 2.0]], num_tasks=[2])
-    result = run(job, Executors([1.0, 1.0]), [Assign(1, 0, 0), Assign(1, 0, 1)])
-    assert runs(result) == [(0, 0, 0, 0, 4), (0, 1, 1, 0, 1)]
 
 
 @pytest.mark.parametrize("transfers", ["when_finished", "when_assigned"])
@@ -140,7 +125,7 @@ def test_a_task_receives_its_share_from_every_executor_that_ran_the_parent(trans
     # 3 of 4 tasks on executor 0, until 3; one on executor 1, until 1. Each of two children gets half of 16 units:
     # 6 from executor 0 and 2 from executor 1. The last task is assigned at 3, when the parent has finished.
     job = Job(1, [4.0, 2.0], [(0, 1, 16.0)], num_tasks=[4, 2])
-    first = [AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)]
+    first = [*many(0, 0, 3), Assign(1, 0, 1)]
     result = run(job, Executors([1.0, 1.0], 2.0), first, [Assign(1, 1, 0), Assign(1, 1, 1)], transfers=transfers)
     late = transfers == "when_assigned"
     columns = ("task", "source", "destination", "starting_time", "arrival_time", "size")
@@ -151,13 +136,6 @@ def test_a_task_receives_its_share_from_every_executor_that_ran_the_parent(trans
         (1, 1, 1, 1, 1, 2),
     ]
     assert [row[3] for row in runs(result)[4:]] == [4 if late else 3, 6]
-
-
-def test_one_executor_takes_the_sum_of_all_tasks() -> None:
-    jobs, _ = random_jobs(5)
-    result = run([job.submitted(0.0) for job in jobs], Executors([2.0], 1.0, 3.0))
-    assert result.jobs["finish_time"].max() == pytest.approx(sum(job.work.sum() for job in jobs) / 2.0)
-    assert (result.table("transfers")["starting_time"] == result.table("transfers")["arrival_time"]).all()
 
 
 def test_an_executor_moves_before_it_runs_a_task_of_another_job() -> None:
@@ -250,11 +228,6 @@ def test_an_executor_that_has_left_a_job_no_longer_counts() -> None:
     }
 
 
-def test_durations_are_measured_at_the_reference_speed() -> None:
-    times = TaskTimes([1], [[6.0]], [[6.0]], [[6.0]], reference_speed=2.0)
-    assert durations(run(Job(1, [1.0], task_times=[times]), Executors([3.0]))) == {(1, 0, 0): 4}
-
-
 def test_agents_see_means_and_records_tell_what_was_drawn() -> None:
     times = TaskTimes([1], [[1.0, 5.0]], [[1.0, 5.0]], [[3.0, 3.0]])
     simulation = Simulation(TaskCluster([Job(1, [1.0], num_tasks=[40], task_times=[times])], Executors([1.0] * 40)))
@@ -296,14 +269,10 @@ def test_tasks_draw_independently() -> None:
 # -- outages ------------------------------------------------------------------------------------------
 
 
-def outage(start: float, end: float, *executors: int) -> list[Any]:
-    return [planned_outages([Outage(start, end, sum(1 << executor for executor in executors))])]
-
-
 def test_running_and_waiting_tasks_are_assigned_again_and_finished_ones_of_the_last_stage_are_not() -> None:
     job = Job(1, [8.0], num_tasks=[4])
-    answers = [AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)], AssignTasks(1, 0, 1, 2)
-    result = run(job, Executors([1.0, 1.0]), *answers, processes=outage(3, 9, 0))
+    answers = [*many(0, 0, 3), Assign(1, 0, 1)], many(0, 1, 2)
+    result = run(job, Executors([1.0, 1.0]), *answers, processes=[outage(3, 9, 0)])
     assert result.table("copies").select("task", "executor", "starting_time", "outcome").sort("task").rows() == [
         (0, 0, 0, "completed"),
         (1, 0, 2, "interrupted"),
@@ -317,9 +286,9 @@ def test_running_and_waiting_tasks_are_assigned_again_and_finished_ones_of_the_l
 def test_only_the_tasks_whose_results_are_lost_and_needed_run_again() -> None:
     # Executor 0 ran tasks 0 and 1 of stage 0, executor 1 the others; 0 fails before the results are sent.
     job = Job(1, [4.0, 2.0], [(0, 1, 8.0)], num_tasks=[4, 2])
-    first = [AssignTasks(1, 0, 0, 2), AssignTasks(1, 0, 1, 2)]
-    answers = first, AssignTasks(1, 1, 1, 2), AssignTasks(1, 0, 1, 2), AssignTasks(1, 1, 1, 2)
-    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(2.5, 99, 0))
+    first = [*many(0, 0, 2), *many(0, 1, 2)]
+    answers = first, many(1, 1, 2), many(0, 1, 2), many(1, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=[outage(2.5, 99, 0)])
     outcome = ("node", "task", "executor", "starting_time", "outcome")
     assert result.table("copies").select(outcome).sort("node", "task", "starting_time", nulls_last=False).rows() == [
         (0, 0, 0, 0, "completed"),
@@ -337,16 +306,16 @@ def test_only_the_tasks_whose_results_are_lost_and_needed_run_again() -> None:
 
 def test_nothing_runs_again_if_outages_lose_no_data() -> None:
     job = Job(1, [4.0, 2.0], [(0, 1, 8.0)], num_tasks=[4, 2])
-    answers = [AssignTasks(1, 0, 0, 2), AssignTasks(1, 0, 1, 2)], AssignTasks(1, 1, 1, 2)
-    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(2.5, 99, 0), outages_lose_data=False)
+    answers = [*many(0, 0, 2), *many(0, 1, 2)], many(1, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=[outage(2.5, 99, 0)], outages_lose_data=False)
     assert runs(result)[4:] == [(1, 0, 1, 4, 5), (1, 1, 1, 5, 6)]
 
 
 def test_what_has_arrived_stays_with_the_task_that_waits() -> None:
     # The shares of executor 0, 2 units each, arrive at 1 + 2 = 3; executor 1 is busy with task 1 of stage 0 until 4.
     job = Job(1, [1.0, 4.0, 2.0], [(0, 2, 4.0), (1, 2, 0.0)], num_tasks=[1, 1, 2])
-    answers = [Assign(1, 0, 0), Assign(1, 1, 1)], AssignTasks(1, 2, 1, 2)
-    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=outage(4.5, 99, 0))
+    answers = [Assign(1, 0, 0), Assign(1, 1, 1)], many(2, 1, 2)
+    result = run(job, Executors([1.0, 1.0], 1.0), *answers, processes=[outage(4.5, 99, 0)])
     assert runs(result)[2:] == [(2, 0, 1, 4, 5), (2, 1, 1, 5, 6)]
 
 
@@ -357,7 +326,7 @@ def test_results_that_were_not_needed_any_more_may_be_needed_later() -> None:
     answers = (
         [Assign(1, 0, 0), Assign(1, 0, 1)],
         [Assign(1, 1, 1), Assign(1, 1, 2)],
-        AssignTasks(1, 0, 2, 2),
+        many(0, 2, 2),
         Assign(1, 1, 2),
     )
     outages = [planned_outages([Outage(2.5, 99, 1), Outage(3.2, 99, 2)])]
@@ -442,21 +411,6 @@ def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
     assert decision.observation.available_times.tolist() == [5]
 
 
-def test_several_tasks_at_once_are_the_same_as_one_by_one() -> None:
-    class AtOnce(ListScheduler):
-        def act(self, observation: DagObservation) -> Any:
-            answer = super().act(observation)
-            state = observation.jobs[answer.job_id]
-            assert isinstance(state, TaskState)
-            return AssignTasks(answer.job_id, answer.node, 0, int(state.unassigned_tasks[answer.node]))
-
-    jobs, _ = random_jobs(11, times=True)
-    cluster = TaskCluster(jobs, Executors([2.0], 1.0))
-    one, other = (simulate(cluster, kind(FIFO(), EFT())) for kind in (AtOnce, ListScheduler))
-    for name in TABLES:
-        assert one.table(name).equals(other.table(name))
-
-
 def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
     job = Job(1, [30.0, 1.0], [(0, 1, 1.0)], num_tasks=[3, 1])
     result = simulate(TaskCluster([job], Executors([1.0])), ListScheduler(FIFO(), EFT()), until=15.0)
@@ -469,69 +423,22 @@ def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
     assert result.jobs["status"].to_list() == ["running"]
 
 
-def test_listeners_hear_of_every_task() -> None:
-    heard: dict[str, list[Any]] = defaultdict(list)
-    cluster = TaskCluster([Job(1, [6.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 1])], Executors([1.0, 1.0]))
-    for event in ("assignment", "start", "completion", "job_completion"):
-        cluster.on(event, lambda time, subject, event=event: heard[event].append((time, subject)))
-    simulate(cluster, ListScheduler(FIFO(), EFT()))
-    assert [(time, task.node, task.task) for time, task in heard["completion"]] == [
-        (2, 0, 0),
-        (2, 0, 1),
-        (4, 0, 2),
-        (5, 1, 0),
-    ]
-    assert len(heard["assignment"]) == len(heard["start"]) == 4 and len(heard["job_completion"]) == 1
-
-
 # -- what is refused ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("action", "message"),
+    ("make", "message"),
     [
-        (
-            Assign(1, 0, 0, (0,)),
-            "time 0: job 1 node 0 cannot be assigned with duplicates of [0]: tasks are not duplicated",
-        ),
+        (Assign(1, 0, 0, (0,)), "job 1 node 0 cannot be assigned once more: tasks are not duplicated"),
         (Assign(1, 1, 0), "job 1 node 1 cannot be assigned: parent 0 has no copy"),
-        (
-            AssignTasks(1, 0, 0, 4),
-            "job 1 node 0 cannot be assigned: 4 tasks of it, want 1 to 3, which are not assigned",
-        ),
-        (AssignTasks(1, 0, 0, 0), "0 tasks of it, want 1 to 3"),
-        (AssignTasks(1, 0, 0, "all"), "'all' tasks of it, want 1 to 3"),
-        ([AssignTasks(1, 0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned: all its 3 tasks are"),
-        ("go", "the action is 'go', want an Assign, an AssignTasks, a list of them, or None"),
+        ([*many(0, 0, 3), Assign(1, 0, 1)], "job 1 node 0 cannot be assigned once more: tasks are not duplicated"),
+        ("go", "the action is 'go', want an Assign, a list of them, or None"),
+        ({"plan_ahead": True}, "plan_ahead is True: which task needs which data"),
+        ({"moving_delay": -1.0}, "moving_delay is -1.0, want a finite number of at least 0"),
     ],
 )
-def test_actions_that_cannot_be_carried_out(action: Any, message: str) -> None:
+def test_what_cannot_be_is_refused(make: Any, message: str) -> None:
     job = Job(1, [6.0, 1.0], [(0, 1, 0.0)], num_tasks=[3, 1])
-    with pytest.raises(InfeasibleAction, match=re.escape(message)):
-        run(job, Executors([1.0, 1.0]), action)
-
-
-def test_whole_nodes_are_not_assigned_by_tasks() -> None:
-    with pytest.raises(InfeasibleAction, match="want an Assign, a list of them, or None"):
-        simulate(DagCluster([Job(1, [1.0])], Executors([1.0])), Script(AssignTasks(1, 0, 0)))
-
-
-def test_an_allocation_that_duplicates_is_told_so() -> None:
-    job = Job(1, [1.0, 1.0, 9.0], [(0, 1, 90.0), (0, 2, 90.0)])
-    with pytest.raises(InfeasibleAction, match=r"tasks are not duplicated"):
-        simulate(TaskCluster([job], Executors([1.0, 1.0], 1.0)), ListScheduler(RankUp(), DEFT()))
-
-
-def test_configurations_that_make_no_sense() -> None:
-    with pytest.raises(InvalidConfiguration, match="plan_ahead is True"):
-        TaskCluster([], Executors([1.0]), plan_ahead=True)
-    with pytest.raises(InvalidConfiguration, match=r"moving_delay is -1\.0, want a finite number of at least 0"):
-        TaskCluster([], Executors([1.0]), moving_delay=-1.0)
-
-
-def test_the_description_tells_tasks_from_nodes() -> None:
-    description = json.loads(
-        json.dumps(TaskCluster([], Executors([1.0]), moving_delay=2.0).describe(), allow_nan=False)
-    )
-    assert (description["granularity"], description["moving_delay"]) == ("task", 2.0)
-    assert DagCluster([], Executors([1.0])).describe()["granularity"] == "node"
+    options = make if isinstance(make, dict) else {}
+    with pytest.raises((InfeasibleAction, InvalidConfiguration), match=re.escape(message)):
+        run(job, Executors([1.0, 1.0]), make, **options)

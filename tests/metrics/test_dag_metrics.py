@@ -339,7 +339,6 @@ def test_spreading_nodes_can_take_longer_than_one_after_the_other():
     [
         ({"nodes": ROWS["nodes"][1:]}, "the table nodes has 3 rows, the jobs have 4"),
         ({"edges": [(0, 0, 1, 0.0), (2, 0, 2, 0.0)]}, "there is no job of arrival number 2"),
-        ({"copies": [(2, *ROWS["copies"][0][1:])]}, "there is no job of arrival number 2"),
         ({"without": "outcome"}, "the table copies lacks the columns outcome"),
     ],
 )

@@ -177,7 +177,7 @@ class _AnyDag(_Anything):
         state, node = choices[rng.integers(len(choices))]
         executor, job_id = int(rng.choice(up)), state.job.job_id
         if self.info["granularity"] == "task":
-            return dag.AssignTasks(job_id, node, executor, int(rng.integers(1, state.unassigned_tasks[node] + 1)))
+            return [dag.Assign(job_id, node, executor)] * int(rng.integers(1, state.unassigned_tasks[node] + 1))
         parents = state.job.parent_lists
         known = [
             other

@@ -10,7 +10,7 @@ import numpy as np
 
 from desim.agents.multiserver.gang import GangRepair
 from desim.problems.batch import Start, WaitUntil
-from desim.problems.dag import Assign, AssignTasks
+from desim.problems.dag import Assign
 
 __all__ = ["ANYTHING"]
 
@@ -60,7 +60,7 @@ class _Dag(_Anything):
         state, node = choices[rng.integers(len(choices))]
         executor = int(rng.choice(up))
         if self.info["granularity"] == "task":
-            return AssignTasks(state.job.job_id, node, executor, int(rng.integers(1, state.unassigned_tasks[node] + 1)))
+            return [Assign(state.job.job_id, node, executor)] * int(rng.integers(1, state.unassigned_tasks[node] + 1))
         known = [other for other in range(state.job.num_nodes) if self.may_run_again(state, other)]
         before = (
             rng.permutation(known)[: rng.integers(0, 3)].tolist()

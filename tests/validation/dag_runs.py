@@ -26,7 +26,6 @@ from desim.agents.dag import (
 )
 from desim.problems.dag import (
     Assign,
-    AssignTasks,
     DagCluster,
     Executors,
     Job,
@@ -56,7 +55,7 @@ class Careless:
         """Begin a new run."""
         self.rng = rng
 
-    def act(self, observation: Any) -> Assign | AssignTasks | None:
+    def act(self, observation: Any) -> Assign | list[Assign] | None:
         """Choose a node, an executor that is up, and how many tasks."""
         rng = self.rng
         up = np.flatnonzero(observation.available_times < math.inf)
@@ -66,7 +65,7 @@ class Careless:
         state, node = choices[int(rng.integers(len(choices)))]
         if isinstance(state, TaskState):
             executor = int(rng.choice(up))
-            return AssignTasks(state.job.job_id, node, executor, int(rng.integers(1, state.unassigned_tasks[node] + 1)))
+            return [Assign(state.job.job_id, node, executor)] * int(rng.integers(1, state.unassigned_tasks[node] + 1))
         if rng.random() < 0.25:
             known = [other for other in range(node) if state.copies[other]]
             node = known[int(rng.integers(len(known)))] if known else node

@@ -48,7 +48,7 @@ from dag_corruptions import (
 from dag_runs import Careless, Run, random_run, random_task_run
 
 from desim import simulate
-from desim.problems.dag import AssignTasks, DagCluster, Executors, Job, TaskCluster
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster
 from desim.validation import rules_of, validate
 
 RUNS = {
@@ -92,7 +92,7 @@ class Apart:
     def act(self, observation):
         """Assign all tasks of the first node that is executable."""
         state, node = next(iter(observation.executable.values()))
-        return AssignTasks(state.job.job_id, node, node, int(state.unassigned_tasks[node]))
+        return [Assign(state.job.job_id, node, node)] * int(state.unassigned_tasks[node])
 
 
 def table(run, name, **columns):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -28,7 +28,7 @@ from desim.plotting.axes import (
 )
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
 from desim.plotting.colors import Coloring, color_categories, color_neighbours, color_numbers, line_styles
-from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
+from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import how_many, nice_count
 from desim.problem import Figure, ReportWords
@@ -249,12 +249,7 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
 
 
 def utilization(
-    results: Results,
-    *,
-    unit: Literal["percent", "cores"] = "percent",
-    bin_width: BinWidth = "auto",
-    window: Window = None,
-    axes: Axes | Iterable[Axes] | None = None,
+    results: Results, *, unit: Literal["percent", "cores"] = "percent", **options: Unpack[CurveOptions]
 ) -> Axes:
     """Draw how many cores were busy over time.
 
@@ -265,13 +260,8 @@ def utilization(
     unit : {"percent", "cores"}
         Busy cores as a share of the cores that are up, or their number. Where no core is up there is no share, and a
         gap. With numbers, a thin grey line shows the cores that are up.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds; a share is then busy core-seconds through
-        core-seconds up. None draws every step; ``"auto"`` does so for short runs.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    axes : Axes or iterable of Axes, optional
-        Where to draw; by default on a new figure.
+    **options
+        ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
@@ -283,40 +273,18 @@ def utilization(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``batch``.
     """
-    one_of("unit", unit, ("percent", "cores"))
-    runs = load_runs(results, "batch")
-    return draw_utilization(
-        runs,
-        [_steps(run) for run in runs],
-        ("busy", "busy cores"),
-        "cores",
-        max(run.info["num_cores"] for run in runs),
-        counted=unit == "cores",
-        bin_width=bin_width,
-        window=window,
-        axes=axes,
-    )
+    return draw_utilization(results, "batch", _steps, ("busy", "busy cores"), "cores", unit=unit, **options)
 
 
-def queue_length(
-    results: Results,
-    *,
-    bin_width: BinWidth = "auto",
-    window: Window = None,
-    axes: Axes | Iterable[Axes] | None = None,
-) -> Axes:
+def queue_length(results: Results, **options: Unpack[CurveOptions]) -> Axes:
     """Draw the number of queued jobs over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name; more than four have a panel each.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    axes : Axes or iterable of Axes, optional
-        Where to draw; by default on a new figure.
+    **options
+        ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
@@ -328,9 +296,7 @@ def queue_length(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``batch``.
     """
-    runs = load_runs(results, "batch")
-    steps = [_steps(run) for run in runs]
-    return draw_steps(runs, steps, pl.col("queued"), "queued jobs", bin_width=bin_width, window=window, axes=axes)
+    return draw_steps(results, "batch", _steps, pl.col("queued"), "queued jobs", **options)
 
 
 def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:

@@ -279,6 +279,8 @@ class DagCluster(Problem):
     def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
         """Tell whether nodes can run one behind the other, all of which but the last have been assigned before."""
         last = len(nodes) - 1
+        if not state.may_duplicate:
+            return False
         for number, node in enumerate(nodes):
             if node < 0 or (not state.assigned[node] and (number < last or state.tickets[node] is None)):
                 return False

@@ -30,7 +30,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob
-from desim.problems.dag.observation import Assign, AssignTasks, DagObservation
+from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import JobState
 from desim.problems.dag.tasks import TaskState
 
@@ -48,7 +48,7 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
-Allocate = Callable[[DagObservation, JobState, int], Assign | AssignTasks | None]
+Allocate = Callable[[DagObservation, JobState, int], Assign | None]
 """Chooses the executor of an executable node, given the observation, the job and the node; None if there is none."""
 
 NODE_FEATURES = (
@@ -227,7 +227,7 @@ class NodeEncoder:
         """
         return bool((observation.available_times == np.inf).all())
 
-    def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | AssignTasks | None, bool]:
+    def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is possible.
 
         Parameters
@@ -239,7 +239,7 @@ class NodeEncoder:
 
         Returns
         -------
-        tuple of (Assign, AssignTasks or None) and bool
+        tuple of (Assign or None) and bool
             An action that is not possible means waiting.
 
         Raises

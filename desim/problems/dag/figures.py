@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import polars as pl
@@ -31,10 +31,11 @@ from desim.plotting.colors import (
     color_categories,
     color_neighbours,
 )
-from desim.plotting.curves import BinWidth, add_up, draw_steps, draw_utilization
+from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import how_many, shortened
 from desim.problem import Figure, ReportWords
+from desim.problems.dag.metrics import useless_copies
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -388,12 +389,7 @@ def _steps(run: Run) -> pl.DataFrame:
 
 
 def utilization(
-    results: Results,
-    *,
-    unit: Literal["percent", "executors"] = "percent",
-    bin_width: BinWidth = "auto",
-    window: Window = None,
-    axes: Axes | Iterable[Axes] | None = None,
+    results: Results, *, unit: Literal["percent", "executors"] = "percent", **options: Unpack[CurveOptions]
 ) -> Axes:
     """Draw how many executors ran something over time.
 
@@ -404,12 +400,8 @@ def utilization(
     unit : {"percent", "executors"}
         Executors that run something as a share of those that are up, or their number. Where none is up there is no
         share, and a gap. With numbers, a thin grey line shows those that are up.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    axes : Axes or iterable of Axes, optional
-        Where to draw; by default on a new figure.
+    **options
+        ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
@@ -421,40 +413,18 @@ def utilization(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``dag``.
     """
-    one_of("unit", unit, ("percent", "executors"))
-    runs = load_runs(results, "dag")
-    return draw_utilization(
-        runs,
-        [_steps(run) for run in runs],
-        ("running", "running executors"),
-        "executors",
-        max(run.info["num_executors"] for run in runs),
-        counted=unit == "executors",
-        bin_width=bin_width,
-        window=window,
-        axes=axes,
-    )
+    return draw_utilization(results, "dag", _steps, ("running", "running executors"), "executors", unit=unit, **options)
 
 
-def jobs_in_system(
-    results: Results,
-    *,
-    bin_width: BinWidth = "auto",
-    window: Window = None,
-    axes: Axes | Iterable[Axes] | None = None,
-) -> Axes:
+def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
     """Draw how many jobs had been submitted and not finished over time.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name; more than four have a panel each.
-    bin_width : float, "auto" or None
-        Draw means over bins of so many seconds. None draws every step; ``"auto"`` does so for short runs.
-    window : (float, float), optional
-        Show only this span of time, in seconds.
-    axes : Axes or iterable of Axes, optional
-        Where to draw; by default on a new figure.
+    **options
+        ``bin_width``, ``window`` and ``axes``, see :class:`~desim.plotting.curves.CurveOptions`.
 
     Returns
     -------
@@ -466,9 +436,7 @@ def jobs_in_system(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``dag``.
     """
-    runs = load_runs(results, "dag")
-    steps, label = [_steps(run) for run in runs], "jobs in the system"
-    return draw_steps(runs, steps, pl.col("jobs"), label, bin_width=bin_width, window=window, axes=axes)
+    return draw_steps(results, "dag", _steps, pl.col("jobs"), "jobs in the system", **options)
 
 
 @one_panel_a_run
@@ -538,7 +506,8 @@ def executor_utilization(
 def _shares(run: Run) -> Floats:
     """Return the percentage of the time that each executor spends on each activity, shape (executors, activities)."""
     copies, down = started_copies(run), _down(run)
-    useless = pl.col("row").is_in(_useless(run, copies).implode())
+    tables = run.jobs, run.table("edges"), copies, run.table("transfers")
+    useless = pl.col("row").is_in(useless_copies(*tables).implode())
     kind = pl.when(pl.col("outcome") == "interrupted").then(2).when(useless).then(1).otherwise(0)
     spans = [
         copies.select(kind.alias("activity"), lane="executor", begin="starting_time", end="finish_time"),
@@ -554,34 +523,6 @@ def _shares(run: Run) -> Floats:
     np.add.at(total, (table["lane"].to_numpy(), table["activity"].to_numpy()), lasting.to_numpy())
     total[:, 4] = np.maximum(length - total.sum(axis=1), 0.0)
     return 100.0 * total / length
-
-
-def _useless(run: Run, copies: pl.DataFrame) -> pl.Series:
-    """Return the rows of the copies of completed jobs that ran for nothing, though no outage cut them.
-
-    Useful are copies whose data some copy that started has taken, and of nodes without children those that completed
-    first. Where an executor has run a copy more than once, the data are those of the last one that had finished when
-    they were sent.
-    """
-    node, task = ["arrival_number", "node"], ["arrival_number", "node", "task"]
-    done = copies.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
-    moved = run.table("transfers").select("arrival_number", node="parent", executor="source", time="starting_time")
-    following = pl.col("finish_time").shift(-1).over(*task, "executor")
-    taken = done.with_columns(until=following.fill_null(float("inf"))).join_asof(
-        moved.sort("time"),
-        left_on="finish_time",
-        right_on="time",
-        by=[*node, "executor"],
-        strategy="forward",
-        check_sortedness=False,
-        coalesce=False,
-    )
-    parents = run.table("edges").select("arrival_number", node="parent")
-    last = done.unique(task, keep="first", maintain_order=True).join(parents, on=node, how="anti")
-    over = run.jobs.filter(pl.col("status") == "completed")
-    ran = copies.filter(pl.col("outcome").is_in(["completed", "running"])).join(over, on="arrival_number", how="semi")
-    useful = pl.concat([taken.filter(pl.col("time") < pl.col("until"))["row"], last["row"]])
-    return ran["row"].filter(~ran["row"].is_in(useful.implode()))
 
 
 def _workload(result: Result) -> dict[str, float]:

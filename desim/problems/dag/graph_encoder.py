@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, compressed
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.observation import Assign, AssignTasks, DagObservation
+from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import JobState
 
 __all__ = [
@@ -351,7 +351,7 @@ def _before(keys: Floats, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
 Features = NDArray[np.float32]
 Whole = NDArray[np.int64]
 
-GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | AssignTasks | None]
+GraphAllocate = Callable[[DagObservation, JobState, int, NDArray[np.float64]], Assign | None]
 """Chooses the executor of a node, given the observation, the job, the node, and when executors are available."""
 
 
@@ -629,7 +629,7 @@ class GraphEncoder:
         """
         return bool(self.usable(observation).min() == np.inf)
 
-    def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | AssignTasks | None, bool]:
+    def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is possible.
 
         Parameters
@@ -641,7 +641,7 @@ class GraphEncoder:
 
         Returns
         -------
-        tuple of (Assign, AssignTasks or None) and bool
+        tuple of (Assign or None) and bool
             An action that is not possible means waiting.
 
         Raises

@@ -53,7 +53,6 @@ __all__ = [
     "lower_bound",
     "read_graph",
     "serial_time",
-    "with_places",
 ]
 
 
@@ -135,8 +134,8 @@ def read_graph(result: Result) -> DagGraph:
     """
     jobs = JOBS.select(result.scan("jobs"), "submission_time", "num_nodes")
     columns = ("arrival_number", "node", "work", "num_tasks", "run_times", "measured")
-    nodes = with_places(result, NODES.select(result.scan("nodes"), *columns))
-    edges = with_places(result, EDGES.select(result.scan("edges"), "arrival_number", "parent", "child", "size"))
+    nodes = _with_places(result, NODES.select(result.scan("nodes"), *columns))
+    edges = _with_places(result, EDGES.select(result.scan("edges"), "arrival_number", "parent", "child", "size"))
     channels = CHANNELS.select(result.scan("channels"), "transfer_speed", "latency")
     speeds = EXECUTORS.select(result.scan("executors"), "speed")["speed"].to_numpy()
     counts = jobs["num_nodes"].to_numpy()
@@ -167,34 +166,15 @@ def read_graph(result: Result) -> DagGraph:
     )
 
 
-def with_places(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
-    """Put beside each row of a table the row of its job in the job table, and the number of the job's first node.
-
-    Parameters
-    ----------
-    result : Result
-        The run.
-    frame : polars.DataFrame
-        A table with the column ``arrival_number``.
-
-    Returns
-    -------
-    polars.DataFrame
-        In the same order, with the columns ``job`` and ``first_node`` more.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such job.
-    """
+def _with_places(result: Result, frame: pl.DataFrame) -> pl.DataFrame:
+    """Put beside each row of a table the number of the first node of its job."""
     import polars as pl
 
     counts = pl.col("num_nodes")
-    jobs = JOBS.select(result.scan("jobs"), "arrival_number", "num_nodes").select(
-        "arrival_number", job=pl.int_range(pl.len()), first_node=counts.cum_sum() - counts
-    )
+    jobs = JOBS.select(result.scan("jobs"), "arrival_number", "num_nodes")
+    jobs = jobs.select("arrival_number", first_node=counts.cum_sum() - counts)
     placed = frame.join(jobs, on="arrival_number", how="left", maintain_order="left")
-    unknown = placed.filter(pl.col("job").is_null())["arrival_number"].to_list()
+    unknown = placed.filter(pl.col("first_node").is_null())["arrival_number"].to_list()
     if unknown:
         raise InvalidConfiguration(f"there is no job of arrival number {unknown[0]}")
     return placed
@@ -341,37 +321,31 @@ Mask = NDArray[np.bool_]
 
 
 def _measure(result: Result) -> dict[str, float]:
+    import polars as pl
+
     end = result.end_time  # first of all: a run that has none is refused as such
-    jobs = JOBS.select(result.scan("jobs"), "submission_time", "starting_time", "finish_time", "status")
-    graph, copies, inputs = read_graph(result), _read_copies(result), _read_inputs(result)
+    jobs, copies, inputs, edges = (
+        table.select(result.scan(table.name), "arrival_number", *columns.split())
+        for table, columns in (
+            (JOBS, "submission_time starting_time finish_time status"),
+            (COPIES, "node task executor duplicate assignment_time starting_time finish_time outcome"),
+            (TRANSFERS, "parent source destination starting_time arrival_time size"),
+            (EDGES, "parent"),
+        )
+    )
+    copies = copies.with_row_index("row")
+    wasted = _is(copies, "outcome", "interrupted")
+    if result.info["granularity"] == "node":
+        started = copies.filter(pl.col("starting_time").is_not_null())
+        wasted = wasted | np.isin(copies["row"], useless_copies(jobs, edges, started, inputs))
     begin = float(np.min(jobs["submission_time"].to_numpy(), initial=end))
-    wasted = _wasted(jobs, graph, copies, None if result.info["granularity"] == "task" else inputs)
     values = {
-        **_schedule(jobs, graph),
+        **_schedule(jobs, read_graph(result)),
         **_jobs(jobs),
         **_work(copies, wasted, _time_up(result, begin, end), end),
         **_transfers(inputs),
     }
     return {name: float(values[name]) for name in METRICS.names}
-
-
-def _read_copies(result: Result) -> pl.DataFrame:
-    """Return the copies, with the number of their node and of what ran of it, the node itself or a task."""
-    import polars as pl
-
-    columns = ("node", "task", "executor", "duplicate", "assignment_time", "starting_time", "finish_time", "outcome")
-    copies = with_places(result, COPIES.select(result.scan("copies"), "arrival_number", *columns))
-    copies = copies.with_columns(pl.col("outcome").cast(pl.String), number=pl.col("first_node") + pl.col("node"))
-    return copies.with_columns(part=pl.col("number") * (pl.col("task").max() + 1) + pl.col("task"))
-
-
-def _read_inputs(result: Result) -> pl.DataFrame:
-    """Return the inputs of copies, with the number of the node that they come from."""
-    import polars as pl
-
-    columns = ("parent", "source", "destination", "starting_time", "arrival_time", "size")
-    inputs = with_places(result, TRANSFERS.select(result.scan("transfers"), "arrival_number", *columns))
-    return inputs.with_columns(number=pl.col("first_node") + pl.col("parent"))
 
 
 def _schedule(jobs: pl.DataFrame, graph: DagGraph) -> dict[str, float]:
@@ -423,30 +397,44 @@ def _jobs(jobs: pl.DataFrame) -> dict[str, float]:
     }
 
 
-def _wasted(jobs: pl.DataFrame, graph: DagGraph, copies: pl.DataFrame, inputs: pl.DataFrame | None) -> Mask:
-    """Tell which copies that started were interrupted or not useful; without inputs all that completed are."""
+def useless_copies(jobs: pl.DataFrame, edges: pl.DataFrame, copies: pl.DataFrame, transfers: pl.DataFrame) -> pl.Series:
+    """Return the rows of the copies of completed jobs that ran for nothing, though no outage cut them.
+
+    Useful are copies whose data some copy that started has taken, and of nodes without children those that completed
+    first. Where an executor has run a copy more than once, the data are those of the last one that had finished when
+    they were sent.
+
+    Parameters
+    ----------
+    jobs, edges, copies, transfers : polars.DataFrame
+        Tables of a run; of the copies those that started, with their ``row``.
+
+    Returns
+    -------
+    polars.Series
+        The rows.
+    """
     import polars as pl
 
-    interrupted = _is(copies, "outcome", "interrupted")
-    if inputs is None:
-        return interrupted
-    done = copies.with_row_index("row").filter(pl.col("outcome") == "completed")
-    taken = inputs.sort("starting_time").join_asof(
-        done.sort("finish_time", maintain_order=True),
-        left_on="starting_time",
-        right_on="finish_time",
-        by_left=["number", "source"],
-        by_right=["number", "executor"],
+    node, task = ["arrival_number", "node"], ["arrival_number", "node", "task"]
+    done = copies.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
+    moved = transfers.select("arrival_number", node="parent", executor="source", time="starting_time")
+    following = pl.col("finish_time").shift(-1).over(*task, "executor")
+    taken = done.with_columns(until=following.fill_null(float("inf"))).join_asof(
+        moved.sort("time"),
+        left_on="finish_time",
+        right_on="time",
+        by=[*node, "executor"],
+        strategy="forward",
         check_sortedness=False,
+        coalesce=False,
     )
-    has_children = np.zeros(len(graph.work), dtype=np.bool_)
-    has_children[graph.parent] = True
-    last = done.filter(~pl.Series(has_children[done["number"].to_numpy()]))
-    first = last.sort("number", "finish_time", maintain_order=True).unique("number", keep="first")
-    useful = np.zeros(len(copies), dtype=np.bool_)
-    useful[taken["row"].drop_nulls().to_numpy()] = useful[first["row"].to_numpy()] = True
-    over: Mask = _is(jobs, "status", "completed")[copies["job"].to_numpy()]
-    return interrupted | (over & ~useful & (_is(copies, "outcome", "completed") | _is(copies, "outcome", "running")))
+    parents = edges.select("arrival_number", node="parent")
+    last = done.unique(task, keep="first", maintain_order=True).join(parents, on=node, how="anti")
+    over = jobs.filter(pl.col("status") == "completed")
+    ran = copies.filter(pl.col("outcome").is_in(["completed", "running"])).join(over, on="arrival_number", how="semi")
+    useful = pl.concat([taken.filter(pl.col("time") < pl.col("until"))["row"], last["row"]])
+    return ran["row"].filter(~ran["row"].is_in(useful.implode()))
 
 
 def _time_up(result: Result, begin: float, end: float) -> float:
@@ -482,10 +470,10 @@ def _reexecuted(copies: pl.DataFrame) -> int:
     """Count the copies that ran again what had finished before, those recorded after the first that completed."""
     import polars as pl
 
-    rows = copies.with_row_index("row")
-    done = rows.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
-    originals = done.unique("part", keep="first", maintain_order=True).select("part", first="row", end="finish_time")
-    again = rows.filter(pl.col("starting_time").is_not_null() & ~pl.col("duplicate")).join(originals, on="part")
+    part = ["arrival_number", "node", "task"]
+    done = copies.filter(pl.col("outcome") == "completed").sort("finish_time", maintain_order=True)
+    originals = done.unique(part, keep="first", maintain_order=True).select(*part, first="row", end="finish_time")
+    again = copies.filter(pl.col("starting_time").is_not_null() & ~pl.col("duplicate")).join(originals, on=part)
     return len(again.filter((pl.col("row") > pl.col("first")) & (pl.col("assignment_time") >= pl.col("end"))))
 
 

@@ -12,14 +12,15 @@ from desim.problems.dag.execution import Plan, Timetable
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.state import JobState
 
-__all__ = ["Assign", "AssignTasks", "DagObservation", "explain"]
+__all__ = ["Assign", "DagObservation", "explain"]
 
 
 class Assign(NamedTuple):
     """The action that puts a node into the queue of an executor.
 
     An executor runs what is assigned to it in the order of its queue, each copy as soon as its inputs have arrived.
-    A node may be assigned more than once: every further copy is a duplicate.
+    A node may be assigned more than once: every further copy is a duplicate. Where nodes run task by task, each
+    assignment is one of the next task.
 
     Attributes
     ----------
@@ -42,27 +43,6 @@ class Assign(NamedTuple):
     executor: int
     duplicates: tuple[int, ...] = ()
     position: int | None = None
-
-
-class AssignTasks(NamedTuple):
-    """The action that puts several tasks of a node into the queue of an executor, where nodes run task by task.
-
-    Attributes
-    ----------
-    job_id : int
-        The job.
-    node : int
-        The node, by its number in the job. All its parents must have finished.
-    executor : int
-        The executor, by its number.
-    tasks : int
-        How many of the tasks of the node that have not been assigned.
-    """
-
-    job_id: int
-    node: int
-    executor: int
-    tasks: int = 1
 
 
 class DagObservation:
@@ -166,6 +146,8 @@ def _unknown(observation: DagObservation, state: JobState, action: Assign, refus
 def _not_ready(state: JobState, action: Assign, refused: str) -> str:
     """Say which node does not have what it needs; nothing if all do."""
     nodes = (*action.duplicates, action.node)
+    if not state.may_duplicate and (action.duplicates or state.assigned[action.node]):
+        return f"{refused} once more: tasks are not duplicated"
     for node in action.duplicates:
         if not state.assigned[node]:
             return f"{refused}: node {node} is to be duplicated and has not been assigned before"

@@ -148,7 +148,11 @@ class JobState:
         For each node the number under which it is executable; None if it is not.
     waiting_executors : dict of int to list of int
         By node the executors whose next copy needs its data and cannot tell yet when they will be there.
+    may_duplicate : bool
+        Whether a node that is assigned may have further copies.
     """
+
+    may_duplicate = True
 
     def __init__(self, job: Job, arrival_number: int, setting: Setting, back_since: Floats | None) -> None:
         executors = setting.executors

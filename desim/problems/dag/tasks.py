@@ -13,12 +13,11 @@ from numpy.random import Generator, Philox
 from numpy.typing import NDArray
 
 from desim.checks import finite
-from desim.exceptions import InfeasibleAction, InvalidConfiguration
+from desim.exceptions import InvalidConfiguration
 from desim.problem import Process
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.problems.dag.observation import Assign, AssignTasks, DagObservation, explain
 from desim.problems.dag.state import Copy, JobState, Setting
 
 if TYPE_CHECKING:
@@ -170,6 +169,8 @@ class TaskState(JobState):
         The executors that have run tasks of the job and have not been down since.
     """
 
+    may_duplicate = False
+
     def __init__(
         self, job: Job, arrival_number: int, setting: Setting, back_since: Floats | None, *, runs: TaskRuns
     ) -> None:
@@ -186,8 +187,7 @@ class TaskState(JobState):
         self._returned: list[list[int]] = [[] for _ in range(job.num_nodes)]  # numbers to be assigned again
         self._lost: list[list[int]] = [[] for _ in range(job.num_nodes)]  # finished, the results are gone
         self._outputs: dict[int, Outputs] = {}
-        self._ready_at = [np.nan] * job.num_nodes
-        self._shares: dict[tuple[int, int], tuple[float, Shares]] = {}
+        self._shares: dict[tuple[int, int], Shares] = {}
 
     def arrivals(self, node: int) -> Floats:
         """Return when a task's share of each parent's results arrives at each executor.
@@ -210,27 +210,6 @@ class TaskState(JobState):
             sizes = self._sizes(outputs, parent, node, size)
             table[row] = self._arrivals_from(outputs.sources, sizes, outputs.finishes).max(axis=0)
         return table
-
-    def ready_times(self, node: int) -> Floats:
-        """Return when a task of a node would have received all its inputs on each executor.
-
-        Parameters
-        ----------
-        node : int
-            The node.
-
-        Returns
-        -------
-        numpy.ndarray of shape (num_executors,)
-            Seconds, infinite if a parent has not finished; 0 for a node without parents. Do not change it.
-        """
-        ready = self._ready[node]
-        now = self._env.now
-        if ready is None or not (self._sent_when_finished or self._ready_at[node] == now):
-            ready = self.arrivals(node).max(axis=0) if self._parents[node] else self._nothing_to_wait_for
-            self._ready[node] = ready
-            self._ready_at[node] = now
-        return ready
 
     def ready_time(self, node: int, executor: int) -> float:
         """Return when a task of a node would have received all its inputs on one executor, in seconds."""
@@ -269,11 +248,11 @@ class TaskState(JobState):
         Shares
             One entry for each parent and each executor that has results of it. Do not change the arrays.
         """
-        time, shares = self._shares.get((node, executor), (np.nan, None))
-        now = self._env.now
-        if shares is None or not (self._sent_when_finished or time == now):
+        shares = self._shares.get((node, executor))
+        if shares is None:
             shares = self._compute_shares(node, executor)
-            self._shares[node, executor] = now, shares
+            if self._sent_when_finished:
+                self._shares[node, executor] = shares
         return shares
 
     def _compute_shares(self, node: int, executor: int) -> Shares:
@@ -401,8 +380,8 @@ class TaskCluster(DagCluster):
     """Executors that run the tasks of DAG jobs: a node is a stage of ``num_tasks`` tasks that may run in parallel.
 
     A stage is executable when all its parents have finished, and stays so while it has tasks that are not assigned; it
-    has finished when all its tasks have. An :class:`Assign` puts one of its tasks into the queue of an executor, an
-    :class:`AssignTasks` several. Tasks are not duplicated.
+    has finished when all its tasks have. An :class:`Assign` puts its next task into the queue of an executor. Tasks are
+    not duplicated.
 
     A task takes an equal part of what its stage takes or, if the job has ``task_times``, a time drawn from them when it
     starts: from the wave ``fresh`` if the executor has run no task of the job before (or has been down since), from
@@ -487,29 +466,11 @@ class TaskCluster(DagCluster):
     def _new_state(self, job: Job) -> TaskState:
         return TaskState(job, self._num_arrived, self._setting, self._back_since, runs=self._runs)
 
-    def _carry_out(self, action: Any) -> None:
-        """Carry out an assignment of one task or several."""
-        single, count = _parts_of(action)
-        if single is None or not self._can_take(single, count):
-            raise InfeasibleAction(f"time {self.env.now}: {_explain(self.observation, action)}")
-        state, node = self._jobs[single.job_id], int(single.node)
+    def _mark_assigned(self, state: JobState, node: int) -> None:
+        """Take note that a task of a node has been assigned, perhaps the last one."""
         assert isinstance(state, TaskState)
-        if not self._execution.assign(state, (node,) * int(count), int(single.executor), single.position):
-            raise InfeasibleAction(f"time {self.env.now}: {_explain(self.observation, action)}")
         if not state.unassigned_tasks[node]:
-            self._mark_assigned(state, node)
-
-    def _can_take(self, action: Assign, count: Any) -> bool:
-        """Tell whether an action names what there is, so that it can be tried."""
-        if action.duplicates or not self._is_possible(action):
-            return False
-        state = self._jobs[action.job_id]
-        assert isinstance(state, TaskState)
-        return isinstance(count, int | np.integer) and 1 <= count <= state.unassigned_tasks[action.node]
-
-    def _may_duplicate(self, state: JobState, nodes: tuple[int, ...]) -> bool:
-        """Tell that tasks are not duplicated."""
-        return False
+            super()._mark_assigned(state, node)
 
     def _take_down(self, executors: list[int]) -> None:
         """Let executors go down, which come back knowing no job."""
@@ -524,30 +485,3 @@ class TaskCluster(DagCluster):
         """Go on as far as an agent can know at the decision that is due: in forks without foresight."""
         self._runs.stop_drawing()
         super().forget_future()
-
-
-def _parts_of(action: Any) -> tuple[Assign | None, Any]:
-    """Return the assignment of one task that an action repeats, None if it is none, and how often."""
-    if isinstance(action, AssignTasks):
-        return Assign(action.job_id, action.node, action.executor), action.tasks
-    return (action if isinstance(action, Assign) else None), 1
-
-
-def _explain(observation: DagObservation, action: Any) -> str:
-    """Say why an action cannot be carried out."""
-    single, count = _parts_of(action)
-    if single is None:
-        return f"the action is {action!r}, want an Assign, an AssignTasks, a list of them, or None"
-    text = f"job {single.job_id} node {single.node} cannot be assigned"
-    if single.duplicates:
-        return f"{text} with duplicates of {list(single.duplicates)}: tasks are not duplicated"
-    state = observation.jobs.get(single.job_id) if isinstance(single.job_id, int | np.integer) else None
-    if isinstance(state, TaskState) and isinstance(single.node, int | np.integer):
-        node = int(single.node)
-        if 0 <= node < state.job.num_nodes:
-            left = state.unassigned_tasks[node].item()
-            if not left:
-                return f"{text}: all its {state.job.num_tasks[node]} tasks are"
-            if not isinstance(count, int | np.integer) or not 1 <= count <= left:
-                return f"{text}: {count!r} tasks of it, want 1 to {left}, which are not assigned"
-    return explain(observation, single)
