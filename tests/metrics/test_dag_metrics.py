@@ -7,14 +7,16 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.agents.dag import DEFT, EFT, FIFO, HEFT, InsertionDEFT, InsertionEFT, ListScheduler, RankUp, optimal_schedule
+from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp, optimal_schedule
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskTimes
-from desim.problems.dag.metrics import METRICS, critical_paths, earliest_finishes, lower_bound, read_graph, serial_time
+from desim.problems.dag.metrics import METRICS, critical_paths, earliest_finishes, lower_bound, read_graph
 from desim.problems.dag.tables import TABLES
 from desim.processes import Outage, planned_outages
+from tests.agents.published_dags import topcuoglu
+from tests.desim.dag_scripts import Script as Scripted
+from tests.validation.dag_runs import AGENTS, random_run
 
 COLUMNS = {
     "jobs": ("arrival_number", "submission_time", "starting_time", "finish_time", "num_nodes", "status"),
@@ -108,18 +110,6 @@ def test_without_jobs_there_is_nothing_to_say():
     assert all(math.isnan(value) for name, value in values.items() if name not in zero)
 
 
-class Scripted:
-    """Answer with given assignments, one after the other, as soon as their nodes can be assigned."""
-
-    name = "scripted"
-
-    def __init__(self, *script):
-        self.script = list(script)
-
-    def act(self, observation):
-        return self.script.pop(0) if self.script else None
-
-
 def test_a_result_that_is_lost_is_wasted_and_its_node_is_reexecuted():
     job = Job(1, [2.0, 1.0], [(0, 1, 10.0)])
     agent = Scripted(Assign(1, 0, 0), Assign(1, 1, 1), Assign(1, 0, 1), Assign(1, 1, 1))
@@ -184,35 +174,15 @@ def test_a_run_that_is_cut_off_has_no_makespan():
     assert {name: values[name] for name in expected} == pytest.approx(expected)
 
 
-def test_jobs_of_one_id_are_told_apart():
-    nodes = [4.0, 1.0], [6.0]
-    jobs = [Job(7, nodes[0], [(0, 1, 2.0)]), Job(7, nodes[1], submission_time=20.0)]
-    other = [Job(7, nodes[0], [(0, 1, 2.0)]), Job(8, nodes[1], submission_time=20.0)]
-    runs = [simulate(DagCluster(each, Executors([1.0, 2.0], 4.0)), ListScheduler(FIFO())) for each in (jobs, other)]
-    assert runs[0].metrics() == pytest.approx(runs[1].metrics(), nan_ok=True)
-    assert runs[0].metrics()["critical_path"] == 3.0
-
-
 def test_stored_results_have_the_same_metrics(tmp_path):
-    result = random_run(5, outages=True)
+    result = random_run(5, outages=True).result
     assert Result.load(result.save(tmp_path / "run")).metrics() == pytest.approx(result.metrics(), nan_ok=True)
 
 
 def test_topcuoglus_example():
-    costs = [[14, 16, 9], [13, 19, 18], [11, 13, 19], [13, 8, 17], [12, 13, 10]]
-    costs += [[13, 16, 9], [7, 15, 11], [5, 11, 14], [18, 12, 20], [21, 7, 16]]
-    edges = [(1, 2, 18), (1, 3, 12), (1, 4, 9), (1, 5, 11), (1, 6, 14), (2, 8, 19), (2, 9, 16), (3, 7, 23), (4, 8, 27)]
-    edges += [(4, 9, 23), (5, 9, 13), (6, 8, 15), (7, 10, 17), (8, 10, 11), (9, 10, 13)]
-    names = [f"n{number}" for number in range(1, 11)]
-    job = Job(
-        1,
-        np.mean(costs, axis=1),
-        [(f"n{parent}", f"n{child}", size) for parent, child, size in edges],
-        names=names,
-        run_times=costs,
-    )
-    values = simulate(DagCluster([job], Executors([1.0] * 3, 1.0), plan_ahead=True), HEFT()).metrics()
-    # The critical path is n1 n2 n9 n10 with 9 + 13 + 12 + 7.
+    job, executors = topcuoglu()
+    values = simulate(DagCluster([job], executors, plan_ahead=True), HEFT()).metrics()
+    # The critical path is 1 2 9 10 with 9 + 13 + 12 + 7.
     expected = {"makespan": 80.0, "serial_time": 127.0, "critical_path": 41.0, "slr": 80 / 41, "speedup": 127 / 80}
     assert {name: values[name] for name in expected} == pytest.approx(expected)
 
@@ -262,7 +232,7 @@ def test_the_lower_bound_is_at_most_the_linear_program(seed):
     """No fractional division of the nodes among the executors takes less time than the bound on the load."""
     from scipy.optimize import linprog
 
-    result = random_run(seed, batch=True)
+    result = random_run(seed, count=1).result
     nodes, speeds = result.table("nodes"), result.table("executors")["speed"].to_numpy()
     times = np.array(
         [
@@ -287,44 +257,13 @@ def test_the_lower_bound_is_at_most_the_linear_program(seed):
         assert bound == pytest.approx(max(solution.fun, paths))
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_no_makespan_lies_below_the_lower_bound(order):
-    for seed, allocation in enumerate(ALLOCATIONS.values()):
-        agent = ListScheduler(ORDERS[order](), allocation())
-        for options in ({}, {"outages": True}, {"links": True}, {"plan_ahead": True, "outages": True}):
-            values = random_run(seed, agent=agent, **options).metrics()
-            assert values["makespan"] >= values["lower_bound"] * (1 - 1e-12)
-            assert values["slr"] >= 1 - 1e-12
-            assert values["job_slr_mean"] >= 1 - 1e-12
-
-
-@pytest.mark.parametrize("plan_ahead", [False, True])
-@pytest.mark.parametrize("order", ORDERS)
-def test_earliest_finish_is_never_later_than_one_after_the_other(plan_ahead, order):
-    """EFT and what is at least as early finish within the serial time, plus what arrivals and transfers may add.
-
-    A node could always run on the best executor behind all that has been assigned, when the last of its inputs has come
-    there; by induction over the assignments all of them end by the last submission plus the sum, over the nodes, of the
-    run time there and of the longest transfer of an input to there.
-    """
-    for seed, allocation in enumerate((EFT, InsertionEFT, DEFT, InsertionDEFT)):
-        for free in (True, False):
-            agent = ListScheduler(ORDERS[order](), allocation())
-            result = random_run(seed, agent=agent, plan_ahead=plan_ahead, free_transfers=free)
-            values = result.metrics()
-            span = result.jobs["submission_time"].max() - result.jobs["submission_time"].min()
-            allowed = of_result(serial_time, result) + span + longest_transfers(result)
-            assert values["makespan"] <= allowed * (1 + 1e-12)
-            if free:
-                assert longest_transfers(result) == 0
-
-
-def longest_transfers(result):
-    """Sum up, over the nodes, the longest transfer of an input between any executors."""
-    channels = result.table("channels")
-    edges = result.table("edges").join(channels, how="cross")
-    seconds = pl.col("latency") + pl.col("size") / pl.col("transfer_speed")
-    return edges.group_by("job_id", "child").agg(seconds.max().alias("seconds"))["seconds"].sum()
+@pytest.mark.parametrize("agent", AGENTS)
+def test_no_makespan_lies_below_the_lower_bound(agent):
+    for seed, options in enumerate(({}, {"outages": True}, {"links": True}, {"plan_ahead": True, "outages": True})):
+        values = random_run(seed, agent=agent, **options).result.metrics()
+        assert values["makespan"] >= values["lower_bound"] * (1 - 1e-12)
+        assert values["slr"] >= 1 - 1e-12
+        assert values["job_slr_mean"] >= 1 - 1e-12
 
 
 def test_spreading_nodes_can_take_longer_than_one_after_the_other():

@@ -8,11 +8,10 @@ from functools import cache
 from itertools import product
 
 import pytest
-from dag_metric_runs import ALLOCATIONS, ORDERS, random_run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from desim.agents.dag import ListScheduler
+from tests.validation.dag_runs import AGENTS, random_run
 
 END = {"completed", "interrupted"}
 
@@ -217,17 +216,17 @@ def transfers(result):
 @settings(max_examples=50, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
-    order=st.sampled_from(sorted(ORDERS)),
-    allocation=st.sampled_from(sorted(ALLOCATIONS)),
+    agent=st.sampled_from(sorted(AGENTS)),
     plan_ahead=st.booleans(),
     outages=st.booleans(),
     lose=st.booleans(),
     links=st.booleans(),
+    whole=st.booleans(),
+    executors=st.integers(1, 4),
     until=st.sampled_from([5_000.0, 30.0]),
 )
-def test_all_metrics_agree_with_loops(seed, order, allocation, **options):
-    agent = ListScheduler(ORDERS[order](), ALLOCATIONS[allocation]())
-    result = random_run(seed, agent=agent, **options)
+def test_all_metrics_agree_with_loops(seed, **options):
+    result = random_run(seed, size=10, **options).result
     expected = {**schedule(result), **work(result), **transfers(result)}
     values = result.metrics()
     assert list(values) == list(expected)
@@ -237,7 +236,7 @@ def test_all_metrics_agree_with_loops(seed, order, allocation, **options):
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10_000), outages=st.booleans(), plan_ahead=st.booleans())
 def test_what_holds_of_all_metrics(seed, outages, plan_ahead):
-    result = random_run(seed, outages=outages, plan_ahead=plan_ahead)
+    result = random_run(seed, outages=outages, plan_ahead=plan_ahead, size=10).result
     values = result.metrics()
     assert values["jobs_submitted"] == values["jobs_completed"] + values["jobs_running"] + values["jobs_queued"]
     assert 0 <= values["num_useful_duplicates"] <= values["num_duplicates"] < values["num_copies"]

@@ -2,54 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from desim import Phase, Result, at, simulate
+from desim import Result, simulate
 from desim.agents.dag import DEFT, HEFT, ListScheduler, RankUp
 from desim.problems.dag import Assign, DagCluster, Executors, Job
+from tests.agents.published_dags import topcuoglu
+from tests.desim.dag_scripts import outage
 
-# The example of figure 3 of Topcuoglu, Hariri and Wu, IEEE TPDS 13(3), 2002: run times on three executors, and data.
-COSTS = {
-    "1": (14, 16, 9),
-    "2": (13, 19, 18),
-    "3": (11, 13, 19),
-    "4": (13, 8, 17),
-    "5": (12, 13, 10),
-    "6": (13, 16, 9),
-    "7": (7, 15, 11),
-    "8": (5, 11, 14),
-    "9": (18, 12, 20),
-    "10": (21, 7, 16),
-}
-DATA = {
-    ("1", "2"): 18,
-    ("1", "3"): 12,
-    ("1", "4"): 9,
-    ("1", "5"): 11,
-    ("1", "6"): 14,
-    ("2", "8"): 19,
-    ("2", "9"): 16,
-    ("3", "7"): 23,
-    ("4", "8"): 27,
-    ("4", "9"): 23,
-    ("5", "9"): 13,
-    ("6", "8"): 15,
-    ("7", "10"): 17,
-    ("8", "10"): 11,
-    ("9", "10"): 13,
-}
-THREE = Executors([1.0, 1.0, 1.0], 1.0)
-
-
-def example() -> Job:
-    """Return the example of ten nodes."""
-    edges = [(parent, child, size) for (parent, child), size in DATA.items()]
-    work = [sum(costs) / 3 for costs in COSTS.values()]
-    return Job(1, work, edges, names=list(COSTS), run_times=list(COSTS.values()))
+EXAMPLE, THREE = topcuoglu()
 
 
 def some_job(number: int, rng: np.random.Generator, job_id: int = 0, *, time: float = 0.0, data: float = 5.0) -> Job:
@@ -85,18 +50,6 @@ class Pinned:
         return None
 
 
-def outage(begin: float, end: float, executor: int):
-    """Return a process that takes an executor down for a while."""
-
-    def process(problem) -> Iterator[Any]:
-        yield at(problem.env, begin, Phase.CAPACITY)
-        problem.fail(1 << executor)
-        yield at(problem.env, end, Phase.CAPACITY)
-        problem.repair(1 << executor)
-
-    return process
-
-
 def run(
     jobs: Iterable[Job], executors: Executors, *outages: Any, agent: Any = None, until: float = np.inf, **options: Any
 ) -> Result:
@@ -107,7 +60,7 @@ def run(
 
 def heft() -> Result:
     """Return the example under HEFT, whose makespan is 80."""
-    return run([example()], THREE, agent=HEFT(), plan_ahead=True)
+    return run([EXAMPLE], THREE, agent=HEFT(), plan_ahead=True)
 
 
 def with_outages(until: float = np.inf, **options: Any) -> Result:
@@ -133,28 +86,6 @@ def down(result: Result) -> list[tuple[int, float, float]]:
     return found + [(executor, time, result.info["end_time"]) for executor, time in since.items()]
 
 
-def useless(result: Result, copy: dict[str, Any]) -> bool:
-    """Tell whether a copy ran for nothing, by comparing it with all others and with all transfers."""
-    (status,) = [row["status"] for row in result.jobs.iter_rows(named=True) if row["job_id"] == copy["job_id"]]
-    if status != "completed" or copy["outcome"] == "interrupted":
-        return False
-    if copy["outcome"] == "running":
-        return True
-    same = [
-        row for row in started(result) if all(row[name] == copy[name] for name in ("job_id", "node", "task", "outcome"))
-    ]
-    here = [row["finish_time"] for row in same if row["executor"] == copy["executor"]]
-    for row in result.table("transfers").iter_rows(named=True):
-        if (row["job_id"], row["parent"], row["source"]) == (copy["job_id"], copy["node"], copy["executor"]):
-            before = [time for time in here if time <= row["starting_time"]]
-            if before and max(before) == copy["finish_time"]:
-                return False
-    edges = result.table("edges").iter_rows(named=True)
-    if any((row["job_id"], row["parent"]) == (copy["job_id"], copy["node"]) for row in edges):
-        return True
-    return min(same, key=lambda row: row["finish_time"]) != copy  # of equal times the one that was recorded first
-
-
 def activities(result: Result, executor: int) -> dict[str, float]:
     """Return how long an executor did what, from an inspection of every moment between two events."""
     end = result.info["end_time"]
@@ -168,15 +99,14 @@ def activities(result: Result, executor: int) -> dict[str, float]:
     times = {0.0, end, *(time for span in outages + waits for time in span)}
     times |= {row[name] for row in copies for name in ("starting_time", "finish_time")}
     ordered = sorted(times)
-    total = dict.fromkeys(("useful copies", "useless copies", "interrupted copies", "waiting for data"), 0.0)
+    total = dict.fromkeys(("copies", "interrupted copies", "waiting for data"), 0.0)
     total |= {"idle": 0.0, "down": 0.0}
     for begin, until in pairwise(ordered):
         middle = (begin + until) / 2
         running = [row for row in copies if row["starting_time"] < middle < row["finish_time"]]
         if running:
-            cut = running[0]["outcome"] == "interrupted"
-            name = "interrupted" if cut else "useless" if useless(result, running[0]) else "useful"
-            total[f"{name} copies"] += until - begin
+            name = "interrupted copies" if running[0]["outcome"] == "interrupted" else "copies"
+            total[name] += until - begin
         elif any(a < middle < b for a, b in outages):
             total["down"] += until - begin
         elif any(a < middle < b for a, b in waits):

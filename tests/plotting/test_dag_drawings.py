@@ -11,7 +11,7 @@ import pytest
 from batch_pictures import check_layout, find, legend
 from batch_pictures import run as run_batch
 from batch_pictures import some_jobs as batch_jobs
-from dag_pictures import COSTS, DATA, THREE, example, run, some_executors, some_job, some_jobs, started
+from dag_pictures import EXAMPLE, THREE, run, some_executors, some_job, some_jobs, started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
@@ -34,7 +34,7 @@ def jobs(most: int = 25) -> st.SearchStrategy[Job]:
 
 @pytest.fixture(scope="module")
 def duplicated() -> Result:
-    return run([example(), *some_jobs(2, seed=1)[:1]], THREE)
+    return run([EXAMPLE, *some_jobs(2, seed=1)[:1]], THREE)
 
 
 def edges_of(job: Job) -> list[tuple[int, int]]:
@@ -84,7 +84,7 @@ def test_few_edges_cross():
     ladder = [(0, 5), (1, 4), (4, 7), (5, 6), (2, 6), (3, 7)]
     assert crossings(lay_out(8, ladder).routes) == 0
     assert crossings(lay_out(15, [(child, (child - 1) // 2) for child in range(1, 15)]).routes) == 0
-    job = example()
+    job = EXAMPLE
     assert (
         crossings(lay_out(10, edges_of(job)).routes) == 1
     )  # 2 -> 8, 4 -> 9: edges from 2, 4, 5, 6 to 8 and 9 need one
@@ -130,16 +130,16 @@ def test_the_critical_path_is_the_longest(job, transfers):
 
 
 def test_the_published_critical_path():
-    axes = dag_drawing(example(), executors=THREE)
+    axes = dag_drawing(EXAMPLE, executors=THREE)
     assert axes.get_title("right").endswith("critical path: 108 s")  # the upward rank of the first node
     outlines = [to_hex(color) for color in find(axes, "nodes").get_edgecolor()]
-    path = [name for name, color in zip(COSTS, outlines, strict=True) if color == EMPHASIS.lower()]
+    path = [name for name, color in zip(EXAMPLE.names, outlines, strict=True) if color == EMPHASIS.lower()]
     assert path == ["1", "2", "9", "10"]
     assert len(find(axes, "critical edges").get_segments()) == 3
-    assert len(find(axes, "edges").get_segments()) == len(DATA) - 3
+    assert len(find(axes, "edges").get_segments()) == EXAMPLE.num_edges - 3
     assert legend(axes) == ["critical path"]
-    means = [f"{sum(costs) / 3:.3g}" for costs in COSTS.values()]
-    assert sorted(texts(axes)) == sorted([*COSTS, *means, *(f"{size:.3g}" for size in DATA.values())])
+    numbers = [f"{number:.3g}" for number in (*EXAMPLE.work, *EXAMPLE.parent_size)]
+    assert sorted(texts(axes)) == sorted([*EXAMPLE.names, *numbers])
 
 
 def test_names_are_left_out_or_shortened_where_there_is_no_room():
@@ -151,7 +151,7 @@ def test_names_are_left_out_or_shortened_where_there_is_no_room():
 
 
 def test_colours_and_rings_tell_where_nodes_ran(duplicated):
-    axes = dag_drawing(example(), result=duplicated)
+    axes = dag_drawing(EXAMPLE, result=duplicated)
     rows = [row for row in started(duplicated) if row["job_id"] == 1]
     done = sorted((row for row in rows if row["outcome"] == "completed"), key=lambda row: -row["finish_time"])
     first = {row["node"]: row["executor"] for row in done}
@@ -164,19 +164,19 @@ def test_colours_and_rings_tell_where_nodes_ran(duplicated):
     assert (rings.get_sizes() > find(axes, "nodes").get_sizes()[nodes]).all()
     by_id = dag_drawing(1, result=duplicated)
     assert (places(by_id) == places(axes)).all() and by_id.get_title("right") == axes.get_title("right")
-    assert find(dag_drawing(example()), "duplicated") is None
+    assert find(dag_drawing(EXAMPLE), "duplicated") is None
 
 
 def test_the_executors_of_a_run_are_read_back():
     rng = np.random.default_rng(0)
     executors = Executors([1.0, 2.0, 3.0], rng.random((3, 3)) + 0.1, rng.random((3, 3)), names="abc")
-    by_run, given = dag_drawing(1, result=run([example()], executors)), dag_drawing(example(), executors=executors)
+    by_run, given = dag_drawing(1, result=run([EXAMPLE], executors)), dag_drawing(EXAMPLE, executors=executors)
     assert by_run.get_title("right") == given.get_title("right")
     assert {f"executor {name}" for name in "abc"}.isdisjoint(legend(by_run)) and set("abc") & set(legend(by_run))
 
 
 def test_a_run_that_was_cut_has_nodes_without_executor():
-    result = run([example()], THREE, until=30.0)
+    result = run([EXAMPLE], THREE, until=30.0)
     axes = dag_drawing(1, result=result)
     done = {row["node"] for row in started(result) if row["outcome"] == "completed"}
     faces = [to_hex(face) for face in find(axes, "nodes").get_facecolor()]
@@ -224,7 +224,7 @@ def test_montage():
 
 def test_wrong_arguments(duplicated):
     panel = Figure(figsize=(5.0, 3.0)).subplots()
-    assert dag_drawing(example(), axes=panel) is panel and len(panel.figure.axes) == 1
+    assert dag_drawing(EXAMPLE, axes=panel) is panel and len(panel.figure.axes) == 1
     with pytest.raises(InvalidConfiguration, match="job is 'q1', want a Job"):
         dag_drawing("q1")
     with pytest.raises(InvalidConfiguration, match="job is 1, want a Job, or with a result the id of a job"):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
 from dag_agents import Anything, carry_out, logged_run
-from dag_list_scheduling import ListScheduling
 from dag_reference import Reference, ReferenceCopy, Scenario, random_scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,11 +19,9 @@ from desim.agents.dag import (
     FIFO,
     HEFT,
     HRRN,
-    SJF,
     CriticalPath,
     InsertionEFT,
     ListScheduler,
-    Order,
     RandomOrder,
     RankUp,
 )
@@ -160,46 +156,3 @@ def test_heft_runs_as_the_reference_says() -> None:
 def test_no_small_scenario_tells_them_apart(seed: int, *, spare: bool) -> None:
     scenario = random_scenario(Random(seed), exact=True, most=4)
     assert difference(scenario, Anything(scenario, str(seed), spare=spare)) is None
-
-
-ORDERS: dict[str, Callable[[], Order]] = {"FIFO": FIFO, "SJF": SJF, "HRRN": HRRN, "rank_up": RankUp}
-
-
-def schedule_difference(scenario: Scenario, order: str, allocation: str) -> str | None:
-    """Say where the schedule of a list scheduler differs from one that tries everything on the reference."""
-    agent = ListScheduler(ORDERS[order](), EFT() if allocation == "EFT" else DEFT())
-    _, copies, _ = logged_run(scenario, agent)
-    expected = ListScheduling(scenario, order, allocation).run()
-    ours = [(copy.state.job.job_id, copy.node, copy.executor, copy.start) for copy in copies]
-    theirs = [(copy.job, copy.node, copy.executor, copy.start) for copy in expected]
-    for number, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-        if one != other:
-            return f"assignment {number} is {one}, want {other}"
-    return None if len(ours) == len(theirs) else f"{len(ours)} copies, want {len(theirs)}"
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_eft_schedules_are_those_of_trying_every_executor(order: str) -> None:
-    for seed in range(30):
-        scenario = random_scenario(Random(f"EFT {order} {seed}"), exact=True, power_of_two=True, most=8)
-        found = schedule_difference(scenario, order, "EFT")
-        assert found is None, f"seed {seed}: {found}"
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_deft_schedules_are_those_of_trying_every_executor_and_every_duplicate(order: str) -> None:
-    """Of channels that are alike: between others a duplicate can bring data earlier than expected before."""
-    for seed in range(30):
-        scenario = random_scenario(Random(f"DEFT {order} {seed}"), exact=True, alike=True, power_of_two=True, most=8)
-        found = schedule_difference(scenario._replace(plan_ahead=False), order, "DEFT")
-        assert found is None, f"seed {seed}: {found}"
-
-
-@pytest.mark.parametrize("allocation", ["EFT", "DEFT"])
-def test_of_equal_ranks_the_job_that_arrived_first_comes_first(allocation: str) -> None:
-    for seed in range(30):
-        scenario = random_scenario(
-            Random(f"{allocation} rank_up {seed}"), exact=True, alike=True, power_of_two=True, most=8
-        )
-        found = schedule_difference(scenario._replace(plan_ahead=False), "rank_up", allocation)
-        assert found is None, f"seed {seed}: {found}"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from editable_runs import EditableRun
 
 from desim import Result, simulate
 from desim.agents.dag import (
@@ -35,6 +34,7 @@ from desim.problems.dag import (
     TaskTimes,
 )
 from desim.processes import Outage, planned_outages, random_outages
+from tests.validation.editable_runs import EditableRun
 
 
 class Careless:
