@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from desim.result import Result
     from desim.scenario import System
     from desim.tables import Column, Table
-    from desim.validation.engine import Rule
+    from desim.validation import Rule
 
 __all__ = [
     "Better",

@@ -13,7 +13,7 @@ from everything import PROBLEMS, Scenario, scenario
 from everything_checks import check
 from everything_names import agent_names
 
-from desim.validation import MULTISERVER_RULES, rules_of
+from desim.validation import rules_of
 
 __all__ = ["RULES", "Summary", "check", "features", "run_all"]
 
@@ -21,7 +21,7 @@ RULES: dict[str, frozenset[str]] = {
     "batch": frozenset(rules_of("batch")),
     "dag": frozenset(rules_of("dag")),
     "deferrable": frozenset(rules_of("deferrable")),
-    "multiserver": frozenset(MULTISERVER_RULES),
+    "multiserver": frozenset(rules_of("multiserver")),
 }
 """The names of all rules of validation."""
 

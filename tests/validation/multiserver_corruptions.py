@@ -134,7 +134,7 @@ def _exchanged(run: Run, first: dict, second: dict) -> Result:
         run = Run(run.edited("jobs", one["index"], **values), run.arrivals)
     ids = {first["job_id"]: second["job_id"], second["job_id"]: first["job_id"]}
     frame = run.result.table("allocations")
-    return run.with_table("allocations", frame.with_columns(pl.col("job_id").replace(ids)))
+    return run.with_table("allocations", frame.with_columns(pl.col("job_id", "arrival_number").replace(ids)))
 
 
 def component_gone(run: Run) -> Result:

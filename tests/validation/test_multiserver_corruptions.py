@@ -33,7 +33,7 @@ from multiserver_corruptions import (
 )
 from multiserver_runs import random_run
 
-from desim.validation import MULTISERVER_RULES, validate
+from desim.validation import rules_of, validate
 
 RUNS = {
     "slots": {"seed": 1},
@@ -95,20 +95,19 @@ CASES = [
     ("slots", "graph", lambda run: unknown(run, "allocations", "resource")),
     (
         "slots",
-        "job_ids",
+        "arrival_numbers",
         lambda run: run.repeated("jobs", 0),
         "jobs_per_port",
         "arrivals",
         "slot_counts",
         "slot_rewards",
-        "allocations",
         "gain",
         "overhead",
         "conservation",
     ),
     (
         "slots",
-        "job_ids",
+        "arrival_numbers",
         lambda run: run.dropped("jobs", 3),
         "arrivals",
         "slot_counts",
@@ -119,8 +118,8 @@ CASES = [
     ),
     (
         "slots",
-        "job_ids",
-        lambda run: run.edited("jobs", 3, job_id=-1),
+        "values",
+        lambda run: run.edited("jobs", 3, job_id=-1, arrival_number=-1),
         "slot_amounts",
         "allocations",
         "gain",
@@ -239,15 +238,15 @@ CASES = [
     ("slots", "slot_counts", lambda run: run.edited("slots", 4, queued=1)),
     ("holding", "slot_counts", lambda run: run.edited("slots", 4, running=99)),
     ("holding", "slot_counts", lambda run: run.edited("slots", 4, queued=9)),
-    ("slots", "slot_rewards", lambda run: run.edited("slots", 4, gain=1.0)),
-    ("slots", "slot_rewards", lambda run: run.edited("slots", 4, overhead=1.0)),
-    ("holding", "slot_rewards", lambda run: run.edited("slots", 4, reward=1.0)),
+    ("slots", "slot_rewards", lambda run: run.edited("slots", 4, gain=1.0), "derived_times"),
+    ("slots", "slot_rewards", lambda run: run.edited("slots", 4, overhead=1.0), "derived_times"),
+    ("holding", "slot_rewards", lambda run: run.edited("slots", 4, reward=1.0), "derived_times"),
     ("slots", "slot_amounts", lambda run: run.edited("slots", 4, allocated_CPU=0.1)),
     ("holding", "slot_amounts", lambda run: run.edited("slots", 4, allocated_GPU=0.1)),
     ("sparse", "slot_amounts", lambda run: run.edited("slots", 3, allocated_CPU=0.1)),
     ("slots", "slot_amounts", lambda run: run.edited("slots", 4, reserved_CPU=0.1)),
     ("sparse", "slot_amounts", lambda run: run.edited("slots", 4, reserved_CPU=1e3)),
-    ("slots", "allocations", lambda run: given(run, job_id=10_000), "slot_amounts", "gain"),
+    ("slots", "allocations", lambda run: given(run, job_id=10_000, arrival_number=10_000), "slot_amounts", "gain"),
     ("slots", "allocations", lambda run: given(run, slot=24)),
     ("slots", "allocations", lambda run: run.repeated("allocations", 0), "slot_amounts", "capacity", "gain"),
     ("slots", "allocations", lambda run: given(run, component=1)),
@@ -284,7 +283,7 @@ CASES = [
         "slot_rewards",
         "slot_amounts",
     ),
-    ("slots", "reward", lambda run: run.edited("jobs", busy(run), reward=0.5), "slot_rewards"),
+    ("slots", "derived_times", lambda run: run.edited("jobs", busy(run), reward=0.5), "slot_rewards"),
     ("slots", "gain", lambda run: another_reward(run, busy(run), gain=50.0), "slot_rewards"),
     ("holding", "gain", lambda run: another_reward(run, busy(run), gain=50.0), "finish_time", "slot_rewards"),
     ("slots", "gain", lambda run: run.edited("nodes", 1, utility="linear", weight=3.0)),
@@ -324,4 +323,4 @@ def test_the_runs_that_are_corrupted_are_valid(name):
 
 
 def test_every_rule_has_a_corruption():
-    assert {rule for _, rule, *_ in CASES} == set(MULTISERVER_RULES)
+    assert {rule for _, rule, *_ in CASES} == set(rules_of("multiserver"))

@@ -80,6 +80,7 @@ def rows_of(specification):
                 "dominant_resource": dominant,
                 "status": "queued" if wait is None else "completed",
                 "success": wait is not None,
+                "arrival_number": number,
             }
         )
     return rows
@@ -136,6 +137,7 @@ def result_of(specification, jobs_per_port):
         {
             "slot": int(row["starting_time"]),
             "job_id": row["job_id"],
+            "arrival_number": row["job_id"],
             "port": row["port"],
             "component": 0,
             "node": node,

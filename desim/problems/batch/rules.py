@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.problems.batch.occupancy import CoreRanges, conflicts, overloads, read_core_ranges, spread
-from desim.validation.engine import Check, Recorded, Rule, conservation_rule, horizon_rule, rounding, unique_ids_rule
+from desim.validation import Check, Recorded, Rule, conservation_rule, horizon_rule, rounding, unique_ids_rule
 
 __all__ = ["RULES"]
 

@@ -16,7 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.problems.dag.job import Job
-from desim.validation.engine import Recorded
+from desim.validation import Recorded
 
 __all__ = [
     "KEY",

@@ -26,7 +26,7 @@ import polars as pl
 
 from desim.problems.dag import recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
-from desim.validation.engine import Check, Recorded, Rule, horizon_rule, rounding, unique_ids_rule
+from desim.validation import Check, Recorded, Rule, horizon_rule, rounding, unique_ids_rule
 
 __all__ = ["RULES"]
 

@@ -13,7 +13,7 @@ next one on, as those are which a process submits once it has begun.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from desim.exceptions import WorkloadError
-from desim.validation.engine import Check, Recorded, Rule, conservation_rule
+from desim.validation import Bounds, Check, Recorded, Rule, conservation_rule, misstated, sums_at, sums_from, told
 
 __all__ = ["RULES"]
 
@@ -136,18 +136,13 @@ def _number_of_slots(run: Recorded) -> pl.DataFrame:
     """Return a row if the slots are not as many as have begun; a run that broke off in a slot may have served it."""
     count, end = run["slots"].height, run.end_time
     most = math.ceil(end) if _is_complete(run) else math.floor(end) + 1
-    return _told(not math.ceil(end) <= count <= most, count=count)
+    return told(not math.ceil(end) <= count <= most, count=count)
 
 
 def _early_end(run: Recorded) -> pl.DataFrame:
     complete = _is_complete(run) and not _is_cut(run)
     planned = run["slots"].height if _is_drained(run) else run.info["num_slots"]
-    return _told(complete and run.end_time != planned)
-
-
-def _told(is_wrong: bool, **values: Any) -> pl.DataFrame:
-    """Return one row, or none if nothing is wrong."""
-    return pl.DataFrame({"row": [0], **{name: [value] for name, value in values.items()}}).head(int(is_wrong))
+    return told(complete and run.end_time != planned)
 
 
 # -- evictions -----------------------------------------------------------------------------------
@@ -247,54 +242,26 @@ def _amounts(run: Recorded) -> _Amounts:
     return _Amounts(capacity, used, violation, requests, tolerance, np.maximum(used - capacity, 0.0))
 
 
-def sums_at(slots: Whole, num_slots: int, weights: Floats | None = None) -> NDArray[Any]:
-    """Add up the weights of what happens in each slot, 1 if None; what is not in any slot is left out."""
-    there = (slots >= 0) & (slots < num_slots)
-    at = slots[there]
-    if weights is None:
-        return np.bincount(at, minlength=num_slots)
-    if weights.ndim == 1:
-        return np.bincount(at, weights[there], minlength=num_slots).astype(np.float64)  # of nothing it counts
-    return np.column_stack([sums_at(slots, num_slots, column) for column in weights.T])
-
-
-def sums_from(begin: Whole, end: Whole, num_slots: int, weights: Floats | None = None) -> NDArray[Any]:
-    """Add up the weights of what lasts from one slot up to another, 1 if None."""
-    lasts = begin != end  # else it would only leave its rounding
-    begin, end = np.maximum(begin[lasts], 0), np.maximum(end[lasts], 0)
-    weights = None if weights is None else weights[lasts]
-    sums: NDArray[Any] = np.cumsum(sums_at(begin, num_slots, weights) - sums_at(end, num_slots, weights), axis=0)
-    return sums
-
-
-class _Bounds(NamedTuple):
-    """What the other tables make of a column of the slots, and between what it may lie."""
-
-    found: NDArray[Any]
-    low: NDArray[Any]
-    high: NDArray[Any]
-
-
-def _expected(run: Recorded) -> dict[str, _Bounds]:
+def _expected(run: Recorded) -> dict[str, Bounds]:
     """Return what the other tables make of the columns of the slots."""
     return _of_known(run) | _of_events(run) | _of_rewards(run)
 
 
-def _count(found: Whole, late: Whole | int = 0) -> _Bounds:
-    return _Bounds(found, found - late, found)
+def _count(found: Whole, late: Whole | int = 0) -> Bounds:
+    return Bounds(found, found - late, found)
 
 
 def _sum(
     run: Recorded, column: str, found: Floats, at_most: Mask | bool = False, slack: Floats | float = 0.0
-) -> _Bounds:
+) -> Bounds:
     """Return the bounds of a sum; of one that is only known to be at most so much, the lower one is 0."""
     said = run["slots"][column].to_numpy()
     slack = slack + SUMMED * np.abs(found).max(initial=0.0) + ABSOLUTE
     slack = slack + RELATIVE * np.maximum(np.abs(said), np.abs(found))
-    return _Bounds(found, np.where(at_most, 0.0, found) - slack, found + slack)
+    return Bounds(found, np.where(at_most, 0.0, found) - slack, found + slack)
 
 
-def _of_known(run: Recorded) -> dict[str, _Bounds]:
+def _of_known(run: Recorded) -> dict[str, Bounds]:
     """Return how many jobs become known, and those that could be started in each slot or can be in a later one."""
     jobs, count = run["jobs"], run["slots"].height
     known = jobs.select(_slot(submission.ceil())).to_series().to_numpy()
@@ -341,7 +308,7 @@ def _late(run: Recorded, known: Whole, waiting: Whole) -> Whole:
     return np.where((missing > 0) & (missing == ahead) & (missing <= at_slot), missing, 0)
 
 
-def _of_events(run: Recorded) -> dict[str, _Bounds]:
+def _of_events(run: Recorded) -> dict[str, Bounds]:
     """Return what happens in each slot, and the jobs that run once jobs have been started, with what they hold."""
     count, runs, requests = run["slots"].height, run.once(_runs), run.once(_amounts).requests
     job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
@@ -358,7 +325,7 @@ def _of_events(run: Recorded) -> dict[str, _Bounds]:
     }
 
 
-def _of_rewards(run: Recorded) -> dict[str, _Bounds]:
+def _of_rewards(run: Recorded) -> dict[str, Bounds]:
     """Return revenue, delay and reward of each slot: equation (6) of the OSDEC paper, less what evictions take back."""
     count, runs, amounts = run["slots"].height, run.once(_runs), run.once(_amounts)
     job, begin, end = (runs[name].to_numpy() for name in ("row", "begin", "end"))
@@ -378,19 +345,6 @@ def _of_rewards(run: Recorded) -> dict[str, _Bounds]:
         reward = reward + factor * (gained - taken)
         size = size + abs(factor) * (np.abs(gained) + np.abs(taken))
     return bounds | {"reward": _sum(run, "reward", reward, slack=RELATIVE * size)}
-
-
-def _off(columns: Sequence[str], run: Recorded) -> pl.DataFrame:
-    """Return the slots in which a column is not what the others make of it; a name that ends with _ means several."""
-    slots, wrong = run["slots"], []
-    for name, (found, low, high) in run.once(_expected).items():
-        if name in columns or any(column[-1] == "_" and name.startswith(column) for column in columns):
-            said = slots[name].to_numpy()
-            there = np.flatnonzero((said > high) | (said < low))
-            texts = {"said": pl.Series(said[there]), "found": pl.Series(found[there])}
-            rows = {"slot": slots["slot"].gather(there), "name": pl.repeat(name, len(there), eager=True)}
-            wrong.append(pl.DataFrame(rows | {key: values.cast(pl.String) for key, values in texts.items()}))
-    return pl.concat(wrong)
 
 
 def _where(run: Recorded, wrong: Mask) -> pl.DataFrame:
@@ -567,7 +521,7 @@ def _rule(name: str, sentence: str, *checks: tuple[str, Any, str]) -> Rule:
 
 def _agreeing(rule: str, sentence: str, *columns: str) -> Rule:
     message = "slot {slot}: {name} is {said}, by the other tables {found}"
-    return _rule(rule, sentence, ("slots", partial(_off, columns), message))
+    return _rule(rule, sentence, ("slots", misstated(_expected, *columns), message))
 
 
 def _when(wrong: Callable[[Recorded], pl.Expr]) -> Callable[[Recorded], pl.DataFrame]:

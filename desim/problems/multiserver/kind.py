@@ -46,6 +46,7 @@ KIND = Kind(
     tables=TABLES,
     info=INFO,
     info_faults=_info_faults,
+    rules_from="desim.problems.multiserver.rules:RULES",
     metrics_from="desim.problems.multiserver.metrics:METRICS",
     figures_from="desim.problems.multiserver.figures:FIGURES",
     words_from="desim.problems.multiserver.figures:WORDS",

@@ -1,12 +1,10 @@
-"""The engine of validation: rules about the tables of a run, stated apart from the dynamics, and what was found.
+"""Independent check whether the records of a run are possible at all.
 
 A `Rule` has a name, a sentence, and checks; a `Check` says which rows of a table are wrong, as an expression of polars
 or as a function of the run, and a message into which the values of such a row are put. What the description of the
-tables
-already says (types, nulls, least values, which columns a status has, what follows from what) becomes rules by itself,
-see `standard_rules`. Rules share that description with the dynamics, and nothing else, so that an error in the
-simulator
-cannot hide itself.
+tables already says (types, nulls, least values, which columns a status has, what follows from what) becomes rules by
+itself, see `standard_rules`; each problem has its own in ``desim.problems.NAME.rules``. Rules share that description
+with the dynamics, and nothing else, so that an error in the simulator cannot hide itself.
 """
 
 from __future__ import annotations
@@ -16,34 +14,183 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, takewhile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
-from desim.exceptions import RecordError
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import kind_of
 from desim.result import RUN_STATUSES, Result
 from desim.tables import Column, Table, fault_of
-from desim.validation.report import Findings, ValidationReport
 
 if TYPE_CHECKING:
     from desim.problem import Kind
 
 __all__ = [
+    "Bounds",
     "Check",
+    "Findings",
     "Recorded",
     "Rule",
-    "check_run",
+    "ValidationReport",
+    "Violation",
     "conservation_rule",
     "horizon_rule",
+    "misstated",
     "rounding",
     "rules_of",
     "standard_rules",
+    "sums_at",
+    "sums_from",
+    "told",
     "unique_ids_rule",
+    "validate",
 ]
 
 Found = TypeVar("Found")
+
+
+class Violation(NamedTuple):
+    """One violation of a rule.
+
+    Attributes
+    ----------
+    rule : str
+        Name of the rule.
+    message : str
+        Names the job, time or core, and the values that contradict each other.
+    """
+
+    rule: str
+    message: str
+
+    def __str__(self) -> str:
+        """Join rule and message."""
+        return f"{self.rule}: {self.message}"
+
+
+@dataclass(frozen=True)
+class ValidationReport:
+    """The outcome of a validation.
+
+    Attributes
+    ----------
+    violations : tuple of Violation
+        By rule, in the order of checking; at most ``stop_after`` of each rule.
+    counts : mapping of str to int
+        All violations of each rule that was broken.
+    checks : mapping of str to int
+        The rules that were checked, and on how many rows (of the largest table concerned).
+    """
+
+    violations: tuple[Violation, ...]
+    counts: Mapping[str, int]
+    checks: Mapping[str, int]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no rule was broken."""
+        return not self.counts
+
+    def raise_if_invalid(self) -> None:
+        """Raise an error that tells all the violations, if there are any.
+
+        Raises
+        ------
+        DesimError
+            If a rule was broken.
+        """
+        if not self.ok:
+            raise DesimError(str(self))
+
+    def __str__(self) -> str:
+        """Write a paragraph: one line if all is well, else the violations by rule."""
+        rows = max(self.checks.values(), default=0)
+        if self.ok:
+            return f"valid: {len(self.checks)} rules hold ({rows} rows in the largest table)"
+        lines = [f"invalid: {sum(self.counts.values())} violations of {len(self.counts)} of {len(self.checks)} rules"]
+        for rule, count in self.counts.items():
+            shown = [violation.message for violation in self.violations if violation.rule == rule]
+            lines.append(f"  {rule} ({count} of {self.checks[rule]} rows)")
+            lines += [f"    {message}" for message in shown]
+            if len(shown) < count:
+                lines.append(f"    and {count - len(shown)} more")
+        return "\n".join(lines)
+
+
+class Findings:
+    """Collects what is found while the rules are checked one by one.
+
+    Parameters
+    ----------
+    stop_after : int
+        How many violations of a rule are described; all are counted.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If ``stop_after`` is below 1.
+    """
+
+    def __init__(self, stop_after: int) -> None:
+        if stop_after < 1:
+            raise InvalidConfiguration(f"stop_after is {stop_after!r}, want at least 1")
+        self._stop_after = stop_after
+        self._messages: dict[str, list[str]] = {}
+        self._counts: dict[str, int] = {}
+        self._checks: dict[str, int] = {}
+
+    def check(
+        self, rule: str, rows: int, wrong: NDArray[np.bool_] | NDArray[np.int64], message: Callable[[int], str]
+    ) -> None:
+        """Note the outcome of one check; a rule may consist of several.
+
+        Parameters
+        ----------
+        rule : str
+            Name of the rule.
+        rows : int
+            How many rows were looked at.
+        wrong : array of bool or of int
+            Which of them break the rule, as a mask or by index.
+        message : callable
+            Describes the violation of a given index.
+        """
+        self._checks[rule] = max(rows, self._checks.get(rule, 0))
+        indices = np.flatnonzero(wrong) if wrong.dtype == np.bool_ else wrong
+        if len(indices):
+            self._counts[rule] = self._counts.get(rule, 0) + len(indices)
+            messages = self._messages.setdefault(rule, [])
+            room = max(self._stop_after - len(messages), 0)
+            messages += [message(int(index)) for index in indices[:room]]
+
+    def note(self, rule: str, rows: int, messages: list[str]) -> None:
+        """Note violations that are described already.
+
+        Parameters
+        ----------
+        rule : str
+            Name of the rule.
+        rows : int
+            How many rows were looked at.
+        messages : list of str
+            The violations; none says that all is well.
+        """
+        self.check(rule, rows, np.arange(len(messages)), messages.__getitem__)
+
+    def report(self) -> ValidationReport:
+        """Return what was found so far.
+
+        Returns
+        -------
+        ValidationReport
+            The violations, by rule in the order of checking, and the checks.
+        """
+        violations = [Violation(rule, text) for rule, messages in self._messages.items() for text in messages]
+        return ValidationReport(tuple(violations), dict(self._counts), dict(self._checks))
+
 
 RUN = (
     Column("status", "text", "how the run ended", values=RUN_STATUSES),
@@ -114,15 +261,16 @@ class Check:
     wrong : polars.Expr or callable
         Which rows break the rule (null counts as no), or a function of the run that returns such an expression, or a
         frame with a row for each violation.
-    message : str
-        What to say of a violation: a format of the columns of its row, and of ``run``.
+    message : str or callable
+        What to say of a violation: a format of the columns of its row, and of ``run``; or a function of the run and
+        the row, for what takes long to find out.
     when : callable or None
         Tells of a run whether there is anything to check.
     """
 
     of: str | Callable[[Recorded], pl.DataFrame]
     wrong: Wrong
-    message: str
+    message: str | Callable[[Recorded, dict[str, Any]], str]
     when: Callable[[Recorded], bool] | None = None
 
     def rows(self, run: Recorded) -> pl.DataFrame:
@@ -155,32 +303,35 @@ class Rule:
     vital: bool = False
 
 
-def check_run(
-    kind: Kind, result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20
-) -> ValidationReport:
-    """Check the records of a run against all rules of its problem.
+def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_after: int = 20) -> ValidationReport:
+    """Check the records of a run against the rules of its problem.
 
     Parameters
     ----------
-    kind : Kind
-        The problem.
     result : Result
         The run, whatever its status.
     workload : iterable, optional
-        What was simulated; it is read once, and no further than the run has come.
+        What was simulated (its jobs, but for the multi-server cluster the rows of its arrivals), to check that nothing
+        was lost, invented or changed. It is read once, and no further than the run has come.
     stop_after : int
         How many violations of each rule are described; all are counted.
 
     Returns
     -------
     ValidationReport
-        Violations and checks. A broken ``description`` or ``columns`` ends the check, and so does a vital rule.
+        Violations and checks; its ``ok`` is True for a valid run. A broken ``description`` or ``columns`` ends the
+        check, and so does a vital rule.
 
     Raises
     ------
     InvalidConfiguration
-        If ``stop_after`` is below 1.
+        If the result names no problem that has rules, or ``stop_after`` is below 1.
     """
+    kind = kind_of(result)
+    if not (kind.rules or kind.tables):
+        raise InvalidConfiguration(
+            f"no rules for problem {result.info.get('problem')!r} (run status {result.info.get('status')!r}): it describes no tables"
+        )
     findings = Findings(stop_after)
     findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))
     if not findings.report().ok:
@@ -228,7 +379,8 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
     fields: list[Check] = []
     derived: list[Check] = []
     for table in tables:
-        row = "job {job_id}" if "job_id" in table.names else f"table {table.name}"
+        key = next((name for name in ("job_id", "slot") if name in table.names), None)
+        row = f"{key.removesuffix('_id')} {{{key}}}" if key else f"table {table.name}"
         subject = row + (f" is {{{table.status}}}: " if table.status in table.names else ": ")
         for column in table.columns:
             name, place = column.name, pl.col(column.name)
@@ -288,6 +440,120 @@ def rounding(*terms: pl.Expr) -> pl.Expr:
     """
     largest = pl.max_horizontal(*(term.abs() for term in terms)).cast(pl.Float64)
     return largest.map_batches(lambda values: pl.Series(4.0 * np.spacing(values.to_numpy())), pl.Float64)
+
+
+def told(is_wrong: bool, **values: Any) -> pl.DataFrame:
+    """Return a frame of one row with some values, or of none if nothing is wrong: for what is no matter of rows.
+
+    Parameters
+    ----------
+    is_wrong : bool
+        Whether a rule is broken.
+    **values
+        What its message tells.
+
+    Returns
+    -------
+    polars.DataFrame
+        For a `Check`.
+    """
+    return pl.DataFrame({"row": [0], **{name: [value] for name, value in values.items()}}).head(int(is_wrong))
+
+
+class Bounds(NamedTuple):
+    """What other tables make of a column of the slots, and between what it may lie."""
+
+    found: NDArray[Any]
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+
+def misstated(
+    expected: Callable[[Recorded], Mapping[str, Bounds]], *columns: str
+) -> Callable[[Recorded], pl.DataFrame]:
+    """Return a function that looks for slots in which a column is not what other tables make of it.
+
+    Parameters
+    ----------
+    expected : callable
+        Returns the bounds of columns by name; it is called once a run.
+    *columns : str
+        Those that are looked at; a name that ends with ``_`` means all that begin so.
+
+    Returns
+    -------
+    callable
+        For a `Check`: its rows have ``slot``, ``name``, and as texts what is ``said``, ``found``, ``low`` and ``high``.
+    """
+
+    def _wrong(run: Recorded) -> pl.DataFrame:
+        slots, rows = run["slots"], []
+        for name, (found, low, high) in run.once(expected).items():
+            if name in columns or any(column[-1] == "_" and name.startswith(column) for column in columns):
+                said = slots[name].to_numpy()
+                there = np.flatnonzero((said > high) | (said < low))
+                texts = {"said": said, "found": found, "low": low, "high": high}
+                stated = {key: pl.Series(values[there]).cast(pl.String) for key, values in texts.items()}
+                which = {"slot": slots["slot"].gather(there), "name": pl.repeat(name, len(there), eager=True)}
+                rows.append(pl.DataFrame(which | stated))
+        return pl.concat(rows)
+
+    return _wrong
+
+
+def sums_at(slots: NDArray[np.int64], num_slots: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
+    """Add up the weights of what happens in each slot; what is not in any slot is left out.
+
+    Parameters
+    ----------
+    slots : array of int, shape (n,)
+        When it happens.
+    num_slots : int
+        How many slots there are.
+    weights : array of float, shape (n,) or (n, k), optional
+        1 if None.
+
+    Returns
+    -------
+    array, shape (num_slots,) or (num_slots, k)
+        The sums.
+    """
+    there = (slots >= 0) & (slots < num_slots)
+    at = slots[there]
+    if weights is None:
+        return np.bincount(at, minlength=num_slots)
+    if weights.ndim == 1:
+        return np.bincount(at, weights[there], minlength=num_slots).astype(np.float64)  # of nothing it counts
+    return np.column_stack([sums_at(slots, num_slots, column) for column in weights.T])
+
+
+def sums_from(
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    num_slots: int,
+    weights: NDArray[np.float64] | None = None,
+) -> NDArray[Any]:
+    """Add up the weights of what lasts from one slot up to another.
+
+    Parameters
+    ----------
+    begin, end : array of int, shape (n,)
+        The first slot, and the first one after the last.
+    num_slots : int
+        How many slots there are.
+    weights : array of float, shape (n,) or (n, k), optional
+        1 if None.
+
+    Returns
+    -------
+    array, shape (num_slots,) or (num_slots, k)
+        The sums.
+    """
+    lasts = begin != end  # else it would only leave its rounding
+    begin, end = np.maximum(begin[lasts], 0), np.maximum(end[lasts], 0)
+    weights = None if weights is None else weights[lasts]
+    sums: NDArray[Any] = np.cumsum(sums_at(begin, num_slots, weights) - sums_at(end, num_slots, weights), axis=0)
+    return sums
 
 
 def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
@@ -463,4 +729,5 @@ def _perform(rule: Rule, run: Recorded, findings: Findings) -> None:
 
 
 def _message(check: Check, found: pl.DataFrame, run: Recorded, row: int) -> str:
-    return check.message.format(**found.row(row, named=True), run=run)
+    values = found.row(row, named=True)
+    return check.message(run, values) if callable(check.message) else check.message.format(**values, run=run)
