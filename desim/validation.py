@@ -330,7 +330,8 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     kind = kind_of(result)
     if not (kind.rules or kind.tables):
         raise InvalidConfiguration(
-            f"no rules for problem {result.info.get('problem')!r} (run status {result.info.get('status')!r}): it describes no tables"
+            f"no rules for problem {result.info.get('problem')!r} (run status {result.info.get('status')!r}): "
+            "it describes no tables"
         )
     findings = Findings(stop_after)
     findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))

@@ -30,8 +30,7 @@ from desim import (
 from desim.problem import kind_of, kinds
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND as BATCH
-from desim.validation import rules_of, validate
-from desim.validation import Check, Rule
+from desim.validation import Check, Rule, rules_of, validate
 
 
 def measured(result: Result) -> dict[str, float]:
