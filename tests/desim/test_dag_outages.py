@@ -1,14 +1,16 @@
-"""Executors that fail and come back, the copies on them and the data that they hold."""
+"""Executors that fail: what is cut, lost, computed again and withdrawn."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
+import simpy
 from dag_scripts import Scripted, assign, chain, cluster_of, moves, outcomes, run
 
 from desim import simulate
-from desim.agents.dag import EFT, FIFO, ListScheduler
+from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, Job
 from desim.processes import Outage
 
@@ -138,25 +140,12 @@ def test_data_may_survive_outages() -> None:
     assert agent.seen == [(0, [(1, 0)]), (1, [(1, 1)]), (2, [(1, 1)])]
 
 
-def test_but_what_runs_is_interrupted_all_the_same() -> None:
-    script = [(0, assign((0, 0))), (1, assign((1, 0))), (1.5, assign((1, 1)))]
-    result, _ = run([chain(5)], script, [Outage(1.5, 9, 0b01)], outages_lose_data=False)
-    assert outcomes(result, 1)[1:] == [(1, 0, 1, 1.5, "interrupted"), (1, 1, 6, 7, "completed")]
-
-
 def test_all_executors_down_and_back() -> None:
     outages = [Outage(2, 5, 0b11)]
     result, agent = run([chain(1)], [(0, assign((0, 0))), (5, assign((0, 1))), (6, assign((1, 1)))], outages)
     assert agent.seen == [(0, [(1, 0)]), (1, [(1, 1)]), (2, [(1, 0)]), (5, [(1, 0)]), (6, [(1, 1)])]
     assert result.jobs["finish_time"].to_list() == [7]
     assert result.table("outages").rows() == [(2, 0, "down"), (2, 1, "down"), (5, 0, "up"), (5, 1, "up")]
-
-
-def test_list_schedulers_wait_for_a_repair() -> None:
-    for plan_ahead in (False, True):
-        cluster = cluster_of([chain(1)], 2, [Outage(0, 3, 0b11), Outage(4, 6, 0b11)], plan_ahead=plan_ahead)
-        result = simulate(cluster, ListScheduler(FIFO(), EFT()))
-        assert result.jobs.select("starting_time", "finish_time").rows() == [(3, 8)]
 
 
 def test_failures_nest() -> None:
@@ -166,26 +155,11 @@ def test_failures_nest() -> None:
     assert agent.seen == [(3, [(1, 0)]), (4, [(1, 0)]), (10, [(1, 0)])]
 
 
-def test_an_outage_that_begins_when_another_ends_makes_one_of_both() -> None:
-    """Or two, of which the second interrupts nothing: what ends first is not said."""
-    outages = [Outage(1, 3, 0b01), Outage(3, 5, 0b01)]
-    result, agent = run([Job(1, [1], submission_time=2)], [(5, assign((0, 0)))], outages)
-    assert outcomes(result, 1) == [(0, 0, 5, 6, "completed")]
-    assert agent.seen[0] == (2, [(1, 0)])
-
-
 def test_two_executors_that_fail_at_once_do_not_save_each_other() -> None:
     job = Job(1, [1, 1, 9], [(0, 1, 0), (2, 1, 0)])
     script = [(0, [*assign((0, 0), (1, 2)), Assign(1, 0, 1)]), (3, assign((0, 2)))]
     result, _ = run([job], script, [Outage(3, 90, 0b011)], num_executors=3, until=50)
     assert outcomes(result, 1)[2:] == [(1, 2, 0, 9, "completed"), (0, 2, 9, 10, "completed")]
-
-
-def test_an_idle_executor_that_fails_takes_nothing_along() -> None:
-    script = [(0, assign((0, 0))), (1, assign((1, 0)))]
-    result, agent = run([chain(1)], script, [Outage(0.5, 90, 0b10)])
-    assert [row[-1] for row in outcomes(result, 1)] == ["completed"] * 2
-    assert [time for time, _ in agent.seen] == [0, 1]
 
 
 def test_what_ends_when_its_executor_fails_has_ended_but_its_data_are_lost() -> None:
@@ -195,29 +169,9 @@ def test_what_ends_when_its_executor_fails_has_ended_but_its_data_are_lost() -> 
     assert agent.seen == [(0, [(1, 0)]), (1, [(1, 0)]), (2, [(1, 1)])]
 
 
-def test_a_job_that_ends_when_its_executor_fails_has_ended() -> None:
-    result, _ = run([Job(1, [4])], [(0, assign((0, 0)))], [Outage(4, 9, 0b01)])
-    assert result.jobs.select("finish_time", "status").rows() == [(4, "completed")]
-
-
 def test_a_copy_that_starts_when_another_executor_fails_has_its_data() -> None:
     result, _ = run([chain(2)], [(0, assign((0, 0))), (1, assign((1, 1)))], [Outage(3, 9, 0b01)])
     assert outcomes(result, 1)[1:] == [(1, 1, 3, 4, "completed")]
-
-
-@pytest.mark.parametrize(("executor", "start"), [(0, 8), (1, 5)])
-def test_a_job_that_arrives_when_an_executor_fails_finds_it_down(executor: int, start: float) -> None:
-    seen: list[list[float]] = []
-
-    class Looking(Scripted):
-        def act(self, observation: Any) -> Any:
-            seen.append(observation.available_times.tolist())
-            return super().act(observation)
-
-    agent = Looking([(start, assign((0, executor)))])
-    result = simulate(cluster_of([Job(1, [1], submission_time=5)], 2, [Outage(5, 8, 0b01)]), agent)
-    assert seen[0] == [FOREVER, 5]
-    assert outcomes(result, 1) == [(0, executor, start, start + 1, "completed")]
 
 
 def test_an_executor_that_is_repaired_is_free_from_then_on() -> None:
@@ -243,3 +197,98 @@ def test_an_executor_that_is_repaired_is_free_from_then_on() -> None:
     ]
     assert seen[5:7] == [(5, [5, 5], 0, []), (5, [6, 5], 0, [])]
     assert free[5] == 5
+
+
+# -- what is withdrawn, and processes that let executors fail ---------------------------------------
+
+
+def test_withdrawals_go_down_the_chain_of_what_is_planned() -> None:
+    job = chain(1, 1, 1)
+    script = [(0, assign((0, 0), (1, 1), (2, 2), (3, 1))), (0.5, assign((0, 1), (1, 1), (2, 2), (3, 2)))]
+    result, agent = run([job], script, [Outage(0.5, 90, 0b001)], num_executors=3, plan_ahead=True)
+    assert agent.seen == [(0, [(1, 0)]), (0.5, [(1, 0)])]
+    assert outcomes(result, 1)[:4] == [
+        (0, 0, 0, 0.5, "interrupted"),
+        *[(node, executor, None, None, "withdrawn") for node, executor in ((1, 1), (2, 2), (3, 1))],
+    ]
+    assert outcomes(result, 1)[4:] == [
+        (0, 1, 0.5, 1.5, "completed"),
+        (1, 1, 1.5, 2.5, "completed"),
+        (2, 2, 3.5, 4.5, "completed"),
+        (3, 2, 4.5, 5.5, "completed"),
+    ]
+
+
+def test_what_is_planned_on_other_data_stays() -> None:
+    """Node 1 can count on the duplicate of node 0 on executor 2, and node 2 on node 1."""
+    script = [(0, [*assign((0, 0)), Assign(1, 0, 2), *assign((1, 1), (2, 1))])]
+    result, agent = run([chain(1, 1)], script, [Outage(0.5, 90, 0b001)], num_executors=3, plan_ahead=True)
+    assert outcomes(result, 1) == [
+        (0, 0, 0, 0.5, "interrupted"),
+        (0, 2, 0, 1, "completed"),
+        (1, 1, 2, 3, "completed"),
+        (2, 1, 3, 4, "completed"),
+    ]
+    assert [time for time, _ in agent.seen] == [0]
+
+
+def test_what_waits_in_front_of_the_only_copy_of_its_parent_is_withdrawn() -> None:
+    """Node 1 counted on executor 0; the duplicate of node 0 behind it would wait for it, and it for the duplicate."""
+    job = Job(1, [10, 1], [(0, 1, 0)])
+    script = [(0, assign((0, 0), (1, 1), (0, 1))), (5, assign((1, 1)))]
+    result, _ = run([job], script, [Outage(5, 90, 0b01)], plan_ahead=True)
+    assert outcomes(result, 1) == [
+        (0, 0, 0, 5, "interrupted"),
+        (1, 1, None, None, "withdrawn"),
+        (0, 1, 5, 15, "completed"),
+        (1, 1, 15, 16, "completed"),
+    ]
+
+
+def test_only_the_failed_part_of_a_plan_is_withdrawn() -> None:
+    job = Job(1, [2, 2, 2], [(0, 2, 1), (1, 2, 1)])
+    script = [(0, assign((0, 0), (1, 1), (2, 1))), (1, assign((0, 1), (2, 1)))]
+    result, agent = run([job], script, [Outage(1, 90, 0b01)], plan_ahead=True)
+    assert agent.seen == [(0, [(1, 0), (1, 1)]), (1, [(1, 0)])]
+    assert outcomes(result, 1)[2:] == [
+        (1, 1, 0, 2, "completed"),
+        (0, 1, 2, 4, "completed"),
+        (2, 1, 4, 6, "completed"),
+    ]
+
+
+def fails(*moments: tuple[float, str, int]) -> Any:
+    """Return a process that fails and repairs executors at plain times."""
+
+    def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
+        for time, what, units in moments:
+            yield cluster.env.timeout(time - cluster.env.now)
+            getattr(cluster, what)(units)
+
+    return process
+
+
+@pytest.mark.parametrize(
+    ("moment", "message"),
+    [
+        ((1, "fail", 0b100), "the set 0x4 does not lie within the 2 executors of the cluster"),
+        ((1, "fail", -1), "the set -0x1 does not lie within the 2 executors of the cluster"),
+        ((1, "repair", 0b10), "executor 1 cannot be repaired at time 1: it is not down"),
+    ],
+)
+def test_failures_and_repairs_that_cannot_be(moment: tuple[float, str, int], message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        run([Job(1, [5])], [(0, assign((0, 0)))], processes=[fails(moment)])
+
+
+def test_a_failure_and_a_repair_at_one_instant_interrupt() -> None:
+    process = fails((2, "fail", 1), (2, "repair", 1))
+    result, _ = run([Job(1, [5])], [(0, assign((0, 0))), (2, assign((0, 0)))], processes=[process])
+    assert outcomes(result, 1) == [(0, 0, 0, 2, "interrupted"), (0, 0, 2, 7, "completed")]
+
+
+def test_what_is_behind_the_copy_of_a_job_that_has_ended_starts_then() -> None:
+    job = Job(1, [1, 5], [(0, 1, 100)])
+    script = [(0, assign((0, 0))), (1, [*assign((1, 0), (1, 1)), Assign(2, 0, 1)])]
+    result, _ = run([job, Job(2, [3])], script)
+    assert outcomes(result, 2) == [(0, 1, 6, 9, "completed")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import weakref
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from random import Random
@@ -17,10 +16,10 @@ from dag_scripts import Scripted, assign, chain, cluster_of, outcomes, run
 from small_agents import python
 
 from desim import Result, simulate
-from desim.agents.dag import DEFT, FIFO, HEFT, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
+from desim.agents.dag import DEFT, FIFO, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.dag import Assign, DagCluster, Executors, Job
+from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskTimes
 from desim.processes import Outage, random_outages
 
 AGENTS: list[Callable[[], Any]] = [
@@ -30,8 +29,10 @@ AGENTS: list[Callable[[], Any]] = [
 ]
 
 
-def random_jobs(count: int, seed: int = 0, interval: float = 5.0) -> Iterator[Job]:
-    """Make jobs one after the other."""
+def random_jobs(
+    count: int, seed: int = 0, interval: float = 5.0, *, tasks: bool = False, measured: bool = False
+) -> Iterator[Job]:
+    """Make jobs one after the other, whose nodes may consist of tasks, perhaps of measured durations."""
     rng, time = Random(seed), 0.0
     for job_id in range(count):
         nodes = rng.randint(1, 8)
@@ -40,7 +41,12 @@ def random_jobs(count: int, seed: int = 0, interval: float = 5.0) -> Iterator[Jo
             for child in range(1, nodes)
             for parent in sorted(rng.sample(range(child), min(child, rng.randint(1, 3))))
         ]
-        yield Job(job_id, [rng.expovariate(0.3) for _ in range(nodes)], edges, submission_time=time)
+        more: dict[str, Any] = {}
+        if tasks:
+            more["num_tasks"] = [rng.randint(1, 5) for _ in range(nodes)]
+        if measured:
+            more["task_times"] = [TaskTimes([1], [[]], [[]], [[rng.expovariate(0.3) for _ in range(20)]])] * nodes
+        yield Job(job_id, [rng.expovariate(0.3) for _ in range(nodes)], edges, submission_time=time, **more)
         time += rng.expovariate(1 / interval)
 
 
@@ -167,25 +173,11 @@ def test_streams_of_jobs_take_memory_for_those_in_the_system_only(tmp_path: Path
     assert [entry for entry in alive if entry[0] > entry[1] + 1] == []
 
 
-def test_jobs_must_come_in_order() -> None:
-    jobs = [Job(1, [1], submission_time=5), Job(2, [1], submission_time=4)]
-    with pytest.raises(WorkloadError, match=r"<Job 2: 1 nodes, submitted at 4 s> arrives at 4.0: before 5.0"):
-        run(jobs, [])
-
-
-def test_run_times_for_other_executors_are_an_error_on_arrival() -> None:
-    with pytest.raises(WorkloadError, match="job 1 has run times for 3 executors, the cluster has 2"):
-        run([Job(1, [1], run_times=[[1, 2, 3]])], [])
-
-
-EVENTS = ("arrival", "assignment", "start", "completion", "withdrawal", "job_completion", "outage", "repair")
-
-
 def test_listeners_hear_of_everything() -> None:
     heard: list[tuple[str, float, Any]] = []
     jobs = [chain(1), Job(2, [4], submission_time=0.5)]
     problem = cluster_of(jobs, 2, [Outage(2.5, 3, 0b10)])
-    for event in EVENTS:
+    for event in problem.events:
         problem.on(event, lambda time, subject, event=event: heard.append((event, time, subject)))
     script = [
         (0, assign((0, 0))),
@@ -228,21 +220,6 @@ def label(subject: Any) -> Any:
     return subject if isinstance(subject, int) else (subject.state.job.job_id, subject.node, subject.executor)
 
 
-def test_numbers_of_events_match_the_records() -> None:
-    counts: Counter[str] = Counter()
-    problem = cluster()
-    for event in EVENTS:
-        problem.on(event, lambda time, subject, event=event: counts.update([event]))
-    result = simulate(problem, AGENTS[0](), seed=1)
-    ended = Counter(result.table("copies")["outcome"])
-    assert counts["assignment"] == len(result.table("copies"))
-    assert counts["withdrawal"] == ended["withdrawn"]
-    assert counts["completion"] == ended["completed"]
-    assert counts["start"] == counts["assignment"] - counts["withdrawal"] - ended["queued"]
-    assert counts["arrival"] == counts["job_completion"] == len(result.jobs)
-    assert counts["outage"] + counts["repair"] == len(result.table("outages"))
-
-
 def submits(*jobs: tuple[float, Job]) -> Any:
     def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
         for time, job in jobs:
@@ -274,14 +251,3 @@ def test_a_number_may_serve_again_after_its_job_has_ended() -> None:
     script = [(0, assign((0, 0))), (2, assign((0, 0))), (3, assign((1, 0)))]
     result, _ = run(jobs, script)
     assert result.jobs.select("submission_time", "finish_time").rows() == [(0, 1), (2, 4)]
-
-
-def test_list_schedulers_do_not_take_a_job_for_an_earlier_one_of_its_number() -> None:
-    jobs = [chain(1), chain(1, 1, submission_time=10)]
-    result = simulate(cluster_of(jobs, 2), ListScheduler(RankUp()))
-    assert result.jobs["finish_time"].to_list() == [2, 13]
-
-
-def test_heft_wants_a_cluster_that_plans_ahead() -> None:
-    with pytest.raises(InvalidConfiguration, match="heft plans whole jobs"):
-        simulate(cluster_of([chain(1)], 2), HEFT())

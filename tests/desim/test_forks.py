@@ -14,7 +14,6 @@ from dag_scripts import Scripted as ScriptedDag
 from dag_scripts import assign, chain, cluster_of, outcomes
 from small_agents import FirstFit, Recorder, Scripted, drive, make_jobs, random_jobs
 from test_dag_runs import random_jobs as random_dags
-from test_task_cluster import random_jobs as random_task_jobs
 
 from desim import DesimError, InvalidConfiguration, Result, Simulation, simulate
 from desim.agents.batch import FCFS, create
@@ -231,7 +230,7 @@ class TestWhatADagAgentKnows:
         options: dict[str, Any] = {"links": SharedLinks.bus(2, 0.5)} if kind == "shared" else {}
         problem = DagCluster(list(random_dags(8)), executors, transfers="when_assigned", **options)
         if kind == "tasks":
-            problem = TaskCluster(random_task_jobs(3)[0], executors, moving_delay=1.5)
+            problem = TaskCluster(list(random_dags(4, tasks=True)), executors, moving_delay=1.5)
         simulation, agent = Simulation(problem), ListScheduler(FIFO(), EFT() if kind == "tasks" else DEFT())
         copies: list[tuple[int, Simulation]] = []
         last = max(job.submission_time for job in problem.jobs)
@@ -284,7 +283,7 @@ class TestWhatADagAgentKnows:
 
     @pytest.mark.parametrize("number", range(4))
     def test_what_will_be_drawn_makes_no_difference(self, number: int) -> None:
-        jobs, executors = random_task_jobs(number, times=True)
+        jobs, executors = list(random_dags(4, number, tasks=True, measured=True)), Executors([1, 1.5, 2], 1.5, 0.1)
         simulations = [Simulation(TaskCluster(jobs, executors), seed=seed) for seed in (1, 2)]
         known, true = [], []
         for simulation in simulations:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from desim import InfeasibleAction, InvalidConfiguration, Result, Simulation, si
 from desim.agents.dag import EFT, FIFO, HRRN, SJF, CriticalPath, InsertionEFT, ListScheduler, RandomOrder, RankUp
 from desim.problems.dag import (
     Assign,
-    DagCluster,
     DagObservation,
     Executors,
     Job,
@@ -24,8 +24,9 @@ from desim.problems.dag import (
     TaskTimes,
 )
 from desim.processes import Outage, planned_outages, random_outages
+from tests.properties.dag_reference import random_scenario
+from tests.validation.dag_runs import random_executors, random_task_job
 
-TABLES = ("jobs", "nodes", "edges", "copies", "transfers", "outages", "executors", "channels")
 RUNS = ("node", "task", "executor", "starting_time", "finish_time")
 
 
@@ -49,60 +50,23 @@ def many(node: int, executor: int, count: int) -> list[Assign]:
     return [Assign(1, node, executor)] * count
 
 
-def random_jobs(seed: int, *, most_tasks: int = 6, times: bool = False) -> tuple[list[Job], Executors]:
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, 6))
-    jobs = []
-    for number, time in enumerate(np.cumsum(rng.exponential(20, 3)).tolist()):
-        nodes = int(rng.integers(1, 9))
-        edges = [
-            (int(parent), child, float(rng.exponential(20)))
-            for child in range(1, nodes)
-            for parent in rng.choice(child, size=min(child, int(rng.integers(1, 4))), replace=False)
-        ]
-        jobs.append(
-            Job(
-                number,
-                rng.exponential(20, nodes),
-                edges,
-                submission_time=time,
-                num_tasks=rng.integers(1, most_tasks + 1, nodes),
-                task_times=[random_times(rng) for _ in range(nodes)] if times else None,
-            )
-        )
-    speeds = rng.integers(1, 4, count)
-    return jobs, Executors(speeds, rng.integers(1, 5, (count, count)), float(rng.choice([0.0, 0.5])))
-
-
-def random_times(rng: np.random.Generator) -> TaskTimes:
-    fresh = rng.exponential(4, 3)
-    first = [np.concatenate([fresh, rng.exponential(3, 4)])] * 2
-    return TaskTimes([2, 5], [fresh, fresh], first, [rng.exponential(2, 5), []], reference_speed=2.0)
-
-
 # -- one task a node is a node ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(8))
 def test_with_one_task_a_node_everything_is_as_with_whole_nodes(seed: int) -> None:
-    jobs, executors = random_jobs(seed, most_tasks=1)
+    scenario = random_scenario(Random(seed))._replace(plan_ahead=False)
     for agent in agents()[seed % 3 :: 3]:
-        for transfers in ("when_finished", "when_assigned"):
-            for losing in (None, True, False):
-                options: dict[str, Any] = {
-                    "transfers": transfers,
-                    "outages_lose_data": bool(losing),
-                    "processes": [] if losing is None else [random_outages(100.0, 15.0)],
-                }
-                one, other = (
-                    simulate(kind(jobs, executors, **options), agent, seed=seed, until=2000.0)
-                    for kind in (DagCluster, TaskCluster)
-                )
-                for name in TABLES:  # to the last bit
-                    tables = [result.table(name).select(one.table(name).columns) for result in (one, other)]
-                    if name in ("copies", "transfers"):
-                        tables = [table.sort(table.columns) for table in tables]
-                    assert tables[0].equals(tables[1]), (agent.name, name)
+        for losing in (None, True, False):
+            processes = [] if losing is None else [random_outages(100.0, 15.0)]
+            cluster = scenario.cluster(outages_lose_data=bool(losing), processes=processes)
+            other = scenario.cluster(TaskCluster, outages_lose_data=bool(losing), processes=processes)
+            results = [simulate(each, agent, seed=seed, until=2000.0) for each in (cluster, other)]
+            for name in results[0].table_names:  # to the last bit
+                tables = [result.table(name) for result in results]
+                if name in ("copies", "transfers"):
+                    tables = [table.sort(table.columns) for table in tables]
+                assert tables[0].equals(tables[1]), (agent.name, name)
 
 
 # -- what follows from the model by hand --------------------------------------------------------------
@@ -391,7 +355,9 @@ def test_expected_times_follow_from_means_and_what_has_happened(transfers: Any, 
                 assert ready == state.ready_times(node).tolist()
             return self.agent.act(observation)
 
-    jobs, executors = random_jobs(33 + seed, times=True)
+    rng = np.random.default_rng(seed)
+    jobs = [random_task_job(rng, number, 8, whole=False, executors=4, time=9.0 * number) for number in range(6)]
+    executors = random_executors(rng, 4, whole=False)
     simulate(TaskCluster(jobs, executors, transfers=transfers, moving_delay=8.0), Watcher())
     assert Watcher.asked > 20
 

@@ -45,7 +45,7 @@ class Scenario(NamedTuple):
     def parents(self, job: int, node: int) -> list[tuple[int, float]]:
         return [(parent, size) for parent, child, size in self.jobs[job].edges if child == node]
 
-    def cluster(self, **options: Any) -> DagCluster:
+    def cluster(self, kind: Callable[..., DagCluster] = DagCluster, **options: Any) -> DagCluster:
         """Return the system under test."""
         jobs = [
             Job(job.job_id, job.work, job.edges, submission_time=job.submission_time, run_times=job.run_times)
@@ -55,7 +55,7 @@ class Scenario(NamedTuple):
             "plan_ahead": self.plan_ahead,
             "transfers": "when_finished" if self.when_finished else "when_assigned",
         }
-        return DagCluster(jobs, Executors(self.speeds, self.transfer_speed, self.latency), **settings | options)
+        return kind(jobs, Executors(self.speeds, self.transfer_speed, self.latency), **settings | options)
 
 
 def random_edges(rng: Random, count: int, size: Callable[[], float]) -> list[Edge]:
