@@ -15,7 +15,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
 from desim.problems.deferrable.job import check_job
 
-__all__ = ["Optimum", "Planned", "offline_optimum"]
+__all__ = ["Optimum", "Planned", "instance_of", "offline_optimum"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -130,7 +130,7 @@ def offline_optimum(
     for job in jobs:
         check_job(job, len(resources))
     there = [number for number, job in enumerate(jobs) if job.earliest_start < len(table)]
-    instance = _instance([jobs[number] for number in there], table.reshape(len(table), -1), cluster, overcommit)
+    instance = instance_of([jobs[number] for number in there], table.reshape(len(table), -1), cluster, overcommit)
     starts, bound = _plan(instance, time_limit, gap)
     value = value_of(instance, starts)
     bound = max(bound, value)
@@ -140,7 +140,25 @@ def offline_optimum(
     return Optimum(jobs, tuple(answer), value, bound, _is_closed(value, bound), time.perf_counter() - begin)
 
 
-def _instance(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> Instance:
+def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, overcommit: bool) -> Instance:
+    """Return the program of all jobs in a capacity that is known.
+
+    Parameters
+    ----------
+    jobs : list of Job
+        Those that can be started.
+    capacity : array of float, shape (num_slots, num_resources)
+        What there is in each slot.
+    cluster : DeferrableCluster
+        Has the weights of the reward.
+    overcommit : bool
+        Whether jobs may be started beyond the capacity.
+
+    Returns
+    -------
+    Instance
+        For `desim.agents.deferrable.program`.
+    """
     whole = np.array([(job.earliest_start, job.latest_start, job.duration) for job in jobs], dtype=np.int64)
     first, last, duration = whole.reshape(-1, 3).T
     requests = np.array([(job.cores, *job.others) for job in jobs], dtype=np.float64)

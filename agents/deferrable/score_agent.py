@@ -37,7 +37,7 @@ from desim.problems.deferrable import DeferrableObservation, Placing
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 from desim.problems.deferrable.observation import HORIZON, room_ahead
 
-__all__ = ["InTorch", "ScoreAgent", "ScoreConfig", "Scores", "scores_of"]
+__all__ = ["InTorch", "Recurrent", "ScoreAgent", "ScoreConfig", "Scores", "scores_of"]
 
 Floats = NDArray[np.float32]
 
@@ -113,8 +113,14 @@ class _EncoderLayer:
         return self.outward((weights @ parts[2]).transpose(1, 0, 2).reshape(length, width))
 
 
-class _Recurrent:
-    """A gated recurrent unit, which takes most of the time: its biases are part of the products, in place."""
+class Recurrent:
+    """A gated recurrent unit in NumPy, which takes most of the time: its biases are part of the products, in place.
+
+    Parameters
+    ----------
+    recurrent : torch.nn.GRU
+        The unit of one layer.
+    """
 
     def __init__(self, recurrent: Any) -> None:
         self.hidden = size = int(recurrent.hidden_size)
@@ -126,6 +132,7 @@ class _Recurrent:
 
     @np.errstate(over="ignore")  # where the exponential is infinite, the gate is 0
     def __call__(self, history: Floats) -> Floats:
+        """Return the last state, shape (h,), after a history of shape (n, features)."""
         size, one = self.hidden, np.float32(1.0)
         state = np.zeros(size + 1, np.float32)
         state[size] = one
@@ -154,7 +161,7 @@ class _Auxiliary:
     """The vectors of the auxiliary module."""
 
     def __init__(self, module: AuxiliaryTasks) -> None:
-        self.recurrent = _Recurrent(module.recurrent)
+        self.recurrent = Recurrent(module.recurrent)
         self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
 
     def __call__(self, history: Floats) -> tuple[Floats, Floats]:

@@ -13,9 +13,9 @@ import pytest
 from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
 
 from desim import simulate
-from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder
+from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder, optimum
 from desim.agents.deferrable import program as options_module
-from desim.agents.deferrable.optimum import Optimum, Planned, _instance, offline_optimum
+from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from desim.agents.deferrable.program import Instance, Solution, improved, no_solver_output, solve
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
@@ -31,9 +31,9 @@ def reward_of(cluster: DeferrableCluster, agent: Any, *, seed: int = 0) -> float
     return float(result.table("slots")["reward"].sum())
 
 
-def instance_of(case: Case, *, overcommit: bool = True) -> Instance:
+def program_of(case: Case, *, overcommit: bool = True) -> Instance:
     jobs = [job for job in case.jobs if job.earliest_start < len(case.capacity)]
-    return _instance(jobs, case.capacity, case.cluster(), overcommit)
+    return optimum.instance_of(jobs, case.capacity, case.cluster(), overcommit)
 
 
 class Anything:
@@ -91,7 +91,7 @@ class TestByHand:
         best = offline_optimum(Foresight(jobs, np.array([[9.0], [7.0]])), overcommit=False)
         assert sorted(start is not None for start in best.starts[1:]) == [False, True, True]
         assert best.value == best.bound == 2 + 6
-        instance = instance_of(Case(jobs, np.array([[9.0], [7.0]]), 2.0, (10.0,)), overcommit=False)
+        instance = program_of(Case(jobs, np.array([[9.0], [7.0]]), 2.0, (10.0,)), overcommit=False)
         assert solve(instance, time_limit=60, gap=0).bound == 2 + 6
 
     def test_violations_after_the_last_slot_do_not_count(self) -> None:
@@ -145,7 +145,7 @@ def test_it_is_the_best_beside_what_runs(overcommit: bool) -> None:
         held *= rng.choice([1, 0.5]) * rng.integers(0, 2, held.shape[1])
         jobs = tuple(one for one in case.jobs if one.earliest_start < len(held))
         case = case._replace(held=held, jobs=jobs)
-        instance = instance_of(case, overcommit=overcommit)._replace(held=held)
+        instance = program_of(case, overcommit=overcommit)._replace(held=held)
         solution = solve(instance, time_limit=60, gap=0)
         assert solution.starts is not None
         starts = tuple(start if start >= 0 else None for start in solution.starts.tolist())
@@ -227,7 +227,7 @@ class TestBounds:
         for seed in range(60):
             case = random_case(seed, max_jobs=20, max_slots=10)
             for overcommit in (True, False):
-                instance = instance_of(case, overcommit=overcommit)
+                instance = program_of(case, overcommit=overcommit)
                 exact = solve(instance, time_limit=60, gap=0)
                 relaxed = solve(instance, time_limit=60, gap=0, integral=False)
                 assert relaxed.bound >= exact.bound - 1e-6 * max(exact.bound, 1), seed
@@ -238,7 +238,7 @@ class TestBounds:
         # capacities that are no whole numbers are rounded down with a discount, which leaves all values as they are
         for seed in range(3, 60, 4):
             case = random_case(seed, max_jobs=15, max_slots=8)
-            instance = instance_of(case)
+            instance = program_of(case)
             tilted = instance._replace(requests=instance.requests * (1 + 2**-40))  # no whole numbers
             assert solve(tilted, time_limit=60, gap=0).bound == pytest.approx(
                 solve(instance, time_limit=60, gap=0).bound, rel=1e-6, abs=1e-6
@@ -297,7 +297,7 @@ class TestBounds:
     def test_equal_jobs_are_counted(self) -> None:
         jobs = [job(number, 0, 1, 5, 2, 3) for number in range(50)]
         jobs += [job(100 + number, 0, 1, 5, 3, 2) for number in range(50)]
-        instance = instance_of(Case(tuple(jobs), np.full((9, 1), 40.0), 2.0, (10.0,)))
+        instance = program_of(Case(tuple(jobs), np.full((9, 1), 40.0), 2.0, (10.0,)))
         kinds = options_module.Kinds.of(instance)
         assert sorted(kinds.num_jobs.tolist()) == [50, 50]
         options = options_module.Options.of(instance, kinds, options_module.Room.of(instance))
@@ -319,7 +319,7 @@ class TestReinsertion:
         for seed in range(150):
             case = random_case(seed, max_jobs=12, max_slots=8, slack=4)
             case = case._replace(jobs=tuple(job for job in case.jobs if job.earliest_start < len(case.capacity)))
-            instance = instance_of(case, overcommit=overcommit)
+            instance = program_of(case, overcommit=overcommit)
             begun = improved(instance)
             starts = tuple(start if start >= 0 else None for start in begun.tolist())
             assert value_of(case, starts) >= 0
@@ -338,7 +338,7 @@ class TestReinsertion:
         for seed in range(60):
             case = random_case(seed, max_jobs=8, max_slots=7)
             case = case._replace(jobs=tuple(job for job in case.jobs if job.earliest_start < len(case.capacity)))
-            starts = [start if start >= 0 else None for start in improved(instance_of(case)).tolist()]
+            starts = [start if start >= 0 else None for start in improved(program_of(case)).tolist()]
             value = value_of(case, tuple(starts))
             for number, one in enumerate(case.jobs):
                 for slot in (None, *range(one.earliest_start, min(one.latest_start + 1, len(case.capacity)))):
@@ -347,8 +347,8 @@ class TestReinsertion:
 
     def test_of_equal_starts_the_earliest(self) -> None:
         case = Case((job(1, 0, 1, 5, 2, 1),), np.full((9, 1), 1.0), 0.0, (10.0,))
-        assert improved(instance_of(case)).tolist() == [1]
-        assert improved(instance_of(case), np.array([4])).tolist() == [1]
+        assert improved(program_of(case)).tolist() == [1]
+        assert improved(program_of(case), np.array([4])).tolist() == [1]
 
 
 class TestRefusals:

@@ -19,8 +19,8 @@ from score_cases import Arrays, batch_of, drawn_arrays, met_arrays, policy_of, s
 
 from desim.agents.deferrable.list_plan import PlannedWaits  # noqa: E402
 from desim.agents.deferrable.score_agent import (  # noqa: E402
+    Recurrent,
     ScoreConfig,
-    _Recurrent,
     scores_of,
 )
 from desim.agents.deferrable.score_policy import LEAST_DEVIATION  # noqa: E402
@@ -319,4 +319,4 @@ def test_gates_that_are_all_but_closed() -> None:
     history = 1e4 * np.random.default_rng(1).standard_normal((6, 3)).astype(np.float32)
     with torch.no_grad():
         wanted = unit(torch.from_numpy(history))[1][0]
-    assert_near(torch.from_numpy(_Recurrent(unit)(history)), wanted)
+    assert_near(torch.from_numpy(Recurrent(unit)(history)), wanted)
