@@ -7,13 +7,10 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-import gymnasium
 import networkx as nx
 import numpy as np
 import pytest
 from dag_cases import random_cluster
-from env_cases import Masked, make, play
-from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +19,6 @@ from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_do
 from desim.core import Decision, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
-from desim.problems.dag.env import DagEnv
 from desim.problems.dag.graph_encoder import (
     CANDIDATE_FEATURES,
     FIXED_FEATURES,
@@ -269,43 +265,6 @@ def test_jobs_without_an_executable_node_give_way() -> None:
     assert [state.job.job_id for state, _ in nodes] == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "what"),
-    [
-        (GraphSizes(nodes=2), "1 jobs of up to 3 nodes and 2 edges do not fit into .*nodes=2"),
-        (GraphSizes(edges=1), "1 jobs of up to 3 nodes and 2 edges do not fit into .*edges=1"),
-    ],
-)
-def test_a_job_that_does_not_fit_is_refused(sizes: GraphSizes, what: str) -> None:
-    job = Job(0, [1.0] * 3, [(0, 1, 1.0), (1, 2, 1.0)])
-    gym_env = DagEnv(
-        [DagCluster([job], Executors([1.0], 1.0))], 1, observation=GraphEncoder(DEFT().allocate, sizes=sizes)
-    )
-    with pytest.raises(InvalidConfiguration, match=what):
-        gym_env.reset(seed=0)
-
-
-def test_sizes_make_sense() -> None:
-    with pytest.raises(InvalidConfiguration, match="want at least 1 of each"):
-        GraphSizes(jobs=0)
-    encoder = GraphEncoder(DEFT().allocate, sizes=GraphSizes(candidates=2))
-    decision = Simulation(DagCluster([Job(0, [1.0])], Executors([1.0], 1.0))).advance()
-    assert decision is not None
-    with pytest.raises(InvalidConfiguration, match="action 3 is none of 0 to 2"):
-        encoder.decode(decision.observation, 3)
-
-
-@pytest.mark.parametrize("only_idle", [True, False])
-def test_the_environment_is_sound(only_idle: bool) -> None:
-    encoder = GraphEncoder(DEFT().allocate, only_idle=only_idle, sizes=GraphSizes(jobs=4, candidates=20))
-    gym_env = make("desim/Dag-v0", num_executors=3, num_jobs=4, observation=encoder)
-    check_env(gym_env)
-    steps = play(gym_env, Masked(3), seed=1)
-    assert steps[-1][2]
-    assert gym_env.result().metrics()["jobs_completed"] == 4
-    assert isinstance(gym_env.action_space, gymnasium.spaces.Discrete)
-
-
 def test_keys_tell_graphs_apart() -> None:
     executors = Executors([1.0, 2.0], 1.0)
     jobs = [
@@ -319,3 +278,22 @@ def test_keys_tell_graphs_apart() -> None:
     keys = GraphEncoder(DEFT().allocate).graph(decision.observation).keys.tolist()
     assert keys[0] == keys[1]
     assert len(set(keys)) == 3
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    job = Job(0, [1.0] * 3, [(0, 1, 1.0), (1, 2, 1.0)])
+    decision = Simulation(DagCluster([job], Executors([1.0], 1.0))).advance()
+    assert decision is not None
+    wrong: list[tuple[Any, str]] = [
+        (lambda: encoder(nodes=2).encode(decision.observation), "1 jobs of up to 3 nodes and 2 edges do not fit into"),
+        (lambda: encoder(edges=1).encode(decision.observation), "1 jobs of up to 3 nodes and 2 edges do not fit into"),
+        (lambda: encoder(jobs=0), "want at least 1 of each"),
+        (lambda: encoder(candidates=2).decode(decision.observation, 3), "action 3 is none of 0 to 2"),
+    ]
+    for make, message in wrong:
+        with pytest.raises(InvalidConfiguration, match=message):
+            make()
+
+
+def encoder(**sizes: int) -> GraphEncoder:
+    return GraphEncoder(DEFT().allocate, sizes=GraphSizes(**sizes))

@@ -6,11 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from batch_pictures import area, boxes, check_layout, find, legend
+from batch_pictures import boxes, check_layout, find, legend
 from batch_pictures import run as run_batch
 from batch_pictures import some_jobs as batch_jobs
 from dag_pictures import (
-    THREE,
     Pinned,
     activities,
     down,
@@ -180,19 +179,6 @@ def test_a_critical_chain_ends_where_an_executor_came_back():
     assert [begin for begin, *_ in spans(gantt(result, critical_chain=True), "critical chain")] == [29.0, 14.0, 0.0]
 
 
-def test_each_of_few_jobs_has_its_colour_in_all_runs():
-    jobs = some_jobs(6, seed=1)
-    results = {"one": run(jobs, some_executors(2)), "two": run(jobs[::-1], some_executors(4))}
-    panels = gantt(results)
-    seen: dict[int, set[str]] = {}
-    for panel, result in zip(panels, results.values(), strict=True):
-        for row, color in zip(started(result), colors(panel), strict=True):
-            seen.setdefault(row["job_id"], set()).add(color)
-    assert len(seen) == 6 and all(len(one) == 1 for one in seen.values())
-    assert len(set.union(*seen.values())) == 6
-    assert legend(panels[0])[:6] == [f"job {job.job_id} ({job.label})" for job in jobs]
-
-
 @pytest.mark.parametrize("color_by", ["job", "node", "label"])
 def test_a_job_node_or_label_keeps_its_colour_and_neighbours_differ(color_by):
     result = run(some_jobs(12, seed=2), some_executors(2 if color_by == "node" else 5))
@@ -243,15 +229,6 @@ def test_tasks_of_nodes():
     assert spans(axes, "waiting for data") == [(4, 5, 0)]
 
 
-@pytest.mark.parametrize("jobs", [[], [Job(1, [3.0])], [Job(1, [0.0])]])
-def test_small_runs(jobs):
-    result = run(jobs, Executors([2.0]))
-    axes = gantt(result, critical_chain=True)
-    assert len(boxes(axes, "copies")) == len(jobs) and axes.get_xlim()[1] > axes.get_xlim()[0]
-    for drawn in (axes, executor_utilization(result), utilization(result), jobs_in_system(result)):
-        drawn.figure.draw_without_rendering()
-
-
 def test_a_run_that_crashed_is_drawn_as_far_as_it_is_known(troubled):
     tables = {name: troubled.scan(name) for name in troubled.table_names}
     tables["copies"] = tables["copies"].filter(tables["copies"].collect()["finish_time"].is_not_null())
@@ -259,13 +236,6 @@ def test_a_run_that_crashed_is_drawn_as_far_as_it_is_known(troubled):
     axes = gantt(Result(tables, troubled.info | {"end_time": None, "status": "failed"}), critical_chain=True)
     assert len(boxes(axes, "copies")) == len(started(troubled)) and axes.get_title("left").endswith("(failed)")
     assert axes.get_xlim()[1] == max(row["finish_time"] for row in started(troubled))
-
-
-def test_a_window_shows_a_part(troubled):
-    axes = gantt(troubled, window=(20.0, 40.0))
-    inside = [span for span in chosen(started(troubled)) if span[1] >= 20.0 and span[0] <= 40.0]
-    assert axes.get_xlim() == (20.0, 40.0) and spans(axes, "copies") == inside
-    assert all(20.0 <= text.get_position()[0] <= 40.0 for text in axes.texts)
 
 
 def test_nothing_overlaps(troubled, large):
@@ -278,14 +248,6 @@ def test_nothing_overlaps(troubled, large):
     check_layout(shares[0].figure)
     faces = [to_hex(collection.get_facecolor()[0]) for collection in shares[0].collections]
     assert len(set(faces)) == len(faces) >= 5
-
-
-def test_large_runs_are_few_artists():
-    result = run([some_job(1000, np.random.default_rng(0))], some_executors(50))
-    axes = gantt(result, critical_chain=True)
-    assert len(axes.get_children()) < 130
-    lasting = sum(row["finish_time"] - row["starting_time"] for row in started(result))
-    assert area(boxes(axes, "copies")) == pytest.approx(0.8 * lasting)
 
 
 def shares_of(axes, executor: int) -> dict[str, float]:
@@ -324,8 +286,11 @@ def test_parts_are_what_executors_did(seed, count, plan_ahead, twice, until):
         until=until,
     )
     axes = executor_utilization(result)
+    parts = [shares_of(axes, executor) for executor in range(count)]
+    wasted = sum(part.get(name, 0.0) for part in parts for name in ("useless copies", "interrupted copies"))
+    assert result.metrics()["wasted_time"] == pytest.approx(wasted / 100.0 * result.info["end_time"])
     agree(axes, result)
-    useful = [shares_of(axes, executor).get("useful copies", 0.0) for executor in range(count)]
+    useful = [part.get("useful copies", 0.0) for part in parts]
     assert axes.get_title("right") == f"on average {np.mean(useful):.3g} % useful"
     chart = gantt(result, labels=False)
     busy = sorted((row, begin, end) for gid in BUSY for begin, end, row in spans(chart, gid) if end > begin)
@@ -333,23 +298,6 @@ def test_parts_are_what_executors_did(seed, count, plan_ahead, twice, until):
 
 
 BUSY = ("copies", "waiting for data", "executor down")
-
-
-@pytest.mark.parametrize("agent", [EveryNodeTwice, HEFT])
-def test_jobs_whose_id_comes_back_are_told_apart(agent):
-    graphs = [([2.0, 3.0], [(0, 1, 1.0)]), ([4.0], []), ([1.0, 5.0, 2.0], [(0, 2, 3.0), (1, 2, 0.0)]), ([2.0], [])]
-
-    def pictured(ids):
-        jobs = [
-            Job(job_id, *graph, submission_time=100.0 * row)
-            for row, (job_id, graph) in enumerate(zip(ids, graphs, strict=True))
-        ]
-        result = run(jobs, Executors([2.0, 1.0], 1.0), agent=agent(), plan_ahead=agent is HEFT)
-        axes = gantt(result, critical_chain=True, color_by="node")
-        drawn = [shares_of(executor_utilization(result), executor) for executor in (0, 1)]
-        return drawn, spans(axes, "critical chain"), colors(axes), sorted(text.split(":")[1] for text in texts(axes))
-
-    assert pictured([7, 7, 7, 7]) == pictured([1, 7, 1, 7]) == pictured([1, 2, 3, 4])
 
 
 def test_a_copy_that_nobody_needs_is_useless():
@@ -363,30 +311,6 @@ def test_a_copy_that_nobody_needs_is_useless():
     late = run([Job(1, [10.0], submission_time=90.0)], Executors([1.0, 0.5]))
     assert shares_of(executor_utilization(late), 0) == {"useful copies": 100.0}
     assert utilization(late).get_xlim() == (90.0, 100.0)
-
-
-@pytest.mark.parametrize("until", [np.inf, 60.0])
-def test_useless_and_interrupted_copies_are_the_wasted_time_of_the_metrics(until):
-    results = [with_outages(until), run(some_jobs(3), some_executors(3), agent=EveryNodeTwice(), until=until)]
-    for result in results:
-        axes = executor_utilization(result)
-        parts = [shares_of(axes, executor) for executor in range(3)]
-        wasted = sum(part.get(name, 0.0) for part in parts for name in ("useless copies", "interrupted copies"))
-        assert wasted > 0.0
-        assert result.metrics()["wasted_time"] == pytest.approx(wasted / 100.0 * result.info["end_time"])
-
-
-def test_runs_task_by_task():
-    rng = np.random.default_rng(4)
-    jobs = [
-        Job(k, job.work, [(p, c, 1.0) for c in range(job.num_nodes) for p in job.parents(c).tolist()], num_tasks=tasks)
-        for k, job in enumerate(some_jobs(3, seed=4))
-        for tasks in [rng.integers(1, 5, job.num_nodes)]
-    ]
-    cluster = TaskCluster(jobs, some_executors(3), moving_delay=0.5, processes=[outage(15.0, 40.0, 0)])
-    result = simulate(cluster, ListScheduler(RankUp(), EFT()))
-    agree(executor_utilization(result), result)
-    assert len(started(result)) > sum(job.num_nodes for job in jobs)
 
 
 def curve(axes) -> tuple[np.ndarray, np.ndarray]:
@@ -423,26 +347,16 @@ def test_curves_count_at_every_moment(until):
 
 def test_wrong_arguments(troubled):
     batch = run_batch(batch_jobs(3, 2), 2)
-    with pytest.raises(InvalidConfiguration, match="color_by is 'user', want one of 'job', 'label', 'node'"):
-        gantt(troubled, color_by="user")
-    with pytest.raises(InvalidConfiguration, match="window"):
-        gantt(troubled, window=(4.0, 4.0))
-    with pytest.raises(InvalidConfiguration, match="axes holds 2 Axes, want 1"):
-        gantt(troubled, axes=list(Figure().subplots(2, 1)))
-    with pytest.raises(InvalidConfiguration, match=r"results\['b'\] is a result of the problem 'batch', want 'dag'"):
-        gantt({"a": troubled, "b": batch})
-    with pytest.raises(InvalidConfiguration, match=r"results\['b'\] is a result of the problem 'dag', want 'batch'"):
-        gantt({"a": batch, "b": troubled})
-    with pytest.raises(InvalidConfiguration, match="unit is 'cores', want one of 'percent', 'executors'"):
-        utilization(troubled, unit="cores")
-    with pytest.raises(InvalidConfiguration, match="the problem 'dag', want 'batch'"):
-        queue_length(troubled)
-    for draw in (jobs_in_system, executor_utilization):
-        with pytest.raises(InvalidConfiguration, match="the problem 'batch', want 'dag'"):
-            draw(batch)
-
-
-def test_a_saved_run_draws_the_same(tmp_path, troubled):
-    loaded = Result.load(troubled.save(tmp_path / "run"))
-    assert spans(gantt(loaded), "copies") == spans(gantt(troubled), "copies")
-    assert gantt(run([Job(1, [3.0])], THREE)).get_title("right") == "1 job on 3 executors"
+    two = list(Figure().subplots(2, 1))
+    for draw, results, options, message in (
+        (gantt, troubled, {"color_by": "user"}, "color_by is 'user', want one of 'job', 'label', 'node'"),
+        (gantt, troubled, {"window": (4.0, 4.0)}, "window"),
+        (gantt, troubled, {"axes": two}, "axes holds 2 Axes, want 1"),
+        (gantt, {"a": troubled, "b": batch}, {}, r"results\['b'\] is a result of the problem 'batch', want 'dag'"),
+        (utilization, troubled, {"unit": "cores"}, "unit is 'cores', want one of 'percent', 'executors'"),
+        (queue_length, troubled, {}, "the problem 'dag', want 'batch'"),
+        (jobs_in_system, batch, {}, "the problem 'batch', want 'dag'"),
+        (executor_utilization, batch, {}, "the problem 'batch', want 'dag'"),
+    ):
+        with pytest.raises(InvalidConfiguration, match=message):
+            draw(results, **options)
