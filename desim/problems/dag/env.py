@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim import plugins
-from desim.checks import named
+from desim.checks import finite, named
 from desim.core import Simulation
 from desim.envs.base import (
     ACTION_MASK,
@@ -282,9 +282,7 @@ class MakespanReward:
     """
 
     def __init__(self, scale: float = 1_000.0) -> None:
-        if not scale > 0:
-            raise InvalidConfiguration(f"the scale is {scale!r}, want a time above 0")
-        self.scale = scale
+        self.scale = finite("scale", scale, above=0)
 
     def reset(self, simulation: Simulation) -> None:
         """Learn that an episode begins."""
@@ -292,7 +290,7 @@ class MakespanReward:
         self._time = 0.0
 
     def answered(self, answer: Any) -> None:
-        """Do nothing: only time counts."""
+        """Do nothing: only time counts, and the problem tells of jobs that arrive and leave."""
 
     def collect(self) -> float:
         """Return what was earned since the last call."""
@@ -300,7 +298,7 @@ class MakespanReward:
         return (before - self._time) / self.scale
 
 
-class CompletionTimeReward:
+class CompletionTimeReward(MakespanReward):
     """Minus the time that all jobs have spent in the system since the last decision, over a scale.
 
     The sum over an episode is minus the sum of all jobs' times from submission to completion; a job that has not
@@ -310,40 +308,23 @@ class CompletionTimeReward:
     ----------
     scale : float
         Time that earns -1, in seconds.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If the scale is not above 0.
     """
 
     def __init__(self, scale: float = 10_000.0) -> None:
-        if not scale > 0:
-            raise InvalidConfiguration(f"the scale is {scale!r}, want a time above 0")
-        self.scale = scale
+        super().__init__(scale)
 
     def reset(self, simulation: Simulation) -> None:
-        """Learn that an episode begins."""
-        self._simulation = simulation
+        """Learn that an episode begins, and listen to jobs that arrive and leave."""
+        super().reset(simulation)
         self._num_jobs = 0
-        self._time = self._spent = 0.0
-        simulation.problem.on("arrival", self._arrive)
-        simulation.problem.on("job_completion", self._leave)
+        self._spent = 0.0
+        for event, change in (("arrival", 1), ("job_completion", -1)):
+            simulation.problem.on(event, partial(self._count, change=change))
 
-    def answered(self, answer: Any) -> None:
-        """Do nothing: the problem tells of jobs that arrive and leave."""
-
-    def _arrive(self, time: float, job: Any) -> None:
-        self._count(time)
-        self._num_jobs += 1
-
-    def _leave(self, time: float, job: Any) -> None:
-        self._count(time)
-        self._num_jobs -= 1
-
-    def _count(self, time: float) -> None:
+    def _count(self, time: float, job: Any = None, change: int = 0) -> None:
         self._spent += self._num_jobs * (time - self._time)
         self._time = time
+        self._num_jobs += change
 
     def collect(self) -> float:
         """Return what was earned since the last call."""
