@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import weakref
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -15,9 +14,8 @@ import simpy
 from dag_scripts import Scripted, assign, chain, cluster_of, outcomes, run
 from small_agents import python
 
-from desim import Result, simulate
+from desim import simulate
 from desim.agents.dag import DEFT, FIFO, HRRN, InsertionEFT, ListScheduler, RandomOrder, RankUp
-from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskTimes
 from desim.processes import Outage, random_outages
@@ -55,11 +53,6 @@ def cluster(**options: Any) -> DagCluster:
     return DagCluster(list(random_jobs(20)), Executors([1, 1.5, 2], 1.5, 0.1), **settings | options)
 
 
-def tables(result: Result) -> dict[str, list[Any]]:
-    names = ("jobs", "nodes", "edges", "copies", "transfers", "executors", "channels", "outages")
-    return {name: result.table(name).rows() for name in names}
-
-
 RUN = """
 import os, sys
 sys.path[:0] = [os.getcwd(), os.path.join(os.getcwd(), "tests", "desim")]
@@ -84,51 +77,6 @@ def test_two_processes_write_the_same_bytes(tmp_path: Path) -> None:
     )
     assert len(one) >= 8 * len(AGENTS)
     assert one == two
-
-
-def test_information_about_the_run() -> None:
-    result = simulate(cluster(), AGENTS[0](), seed=3)
-    assert result.info == cluster().describe() | {
-        "agent": "rank_up-deft",
-        "seed": 3,
-        "status": "complete",
-        "end_time": result.jobs["finish_time"].max(),
-        "until": None,
-    }
-    assert json.loads(json.dumps(result.info)) == result.info
-
-
-@pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("after", [0, 7])
-def test_forks_continue_identically(agent: Callable[[], Any], after: int) -> None:
-    simulation = Simulation(cluster(), seed=5)
-    chosen = agent()
-    chosen.reset(simulation.problem.describe(), simulation.stream("agent"))
-    rest: list[Any] = []
-    fork = None
-    number = 0
-    while (decision := simulation.advance()) is not None:
-        if number == after:
-            fork = simulation.fork()
-        answer = chosen.act(decision.observation)
-        if number >= after:
-            rest.append(answer)
-        decision.answer(answer)
-        number += 1
-    assert fork is not None
-    for answer in rest:
-        decision = fork.advance()
-        assert decision is not None
-        decision.answer(answer)
-    assert fork.advance() is None
-    assert tables(fork.finish()) == tables(simulation.finish())
-
-
-def test_a_used_up_iterator_cannot_be_forked() -> None:
-    simulation = Simulation(DagCluster(iter([Job(1, [1])]), Executors([1])))
-    simulation.advance()
-    with pytest.raises(InvalidConfiguration, match="the jobs are an iterator"):
-        simulation.fork()
 
 
 def test_until_cuts_a_run() -> None:

@@ -377,18 +377,6 @@ def test_what_waits_behind_a_task_that_was_quick_is_expected_earlier() -> None:
     assert decision.observation.available_times.tolist() == [5]
 
 
-def test_a_run_that_is_cut_records_what_runs_and_waits() -> None:
-    job = Job(1, [30.0, 1.0], [(0, 1, 1.0)], num_tasks=[3, 1])
-    result = simulate(TaskCluster([job], Executors([1.0])), ListScheduler(FIFO(), EFT()), until=15.0)
-    columns = ("task", "starting_time", "finish_time", "outcome")
-    assert result.table("copies").select(columns).rows() == [
-        (0, 0, 10, "completed"),
-        (1, 10, None, "running"),
-        (2, None, None, "queued"),
-    ]
-    assert result.jobs["status"].to_list() == ["running"]
-
-
 # -- what is refused ----------------------------------------------------------------------------------
 
 

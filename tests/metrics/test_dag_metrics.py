@@ -9,12 +9,11 @@ import polars as pl
 import pytest
 
 from desim import InvalidConfiguration, Result, simulate
-from desim.agents.dag import EFT, FIFO, HEFT, ListScheduler, RankUp, optimal_schedule
+from desim.agents.dag import EFT, FIFO, ListScheduler, optimal_schedule
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskCluster, TaskTimes
 from desim.problems.dag.metrics import METRICS, critical_paths, earliest_finishes, lower_bound, read_graph
 from desim.problems.dag.tables import TABLES
 from desim.processes import Outage, planned_outages
-from tests.agents.published_dags import topcuoglu
 from tests.desim.dag_scripts import Script as Scripted
 from tests.validation.dag_runs import AGENTS, random_run
 
@@ -179,14 +178,6 @@ def test_stored_results_have_the_same_metrics(tmp_path):
     assert Result.load(result.save(tmp_path / "run")).metrics() == pytest.approx(result.metrics(), nan_ok=True)
 
 
-def test_topcuoglus_example():
-    job, executors = topcuoglu()
-    values = simulate(DagCluster([job], executors, plan_ahead=True), HEFT()).metrics()
-    # The critical path is 1 2 9 10 with 9 + 13 + 12 + 7.
-    expected = {"makespan": 80.0, "serial_time": 127.0, "critical_path": 41.0, "slr": 80 / 41, "speedup": 127 / 80}
-    assert {name: values[name] for name in expected} == pytest.approx(expected)
-
-
 def test_the_bound_of_what_comes_late_counts():
     jobs = [Job(1, [1.0]), Job(2, [30.0, 30.0], submission_time=10.0, allow_disconnected=True)]
     values = simulate(DagCluster(jobs, Executors([1.0, 2.0])), ListScheduler(FIFO())).metrics()
@@ -266,13 +257,6 @@ def test_no_makespan_lies_below_the_lower_bound(agent):
         assert values["job_slr_mean"] >= 1 - 1e-12
 
 
-def test_spreading_nodes_can_take_longer_than_one_after_the_other():
-    """The serial time is no bound in general: each of two equal parents runs at once, and the data meet late."""
-    job = Job(1, [1.0, 1.0, 1.0], [(0, 2, 50.0), (1, 2, 50.0)])
-    values = simulate(DagCluster([job], Executors([1.0, 1.0], 1.0)), ListScheduler(FIFO(), EFT())).metrics()
-    assert (values["serial_time"], values["makespan"]) == (3.0, 52.0)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -315,21 +299,3 @@ def test_measured_durations_of_tasks_have_no_bounds():
     bounds = ("serial_time", "speedup", "slr", "job_slr_mean", "lower_bound", "gap_to_lower_bound", "critical_path")
     assert all(math.isnan(values[name]) for name in bounds)
     assert values["makespan"] > 0
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_no_run_task_by_task_falls_below_the_lower_bound(seed):
-    rng = np.random.default_rng(seed)
-    jobs = []
-    for number in range(3):
-        nodes = int(rng.integers(1, 6))
-        edges = [(int(rng.integers(child)), child, float(rng.exponential(5.0))) for child in range(1, nodes)]
-        run_times = rng.uniform(1.0, 9.0, (nodes, 3)) if number == seed % 4 else None
-        arguments = {"num_tasks": rng.integers(1, 9, nodes), "run_times": run_times, "submission_time": 2.0 * number}
-        jobs.append(Job(number, rng.exponential(10.0, nodes), edges, **arguments))
-    for order in (FIFO(), RankUp()):
-        cluster = TaskCluster(jobs, Executors(rng.uniform(1.0, 3.0, 3), 1.0))
-        values = simulate(cluster, ListScheduler(order, EFT()), seed=seed).metrics()
-        assert 0 < values["critical_path"] <= values["lower_bound"] * (1 + 1e-12)
-        assert values["gap_to_lower_bound"] >= -1e-12
-        assert values["slr"] >= 1 - 1e-12 and values["speedup"] > 0

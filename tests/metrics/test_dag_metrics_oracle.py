@@ -231,22 +231,3 @@ def test_all_metrics_agree_with_loops(seed, **options):
     values = result.metrics()
     assert list(values) == list(expected)
     assert values == pytest.approx(expected, nan_ok=True, abs=1e-9)
-
-
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10_000), outages=st.booleans(), plan_ahead=st.booleans())
-def test_what_holds_of_all_metrics(seed, outages, plan_ahead):
-    result = random_run(seed, outages=outages, plan_ahead=plan_ahead, size=10).result
-    values = result.metrics()
-    assert values["jobs_submitted"] == values["jobs_completed"] + values["jobs_running"] + values["jobs_queued"]
-    assert 0 <= values["num_useful_duplicates"] <= values["num_duplicates"] < values["num_copies"]
-    if result.info["end_time"] > result.jobs["submission_time"].min():
-        assert 0 <= values["useful_utilization"] <= values["utilization"] <= 1 + 1e-12
-    else:  # jobs of no work alone: the executors were there for no time at all
-        assert math.isnan(values["useful_utilization"]) and math.isnan(values["utilization"])
-    if values["jobs_completed"] == values["jobs_submitted"]:
-        fresh = values["num_copies"] - values["num_duplicates"] - values["num_interrupted"] - values["num_reexecuted"]
-        assert fresh <= values["num_nodes"]
-    if not outages:
-        assert values["num_interrupted"] == values["num_reexecuted"] == 0
-        assert values["num_copies"] - values["num_duplicates"] == values["num_nodes"]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from dag_agents import Anything, Logged, carry_out
 from dag_reference import Reference, Scenario, random_scenario
@@ -20,7 +19,6 @@ from desim.agents.dag import (
     FIFO,
     HEFT,
     HRRN,
-    Allocation,
     CriticalPath,
     InsertionEFT,
     ListScheduler,
@@ -28,9 +26,7 @@ from desim.agents.dag import (
     RandomOrder,
     RankUp,
 )
-from desim.core import Simulation
-from desim.exceptions import InfeasibleAction
-from desim.problems.dag import Assign, Copy, Timetable
+from desim.problems.dag import Copy, Timetable
 from desim.processes import random_outages
 
 ORDERS: list[Callable[[], Order]] = [FIFO, HRRN, CriticalPath, RandomOrder, RankUp]
@@ -48,21 +44,15 @@ def expected_and_actual(scenario: Scenario, agent: Any, seed: int = 0) -> list[t
     return [pair for copy, start, finish in ended for pair in ((start, copy.start), (finish, copy.finish))]
 
 
-@pytest.mark.parametrize("allocation", [EFT, InsertionEFT])
-@pytest.mark.parametrize("order", ORDERS)
-def test_without_duplicates_what_is_expected_happens_to_the_bit(
-    order: Callable[[], Order], allocation: Callable[[], Allocation]
-) -> None:
-    for seed in range(25):
-        scenario = random_scenario(Random(f"{order} {seed}"))
-        pairs = expected_and_actual(scenario, ListScheduler(order(), allocation()), seed)
+@pytest.mark.parametrize("allocation", [EFT, InsertionEFT, HEFT])
+def test_without_duplicates_what_is_expected_happens_to_the_bit(allocation: Callable[[], Any]) -> None:
+    for seed in range(100):
+        scenario = random_scenario(Random(f"bit {seed}"))
+        agent: Any = ListScheduler(ORDERS[seed % len(ORDERS)](), allocation()) if allocation is not HEFT else HEFT()
+        if allocation is HEFT:
+            scenario = scenario._replace(plan_ahead=True)
+        pairs = expected_and_actual(scenario, agent, seed)
         assert [pair for pair in pairs if pair[0] != pair[1]] == [], f"seed {seed}"
-
-
-def test_what_heft_expects_happens_to_the_bit() -> None:
-    for seed in range(40):
-        scenario = random_scenario(Random(seed))._replace(plan_ahead=True)
-        assert all(expected == actual for expected, actual in expected_and_actual(scenario, HEFT())), f"seed {seed}"
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -206,50 +196,3 @@ def test_the_earliest_gap_is_that_of_trying_all() -> None:
         scenario = random_scenario(Random(f"gaps {seed}"))._replace(plan_ahead=True)
         perform(scenario.cluster(), Trying(HEFT()))
     assert sum(gap is not None for gap in found) > 500
-
-
-def test_what_is_inserted_is_refused_exactly_if_something_would_start_later() -> None:
-    """Nodes that take no time are left out: they fit in where there is no idle time, and are refused there."""
-    outcomes = []
-    for seed in range(60):
-        rng = Random(f"insert {seed}")
-        scenario = random_scenario(rng, most=10)
-        jobs = [job._replace(work=[work + 1 for work in job.work], run_times=None) for job in scenario.jobs]
-        scenario = scenario._replace(jobs=jobs, plan_ahead=True)
-        simulation = Simulation(scenario.cluster(), seed=seed)
-        reference = Reference(scenario)
-        agent = HEFT()
-        agent.reset({"plan_ahead": True}, np.random.default_rng(0))
-        while (decision := simulation.advance()) is not None:
-            observation = decision.observation
-            reference.advance(observation.time)
-            state, node = rng.choice(list(observation.executable.values()))
-            executor = rng.randrange(len(scenario.speeds))
-            position = rng.randint(0, len(reference.queues[executor]))
-            trial = Assign(state.job.job_id, node, executor, (), position)
-            if rng.random() < 0.3:
-                outcomes.append(is_accepted(simulation.fork(), trial))
-                assert outcomes[-1] == delays_nothing(reference, trial), (seed, trial)
-            action = agent.act(observation)
-            carry_out(reference, action)
-            decision.answer(action)
-    assert min(sum(outcomes), len(outcomes) - sum(outcomes)) > 30
-
-
-def is_accepted(simulation: Simulation, action: Assign) -> bool:
-    decision = simulation.advance()
-    assert decision is not None
-    try:
-        decision.answer(action)
-        simulation.advance()
-    except InfeasibleAction:
-        return False
-    return True
-
-
-def delays_nothing(reference: Reference, action: Assign) -> bool:
-    before, after = reference.clone(), reference.clone()
-    carry_out(after, action)
-    before.advance(math.inf)
-    after.advance(math.inf)
-    return all(then.start <= copy.start for copy, then in zip(before.copies, after.copies, strict=False))
