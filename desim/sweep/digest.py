@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from desim import own_code
 from desim.exceptions import RecordError
@@ -110,10 +110,27 @@ def source_digest(*modules: str) -> str:
     str
         Hexadecimal; the same after a change of comments, docstrings or layout.
     """
-    digest = hashlib.sha256()
-    for name, path in modules_behind(*modules).items():
-        digest.update(f"{name}\0{_read(path).digest}\0".encode())
-    return digest.hexdigest()
+    key = (modules, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
+    states, digest = _known.get(key, ({}, ""))
+    if not states or any(_state(path) != state for path, state in states.items()):
+        files = modules_behind(*modules)
+        texts = (f"{name}\0{_read(path).digest}\0" for name, path in files.items())
+        digest = hashlib.sha256("".join(texts).encode()).hexdigest()
+        _known[key] = ({path: _state(path) for path in files.values()}, digest)
+    return digest
+
+
+#: Digests, with the files that they are of: each of thousands of runs asks for the same.
+_known: dict[tuple[Any, ...], tuple[dict[Path, tuple[int, int] | None], str]] = {}
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """Return what changes with the content of a file; None if there is none any more."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size
 
 
 def modules_behind(*modules: str) -> dict[str, Path]:

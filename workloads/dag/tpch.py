@@ -18,7 +18,7 @@ Benchmark H, standard specification.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -140,7 +140,7 @@ def templates(
     """
     sizes, queries = _numbers("sizes", sizes, like.SIZES), _numbers("queries", queries, QUERIES)
     return [
-        _template(job_id, query, size, task_times=task_times)
+        _template(query, size, task_times=task_times).submitted(0.0, job_id=job_id)
         for job_id, (size, query) in enumerate(product(sizes, queries))
     ]
 
@@ -212,10 +212,11 @@ def generate(
     ]
 
 
-def _template(job_id: int, query: int, size: int, *, task_times: bool) -> Job:
+@cache
+def _template(query: int, size: int, *, task_times: bool) -> Job:
     stages = like.shape(query)
     return Job(
-        job_id,
+        0,
         like.stage_work(query, size) * REFERENCE_SPEED,
         [(parent, child, 0.0) for child, stage in enumerate(stages) for parent in stage.parents],
         names=_names(len(stages)),
