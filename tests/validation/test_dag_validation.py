@@ -166,16 +166,24 @@ def test_ids_may_be_used_again(cluster):
 GIVEN = {"work": [1.0, 2.0, 3.0], "edges": [(0, 1, 1.0), (1, 2, 2.0)], "num_tasks": [1, 2, 1]}
 OWN = GIVEN | {"run_times": np.ones((3, 2))}
 CHANGES = [
-    (GIVEN, {"work": [1.0, 5.0, 3.0]}, "the work of node 1 was submitted as"),
-    (GIVEN, {"submission_time": 1.0}, "submitted at 1.0 s, recorded as submitted at"),
-    (GIVEN, {"run_times": np.ones((3, 2))}, "submitted with run times of its own, recorded otherwise"),
-    (GIVEN, {"edges": [(0, 1, 9.0), (1, 2, 2.0)]}, "edge 0 (parent, child, size) was submitted as"),
-    (GIVEN, {"edges": [(0, 1, 1.0), (0, 2, 1.0), (1, 2, 2.0)]}, "submitted with 3 edges, recorded with 2"),
-    (GIVEN, {"work": [6.0], "edges": [], "num_tasks": [1]}, "submitted with 1 nodes, recorded with 3"),
-    (GIVEN, {"num_tasks": [1, 3, 1]}, "the number of tasks of node 1 was submitted as 3, recorded as 2"),
-    (GIVEN, {"task_times": [TaskTimes([1], [[]], [[1.0]], [[1.0]])] * 3}, "submitted with task times, recorded"),
-    (OWN, {"run_times": None}, "submitted without run times of its own, recorded otherwise"),
-    (OWN, {"run_times": np.full((3, 2), 2.0)}, "the run times of node 0 was submitted as"),
+    (GIVEN, {"work": [1.0, 5.0, 3.0]}, "with node 1, node1, of work 5.0 in 2 tasks"),
+    (GIVEN, {"submission_time": 1.0}, "as submission_time 1.0"),
+    (GIVEN, {"run_times": np.ones((3, 2))}, "with node 0, node0, of work 1.0 in 1 tasks with run times [1.0, 1.0]"),
+    (GIVEN, {"edges": [(0, 1, 9.0), (1, 2, 2.0)]}, "with an edge from node 0 to 1 of size 9.0"),
+    (GIVEN, {"edges": [(0, 1, 1.0), (0, 2, 1.0), (1, 2, 2.0)]}, "with an edge from node 0 to 2 of size 1.0"),
+    (
+        GIVEN,
+        {"work": [6.0], "edges": [], "num_tasks": [1]},
+        "as submission_time 0.0, label , num_nodes 1, num_edges 0, work 6.0",
+    ),
+    (GIVEN, {"num_tasks": [1, 3, 1]}, "with node 1, node1, of work 2.0 in 3 tasks"),
+    (
+        GIVEN,
+        {"task_times": [TaskTimes([1], [[]], [[1.0]], [[1.0]])] * 3},
+        "with node 2, node2, of work 3.0 in 1 tasks with run times None, whose durations are measured: True",
+    ),
+    (OWN, {"run_times": None}, "with node 2, node2, of work 3.0 in 1 tasks with run times None"),
+    (OWN, {"run_times": np.full((3, 2), 2.0)}, "with node 0, node0, of work 1.0 in 1 tasks with run times [2.0, 2.0]"),
 ]
 
 
@@ -184,16 +192,16 @@ def test_a_job_that_was_changed(given, change, message):
     result = simulate(TaskCluster([Job(1, **given)], Executors([1.0, 1.0], 1.0)), TASK_AGENTS["fifo"]())
     report = validate(result, [Job(1, **given | change)])
     assert set(report.counts) == {"conservation"}
-    assert f"job 1: {message}" in str(report)
+    assert f"job 1 was submitted {message}" in str(report)
 
 
 def test_jobs_that_are_missing_or_invented():
     conserved = random_run(5)
     more = [*conserved.jobs, Job(99, [1.0], submission_time=1e3)]
-    assert "job 99, submitted at 1000.0 s, is not recorded" in str(validate(conserved.result, more))
+    assert "job 99 was submitted but is not recorded: submission_time 1000.0" in str(validate(conserved.result, more))
     less = conserved.jobs[1:]
     text = str(validate(conserved.result, less))
-    assert f"job {conserved.jobs[0].job_id} is recorded as submitted at" in text
+    assert f"job {conserved.jobs[0].job_id} is recorded but was not submitted" in text
     stopped = random_run(5, until=3.0)
     assert validate(stopped.result, stopped.jobs).ok
     endless = itertools.chain(stopped.jobs, (Job(n, [1.0], submission_time=float(n)) for n in itertools.count(1_000)))

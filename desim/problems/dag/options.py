@@ -82,17 +82,14 @@ class DagSystem(SeededSystem):
 
     def instance(self, options: DagOptions) -> Instance:
         """Return what is simulated."""
-        known, templates = options, None
-        if options.trace != GENERATED:
-            templates = _read(options.trace)
-            known = replace(options, transfer_speed=_or(options.transfer_speed, BYTES_PER_SECOND))
-        else:
-            known = replace(options, jobs=_or(options.jobs, 20), ccr=_or(options.ccr, 0.5))
-            known = replace(known, transfer_speed=_or(options.transfer_speed, 1.0))
-        known = replace(known, bandwidth=_or(options.bandwidth, known.transfer_speed))
-        known = replace(
-            known, transfers=_or(options.transfers, "when_finished" if options.links == "none" else "when_assigned")
+        is_read = options.trace != GENERATED
+        templates = _read(options.trace) if is_read else None
+        usual: dict[str, Any] = (
+            {"transfer_speed": BYTES_PER_SECOND} if is_read else {"jobs": 20, "ccr": 0.5, "transfer_speed": 1.0}
         )
+        usual["transfers"] = "when_finished" if options.links == "none" else "when_assigned"
+        known = replace(options, **{name: value for name, value in usual.items() if getattr(options, name) is None})
+        known = replace(known, bandwidth=known.transfer_speed if options.bandwidth is None else options.bandwidth)
         jobs, executors = plugins.episode_workload(self.name)(
             generator(known.seed),
             num_jobs=known.jobs,
@@ -131,10 +128,6 @@ class DagSystem(SeededSystem):
 
 
 SYSTEM = DagSystem()
-
-
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
 
 
 def _read(trace: str) -> list[Job]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Any, Literal
+from operator import attrgetter
+from typing import Literal
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from desim.problems.dag.job import Job
+from desim.tables import Table
 from desim.validation import Recorded
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "other_sources",
     "overloads",
     "starts",
+    "submitted",
     "transfers",
     "unconserved",
     "ups",
@@ -507,83 +509,35 @@ def _overloads_of(name: str, bandwidth: float, frame: pl.DataFrame) -> Iterator[
 # -- conservation ---------------------------------------------------------------------------------
 
 
-def unconserved(run: Recorded) -> Iterator[str]:
-    """Say in what the jobs differ from the workload, those of one identifier in the order of their submission.
+def submitted(run: Recorded) -> list[Job]:
+    """Return the jobs of the workload, of a run that was stopped those submitted up to its end, by submission."""
+    jobs: Iterable[Job] = run.workload or ()
+    known = jobs if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, jobs)
+    return sorted(known, key=attrgetter("submission_time"))
 
-    A run that was stopped need not have the jobs submitted at its end or later.
+
+def unconserved(run: Recorded, table: Table) -> pl.DataFrame:
+    """Return the nodes or edges of submitted jobs that are not recorded as they were submitted.
 
     Parameters
     ----------
     run : Recorded
         The run.
+    table : Table
+        That of the nodes or of the edges.
+
+    Returns
+    -------
+    polars.DataFrame
+        As they were submitted. Jobs are found by their identifiers, those of one by submission.
     """
-    left: dict[int, list[dict[str, Any]]] = defaultdict(list)  # rows of each id, the last submitted first
+    left: dict[int, list[int]] = defaultdict(list)  # arrival numbers of each id, the last submitted first
     known = run["jobs"].sort("submission_time", "arrival_number", descending=True)
-    for row in known.select("arrival_number", "job_id", "submission_time").iter_rows(named=True):
-        left[row["job_id"]].append(row)
-    tables = _Numbered(run["nodes"].sort(NODE)), _Numbered(run["edges"].sort("arrival_number", "child", "parent"))
-    jobs: Iterable[Job] = run.workload or ()
-    for job in jobs if run.drained else takewhile(lambda job: not job.submission_time > run.end_time, jobs):
-        rows = left.get(job.job_id)
-        if rows:
-            faults = _differences(job, rows.pop(), *tables, tasks=by_task(run))
-            yield from (f"job {job.job_id}: {fault}" for fault in faults)
-        elif run.drained or job.submission_time < run.end_time:
-            yield f"job {job.job_id}, submitted at {job.submission_time} s, is not recorded"
-    for row in sorted((row for rows in left.values() for row in rows), key=lambda row: row["arrival_number"]):
-        time = row["submission_time"]
-        yield f"job {row['job_id']} is recorded as submitted at {time} s, but was not submitted"
-
-
-class _Numbered:
-    """A table in the order of arrival numbers, as arrays that can be cut job by job."""
-
-    def __init__(self, frame: pl.DataFrame) -> None:
-        self.columns = {name: frame[name].to_numpy() for name in frame.columns if name not in ("name", "run_times")}
-        if "run_times" in frame.columns:
-            self.run_times = frame["run_times"]
-            self.columns["is_own"] = frame["run_times"].is_not_null().to_numpy()
-
-    def of(self, arrival_number: int) -> slice:
-        """Return where the rows of a job are."""
-        return slice(*np.searchsorted(self.columns["arrival_number"], (arrival_number, arrival_number + 1)).tolist())
-
-
-def _differences(job: Job, row: dict[str, Any], nodes: _Numbered, edges: _Numbered, *, tasks: bool) -> Iterator[str]:
-    """Say in what a row of the job table, with its nodes and edges, differs from a job."""
-    if row["submission_time"] != job.submission_time:
-        time = row["submission_time"]
-        yield f"submitted at {job.submission_time} s, recorded as submitted at {time} s"
-    place = nodes.of(row["arrival_number"])
-    if place.stop - place.start != job.num_nodes:
-        yield f"submitted with {job.num_nodes} nodes, recorded with {place.stop - place.start}"
-        return
-    work, num_tasks, measured, is_own = (
-        nodes.columns[name][place] for name in ("work", "num_tasks", "measured", "is_own")
-    )
-    yield from _changed("work", job.work, work)
-    yield from _changed("number of tasks", job.num_tasks, num_tasks)
-    if tasks and (measured != (job.task_times is not None)).any():
-        yield f"submitted with{'' if job.task_times is not None else 'out'} task times, recorded otherwise"
-    if (job.run_times is not None) != bool(is_own.all()):
-        yield f"submitted with{'' if job.run_times is not None else 'out'} run times of its own, recorded otherwise"
-    elif job.run_times is not None:
-        yield from _changed("run times", job.run_times, np.array(nodes.run_times[place].to_list()))
-    children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
-    submitted = np.column_stack((job.parent_index, children, job.parent_size))
-    place = edges.of(row["arrival_number"])
-    recorded = np.column_stack([edges.columns[name][place] for name in ("parent", "child", "size")])
-    if len(submitted) != len(recorded):
-        yield f"submitted with {len(submitted)} edges, recorded with {len(recorded)}"
-        return
-    for edge in np.flatnonzero((submitted != recorded).any(axis=1))[:1].tolist():
-        yield (
-            f"edge {edge} (parent, child, size) was submitted as {submitted[edge].tolist()}, "
-            f"recorded as {recorded[edge].tolist()}"
-        )
-
-
-def _changed(what: str, submitted: NDArray[Any], recorded: NDArray[Any]) -> Iterator[str]:
-    wrong = np.flatnonzero((submitted != recorded).reshape(len(submitted), -1).any(axis=1))
-    for node in wrong[:1].tolist():
-        yield f"the {what} of node {node} was submitted as {submitted[node]}, recorded as {recorded[node]}"
+    for job_id, number in known.select("job_id", "arrival_number").iter_rows():
+        left[job_id].append(number)
+    pairs = [(job, left[job.job_id].pop()) for job in run.once(submitted) if left[job.job_id]]
+    assert table.pack is not None
+    found = run[table.name]
+    given = pl.DataFrame(table.pack(pairs, run.info), found.schema)
+    same = [col(name).cast(pl.List(pl.String)).list.join(" ") if name == "run_times" else name for name in table.names]
+    return given.join(found, left_on=same, right_on=same, how="anti", nulls_equal=True, maintain_order="left")

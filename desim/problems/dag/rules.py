@@ -17,16 +17,19 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from desim.problems.dag import recorded
 from desim.problems.dag.recorded import KEY, NODE, by_node, by_task, copies, transfers
-from desim.validation import Check, Recorded, Rule, horizon_rule, rounding, unique_ids_rule
+from desim.problems.dag.tables import EDGES, NODES
+from desim.validation import Check, Recorded, Rule, conservation_rule, horizon_rule, rounding, unique_ids_rule
 
 __all__ = ["RULES"]
 
@@ -276,6 +279,30 @@ def _no_executor(rows: str | View, column: str, subject: str = "{what} in row {r
 def _no_task(view: View) -> Check:
     wrong = (col("task") < 0) | (col("task") >= col("parts"))
     return Check(view, wrong, "{what} in row {row}: task is {task}, want one below {parts}")
+
+
+def _submitted(run: Recorded) -> Iterator[tuple[Any, ...]]:
+    for job in run.once(recorded.submitted):
+        sizes = job.num_nodes, job.num_edges, job.work.sum().item(), job.parent_size.sum().item()
+        yield job.job_id, job.submission_time, job.label, *sizes
+
+
+_OF_JOBS = conservation_rule(
+    ("job_id", "submission_time", "label", "num_nodes", "num_edges", "work", "data_size"), rows=_submitted
+)
+_OF_PARTS = (
+    Check(
+        "nodes",
+        partial(recorded.unconserved, table=NODES),
+        "job {job_id} was submitted with node {node}, {name}, of work {work} in {num_tasks} tasks with run times "
+        "{run_times}, whose durations are measured: {measured}; it is not so recorded",
+    ),
+    Check(
+        "edges",
+        partial(recorded.unconserved, table=EDGES),
+        "job {job_id} was submitted with an edge from node {parent} to {child} of size {size}; it is not so recorded",
+    ),
+)
 
 
 def _rule(name: str, sentence: str, *checks: Check, **options: bool) -> Rule:
@@ -635,11 +662,6 @@ RULES = (
         "no link carries more than it can in any stretch of time (with shared links)",
         Check("transfers", _said(recorded.overloads), "{text}", recorded.has_shared_links),
     ),
-    _rule(
-        "conservation",
-        "every submitted job is recorded once, as it was submitted, and no other is (needs the workload)",
-        Check("jobs", _said(recorded.unconserved), "{text}"),
-        needs_workload=True,
-    ),
+    replace(_OF_JOBS, checks=(*_OF_JOBS.checks, *_OF_PARTS)),
 )
 """What holds of a run of DAG jobs beyond the description of its tables, in the order of checking."""

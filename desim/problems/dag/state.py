@@ -264,13 +264,23 @@ class JobState:
         cached = self._ready[node]
         if cached is not None:
             return cached.item(executor)
-        return max((self._arrival(parent, size, executor) for parent, size in self._parents[node]), default=0.0)
+        now, parents = self._env.now, self._parents[node]
+        return max((self._arrival(parent, size, executor, now) for parent, size in parents), default=0.0)
 
-    def _arrival(self, parent: int, size: float, executor: int) -> float:
-        """Return when the data of a parent are at an executor."""
-        return min(
-            (self.arrival_from(copy, size, executor, self._env.now) for copy in self.copies[parent]), default=np.inf
-        )
+    def _arrival(self, parent: int, size: float, executor: int, assigned: float) -> float:
+        """Return when the data of a parent are at an executor where they are needed by one assigned at a given time."""
+        copies = self.copies[parent]
+        return min((self.arrival_from(copy, size, executor, assigned) for copy in copies), default=np.inf)
+
+    def _first(self, copy: Copy, parent: int, size: float) -> tuple[float, Copy | None]:
+        """Return when the data of a parent are at a copy's executor, from which copy that has finished, if any has."""
+        best, first = None, np.inf
+        for other in self.copies[parent]:
+            if other.has_finished:
+                arrival = self.arrival_from(other, size, copy.executor, copy.assigned)
+                if best is None or arrival < first:
+                    best, first = other, arrival
+        return first, best
 
     def arrival_from(self, copy: Copy, size: float, executor: int, assigned: float) -> float:
         """Return when data of a copy arrive at an executor where they are needed by one assigned at a given time."""
@@ -331,7 +341,11 @@ class JobState:
     def mark_assigned(self, node: int) -> list[int]:
         """Take note that a node has been assigned; return the children all of whose parents are."""
         self.assigned[node] = True
-        ready, missing = [], self._unassigned_parents
+        return self._count_down(node, self._unassigned_parents)
+
+    def _count_down(self, node: int, missing: list[int]) -> list[int]:
+        """Count one parent less for each child, and return those that miss none any more."""
+        ready = []
         for child, _ in self._children[node]:
             missing[child] -= 1
             if not missing[child]:
@@ -345,12 +359,7 @@ class JobState:
     def hold(self, node: int) -> list[int]:
         """Take note that the results of a node are held; return the children all of whose parents' results are."""
         self.has_data[node] = True
-        ready, missing = [], self._unfinished_parents
-        for child, _ in self._children[node]:
-            missing[child] -= 1
-            if not missing[child]:
-                ready.append(child)
-        return ready
+        return self._count_down(node, self._unfinished_parents)
 
     def finish(self, node: int) -> None:
         """Take note that a node has finished for the first time."""
@@ -371,45 +380,27 @@ class JobState:
             It is next on its executor.
         """
         executor, inputs = copy.executor, copy.inputs
-        known = True
         latest = 0.0
         for parent, size in self._parents[copy.node]:
             if parent in inputs:
                 arrival = inputs[parent].arrival
             else:
-                best = None
-                for other in self.copies[parent]:
-                    if not other.has_finished:  # may bring the data earlier
-                        executors = self.waiting_executors.setdefault(parent, [])
-                        if executor not in executors:
-                            executors.append(executor)
-                        continue
-                    arrival = self.arrival_from(other, size, executor, copy.assigned)
-                    if best is None or arrival < best:
-                        best = arrival
-                if best is None:
-                    known = False
-                    continue
-                arrival = best
+                arrival, _ = self._first(copy, parent, size)
+                if not all(other.has_finished for other in self.copies[parent]):  # another may bring the data earlier
+                    executors = self.waiting_executors.setdefault(parent, [])
+                    if executor not in executors:
+                        executors.append(executor)
             latest = max(latest, arrival)
-        return latest if known else None
+        return latest if latest < np.inf else None
 
     def receive(self, copy: Copy, until: float) -> None:
         """Fill in the inputs of a copy that arrive up to a time in seconds, each from the copy that is first."""
-        executor, inputs = copy.executor, copy.inputs
         for parent, size in self._parents[copy.node]:
-            if parent in inputs:
-                continue
-            best = None
-            first = until
-            for other in self.copies[parent]:
-                if other.has_finished:
-                    arrival = self.arrival_from(other, size, executor, copy.assigned)
-                    if arrival < first or (arrival == first and best is None):
-                        best, first = other, arrival
-            if best is not None:
-                begin = self.sending_time(best, executor, copy.assigned)
-                inputs[parent] = Delivery(parent, best.executor, begin, first, size)
+            if parent not in copy.inputs:
+                arrival, source = self._first(copy, parent, size)
+                if source is not None and arrival <= until:
+                    begin = self.sending_time(source, copy.executor, copy.assigned)
+                    copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
 
     def expected_at(self, copy: Copy) -> float:
         """Return when all inputs of a waiting copy are expected to be there, in seconds."""
@@ -419,9 +410,7 @@ class JobState:
             if parent in inputs:
                 arrival = inputs[parent].arrival
             else:
-                arrival = min(
-                    self.arrival_from(other, size, copy.executor, copy.assigned) for other in self.copies[parent]
-                )
+                arrival = self._arrival(parent, size, copy.executor, copy.assigned)
             latest = max(latest, arrival)
         return latest
 
