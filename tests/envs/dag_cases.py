@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+import numpy as np
+
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
+from desim.core import Decision, Simulation
 from desim.problems.dag import DagCluster, Executors, Job, TaskCluster
 from desim.processes import Outage, planned_outages
 
@@ -38,3 +44,31 @@ def random_cluster(rng: Random, *, outages: bool = True, tasks: bool = True) -> 
     if tasks and rng.random() < 0.3:
         return TaskCluster(jobs, executors, **options)
     return DagCluster(jobs, executors, plan_ahead=rng.random() < 0.3, **options)
+
+
+def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simulation, Decision]]:
+    """Yield the decisions of a run in which possible actions are chosen at random."""
+    simulation = Simulation(random_cluster(rng, **options))
+    while (decision := simulation.advance()) is not None:
+        yield simulation, decision
+        possible = np.flatnonzero(encoder.encode(decision.observation)["action_mask"]).tolist()
+        decision.answer(encoder.decode(decision.observation, rng.choice(possible))[0])
+
+
+def log(value: float) -> float:
+    """Return what features of times and counts are compressed to."""
+    return math.log1p(min(value, 1e9)) / 4
+
+
+def fixed_features(job: Job, executors: Executors) -> list[list[float]]:
+    """Return what does not change while a job runs, node by node, written as it is described."""
+    times, up, down = mean_run_times(job, executors), rank_up(job, executors), rank_down(job, executors)
+    ends = [(parent, int(child)) for parent in range(job.num_nodes) for child in job.children(parent)]
+    edges = list(zip(ends, mean_transfer_times(job, executors), strict=True))
+    rows = []
+    for node in range(job.num_nodes):
+        incoming = [seconds for (_, child), seconds in edges if child == node]
+        outgoing = [seconds for (parent, _), seconds in edges if parent == node]
+        means = [sum(group) / len(group) if group else 0.0 for group in (incoming, outgoing)]
+        rows.append([log(value) for value in (times[node], *means, up[node], down[node], len(outgoing))])
+    return rows

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
-from dag_cases import ALL_DOWN, random_cluster
+from dag_cases import ALL_DOWN, decisions, fixed_features, log, random_cluster
 from env_cases import Masked, Unmasked, play, total
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim import simulate
 from desim.agents.dag import DEFT, EFT, FIFO, ListScheduler
-from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
-from desim.core import Decision, Simulation
+from desim.agents.dag.orders import mean_run_times
+from desim.core import Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job, TaskState
 from desim.problems.dag.env import (
@@ -30,15 +29,6 @@ from desim.problems.dag.env import (
 )
 from desim.processes import planned_outages
 from desim.workloads.dag.registry import draw
-
-
-def decisions(rng: Random, encoder: Any, **options: Any) -> Iterator[tuple[Simulation, Decision]]:
-    """Yield the decisions of a run in which possible actions are chosen at random."""
-    simulation = Simulation(random_cluster(rng, **options))
-    while (decision := simulation.advance()) is not None:
-        yield simulation, decision
-        possible = np.flatnonzero(encoder.encode(decision.observation)["action_mask"]).tolist()
-        decision.answer(encoder.decode(decision.observation, rng.choice(possible))[0])
 
 
 @given(seed=st.integers(0, 10**6), max_nodes=st.integers(1, 6))
@@ -97,10 +87,6 @@ def test_features_are_those_that_are_described(seed: int, max_nodes: int) -> Non
             assert found[name] in encoder.observation_space[name]
 
 
-def log(value: float) -> float:
-    return math.log1p(min(value, 1e9)) / 4
-
-
 def slow_features(seen: Any, max_nodes: int) -> dict[str, np.ndarray]:
     """Return all arrays but the mask, written as they are described."""
     executors = range(seen.executors.num_executors)
@@ -112,20 +98,11 @@ def slow_features(seen: Any, max_nodes: int) -> dict[str, np.ndarray]:
         for executor in executors:
             start = max(seen.available_times[executor], state.ready_time(node, executor), seen.time)
             finish_times[row, executor] = log(start + state.run_times[node, executor] - seen.time)
-        transfers = mean_transfer_times(job, seen.executors)
-        ends = [(parent, int(child)) for parent in range(job.num_nodes) for child in job.children(parent)]
-        edges = list(zip(ends, transfers, strict=True))
-        left = [
-            mean_run_times(job, seen.executors)[other] for other in range(job.num_nodes) if not state.finished[other]
-        ]
+        times = mean_run_times(job, seen.executors)
+        left = [times[other] for other in range(job.num_nodes) if not state.finished[other]]
         nodes[row] = [
             1.0,
-            log(mean_run_times(job, seen.executors)[node]),
-            log(np.mean([seconds for (_, child), seconds in edges if child == node] or [0.0])),
-            log(np.mean([seconds for (parent, _), seconds in edges if parent == node] or [0.0])),
-            log(rank_up(job, seen.executors)[node]),
-            log(rank_down(job, seen.executors)[node]),
-            log(len(job.children(node))),
+            *fixed_features(job, seen.executors)[node],
             log(state.num_unfinished),
             log(sum(left)),
             log(seen.time - job.submission_time),

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
-from dag_cases import random_cluster
+from dag_cases import decisions, fixed_features, log
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from desim.agents.dag import DEFT
-from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_down, rank_up
-from desim.core import Decision, Simulation
+from desim.agents.dag.orders import mean_run_times, mean_transfer_times, rank_up
+from desim.core import Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.problems.dag.graph_encoder import (
@@ -31,15 +30,6 @@ from desim.problems.dag.graph_encoder import (
 SIZES = GraphSizes(jobs=6, nodes=7, edges=12, candidates=30)
 
 
-def decisions(rng: Random, encoder: GraphEncoder) -> Iterator[tuple[Simulation, Decision]]:
-    """Yield the decisions of a run in which possible actions are chosen at random."""
-    simulation = Simulation(random_cluster(rng, tasks=False))
-    while (decision := simulation.advance()) is not None:
-        yield simulation, decision
-        possible = np.flatnonzero(encoder.encode(decision.observation)["action_mask"]).tolist()
-        decision.answer(encoder.decode(decision.observation, rng.choice(possible))[0])
-
-
 def encoder_of(rng: Random, sizes: GraphSizes = SIZES) -> GraphEncoder:
     return GraphEncoder(DEFT().allocate, only_idle=rng.random() < 0.7, sizes=sizes)
 
@@ -49,7 +39,7 @@ def encoder_of(rng: Random, sizes: GraphSizes = SIZES) -> GraphEncoder:
 def test_nothing_is_lost_in_padding(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
-    for _, decision in decisions(rng, encoder):
+    for _, decision in decisions(rng, encoder, tasks=False):
         graph, encoded = encoder.graph(decision.observation), encoder.encode(decision.observation)
         for name, array in unpadded(encoded).items():
             np.testing.assert_array_equal(array, getattr(graph, name), err_msg=name)
@@ -86,7 +76,7 @@ def unpadded(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def test_graphs_are_those_of_the_jobs(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
-    for _, decision in decisions(rng, encoder):
+    for _, decision in decisions(rng, encoder, tasks=False):
         seen = decision.observation
         graph = encoder.graph(seen)
         states = list(seen.jobs.values())
@@ -105,16 +95,12 @@ def test_graphs_are_those_of_the_jobs(seed: int) -> None:
         assert graph.unassigned.tolist() == unassigned
 
 
-def log(value: float) -> float:
-    return math.log1p(min(value, 1e9)) / 4
-
-
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=15, deadline=None)
 def test_features_are_those_that_are_described(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
-    for _, decision in decisions(rng, encoder):
+    for _, decision in decisions(rng, encoder, tasks=False):
         seen = decision.observation
         graph = encoder.graph(seen)
         expected = slow_features(seen, encoder.only_idle)
@@ -161,14 +147,8 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
         job = state.job
         times, transfers = mean_run_times(job, executors), mean_transfer_times(job, executors)
         edge_times += [log(time) for time in transfers]
-        ends = [(parent, child) for parent in range(job.num_nodes) for child in job.children(parent)]
-        up, down = rank_up(job, executors), rank_down(job, executors)
-        for node in range(job.num_nodes):
-            incoming = [time for time, (_, child) in zip(transfers, ends, strict=True) if child == node]
-            outgoing = [time for time, (parent, _) in zip(transfers, ends, strict=True) if parent == node]
-            means = [sum(group) / len(group) if group else 0.0 for group in (incoming, outgoing)]
-            row = [times[node], *means, up[node], down[node], len(outgoing)]
-            nodes.append([log(value) for value in row])
+        up = rank_up(job, executors)
+        nodes += fixed_features(job, executors)
         left = [node for node in range(job.num_nodes) if not state.assigned[node]]
         work, critical = sum(times[node] for node in left), max((up[node] for node in left), default=0.0)
         left_of_all, longest = left_of_all + work, max(longest, critical)
@@ -209,7 +189,7 @@ def slow_features(seen: Any, only_idle: bool) -> dict[str, np.ndarray]:
 def test_actions_assign_candidates_or_wait(seed: int) -> None:
     rng = Random(seed)
     encoder = encoder_of(rng)
-    for _, decision in decisions(rng, encoder):
+    for _, decision in decisions(rng, encoder, tasks=False):
         seen = decision.observation
         mask = encoder.encode(seen)["action_mask"]
         available = seen.available_times
