@@ -149,7 +149,11 @@ def draw_steps(
         What the value cannot exceed, for a thin grey line: its name, and how it is computed.
     top : float, optional
         Where the y axes end; by default a little above the highest curve or line.
-    bin_width, window, axes
+    bin_width : float, "auto" or None
+        See :class:`CurveOptions`.
+    window : (float, float), optional
+        See :class:`CurveOptions`.
+    axes : Axes or iterable of Axes, optional
         See :class:`CurveOptions`.
 
     Returns
@@ -206,8 +210,12 @@ def draw_utilization(
 
     Parameters
     ----------
-    results, problem, steps_of
-        As for :func:`draw_steps`.
+    results : Result or mapping of str to Result
+        One run, or several by name.
+    problem : str
+        What they are results of.
+    steps_of : callable
+        Returns the step functions of a run.
     busy : (str, str)
         The step function that counts what is busy, and what that is called.
     things : str

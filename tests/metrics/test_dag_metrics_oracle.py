@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import math
-import statistics
 from functools import cache
 from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_numbers import mean, quantile, ratio
 
 from tests.validation.dag_runs import AGENTS, random_run
 
 END = {"completed", "interrupted"}
-
-
-def quantile(values, level):
-    """Interpolate between the two values next to a level."""
-    if not values:
-        return math.nan
-    values = sorted(values)
-    place = level * (len(values) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (place - low) * (values[high] - values[low])
-
-
-def mean(values):
-    """Return the mean of a list that may be empty."""
-    return statistics.fmean(values) if values else math.nan
-
-
-def ratio(value, by):
-    """Divide, unless by nothing."""
-    return value / by if by > 0 else math.nan
 
 
 def run_times(result):

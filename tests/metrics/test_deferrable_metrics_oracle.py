@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_numbers import mean, quantile, ratio
 
 from desim import simulate
 from desim.problems.deferrable import DeferrableCluster, Job
@@ -50,27 +50,6 @@ def random_run(seed, until=math.inf, last=None, **options):
         return simulate(cluster, AtRandom(seed, last), until=until)
     except ValueError as error:
         return error.result
-
-
-def quantile(values, level):
-    """Interpolate between the two values next to a level."""
-    if not values:
-        return math.nan
-    values = sorted(values)
-    place = level * (len(values) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (place - low) * (values[high] - values[low])
-
-
-def mean(values):
-    """Return the mean of a list that may be empty."""
-    return statistics.fmean(values) if values else math.nan
-
-
-def ratio(part, whole):
-    """Divide, if that can be."""
-    return part / whole if whole else math.nan
 
 
 def evicted_job(rows, eviction):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import statistics
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_numbers import mean, quantile
 
 from desim import simulate
 from desim.agents.multiserver import create
@@ -31,22 +31,6 @@ def random_run(seed, holding, agent="drf", until=math.inf):
         rewards, arrivals, work=lambda stream, port: float(stream.uniform(5.0, 30.0)), minimum_speed=0.5
     )
     return simulate(cluster, create(agent), seed=seed, until=until)
-
-
-def quantile(values, level):
-    """Interpolate between the two values next to a level."""
-    if not values:
-        return math.nan
-    values = sorted(values)
-    place = level * (len(values) - 1)
-    low = math.floor(place)
-    high = min(low + 1, len(values) - 1)
-    return values[low] + (place - low) * (values[high] - values[low])
-
-
-def mean(values):
-    """Return the mean of a list that may be empty."""
-    return statistics.fmean(values) if values else math.nan
 
 
 def time_within(begin, end, low, high):
