@@ -194,20 +194,19 @@ def numbers(
         pairs = zip(array.shape, shape, strict=False)
         if array.ndim != len(shape) or any(want not in (None, found) for found, want in pairs):
             raise error(f"{what} has shape {array.shape}, want {str(shape).replace('None', 'any')}")
-    good = np.full(array.shape, fill_value=True)
-    if least is not None:
-        good &= array >= least
-    if above is not None:
-        good &= array > above
-    if not (infinite or least is above is None):
-        good &= array < np.inf
-    if whole:
-        good &= array == np.floor(array)
-    for place in np.argwhere(~good)[:1].tolist():
-        where = " to ".join(axis[index] for axis, index in zip(names, place, strict=False))
-        kind = "a whole number" if whole else "a number" if infinite else "a finite number"
-        limit = _bounds(least, None) if above is None else f" above {above}"
-        raise error(f"{what}{' of ' * bool(where)}{where} is {array[tuple(place)].item()!r}, want {kind}{limit}")
+    if least is not None or above is not None:
+        bound: Any = above if least is None else least
+        good = array > bound if least is None else array >= bound
+        if not infinite:
+            good &= array < np.inf
+        if whole:
+            good &= array == np.floor(array)
+        if not good.all():
+            place = np.argwhere(~good)[0].tolist()
+            where = " to ".join(axis[index] for axis, index in zip(names, place, strict=False))
+            kind = "a whole number" if whole else "a number" if infinite else "a finite number"
+            limit = _bounds(least, None) if above is None else f" above {above}"
+            raise error(f"{what}{' of ' * bool(where)}{where} is {array[tuple(place)].item()!r}, want {kind}{limit}")
     array.flags.writeable = False
     return array
 

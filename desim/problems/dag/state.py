@@ -272,15 +272,17 @@ class JobState:
         copies = self.copies[parent]
         return min((self.arrival_from(copy, size, executor, assigned) for copy in copies), default=np.inf)
 
-    def _first(self, copy: Copy, parent: int, size: float) -> tuple[float, Copy | None]:
-        """Return when the data of a parent are at a copy's executor, from which copy that has finished, if any has."""
-        best, first = None, np.inf
+    def _first(self, copy: Copy, parent: int, size: float) -> tuple[float, Copy | None, bool]:
+        """Return when the data of a parent are at a copy's executor, from which copy, and whether others may follow."""
+        best, first, more = None, np.inf, False
         for other in self.copies[parent]:
-            if other.has_finished:
-                arrival = self.arrival_from(other, size, copy.executor, copy.assigned)
-                if best is None or arrival < first:
-                    best, first = other, arrival
-        return first, best
+            if not other.has_finished:
+                more = True
+                continue
+            arrival = self.arrival_from(other, size, copy.executor, copy.assigned)
+            if arrival < first:
+                best, first = other, arrival
+        return first, best, more
 
     def arrival_from(self, copy: Copy, size: float, executor: int, assigned: float) -> float:
         """Return when data of a copy arrive at an executor where they are needed by one assigned at a given time."""
@@ -385,8 +387,8 @@ class JobState:
             if parent in inputs:
                 arrival = inputs[parent].arrival
             else:
-                arrival, _ = self._first(copy, parent, size)
-                if not all(other.has_finished for other in self.copies[parent]):  # another may bring the data earlier
+                arrival, _, more = self._first(copy, parent, size)
+                if more:  # another may bring the data earlier
                     executors = self.waiting_executors.setdefault(parent, [])
                     if executor not in executors:
                         executors.append(executor)
@@ -397,7 +399,7 @@ class JobState:
         """Fill in the inputs of a copy that arrive up to a time in seconds, each from the copy that is first."""
         for parent, size in self._parents[copy.node]:
             if parent not in copy.inputs:
-                arrival, source = self._first(copy, parent, size)
+                arrival, source, _ = self._first(copy, parent, size)
                 if source is not None and arrival <= until:
                     begin = self.sending_time(source, copy.executor, copy.assigned)
                     copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
