@@ -304,8 +304,8 @@ class SharedLinks:
         return cls([bandwidth] * 2 * count + [within] * count, routes, names=names)
 
     @classmethod
-    def from_networkx(cls, graph: nx.Graph, executors: Sequence[Any], *, weight: str | None = None) -> SharedLinks:
-        """Return the links of a network of routers and executors, with shortest paths as routes.
+    def from_networkx(cls, graph: nx.Graph, executors: Sequence[Any]) -> SharedLinks:
+        """Return the links of a network of routers and executors, with paths of the fewest edges as routes.
 
         Parameters
         ----------
@@ -314,9 +314,6 @@ class SharedLinks:
             direction; both directions share one of a Graph.
         executors : sequence
             The nodes of the graph that are executors, in the order of their numbers.
-        weight : str, optional
-            Attribute of the edges whose sum is to be least on a path; the number of edges if left out. Of several
-            shortest paths networkx takes the first that it finds.
 
         Returns
         -------
@@ -344,7 +341,7 @@ class SharedLinks:
                 number[other, one] = index
         routes = []
         for source in executors:
-            paths = nx.single_source_dijkstra_path(graph, source, weight=weight or _one)
+            paths = nx.single_source_shortest_path(graph, source)
             unreached = [name for name in executors if name not in paths]
             if unreached:
                 raise InvalidConfiguration(f"there is no path from {source!r} to {unreached[0]!r}")
@@ -354,7 +351,3 @@ class SharedLinks:
 
 def _both_ways(count: int, what: str) -> list[str]:
     return [f"{what}{index} {way}" for way in ("up", "down") for index in range(count)]
-
-
-def _one(one: Any, other: Any, attributes: Any) -> int:
-    return 1
