@@ -30,12 +30,15 @@ demo: $(STAMP)
 	$(BIN)/desim demo --out demo
 
 # One thread each for linear algebra: the tests run in two processes, and threads that wait for a busy core are slow.
+# Compiled modules are kept, whatever the shell says: tests start Python many times.
+TESTING := OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+
 test: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest
+	$(TESTING) $(BIN)/python -m pytest
 
 # `make test` draws the same examples each time, this draws new ones; a failure prints how to see it again.
 slow: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=random -n 0
+	$(TESTING) $(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile=random -n 0
 
 lint: $(STAMP)
 	$(BIN)/ruff check $(SOURCES)
@@ -70,7 +73,7 @@ check-dist: dist
 	PIP_CONSTRAINT=constraints.txt build/check/.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
 	rm -rf build/check/desim
-	cd build/check && OPENBLAS_NUM_THREADS=1 .venv/bin/pytest
+	cd build/check && $(TESTING) .venv/bin/pytest
 
 clean:
 	rm -rf $(VENV) demo docs/_build docs/auto_examples build dist *.egg-info

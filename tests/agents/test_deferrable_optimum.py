@@ -160,7 +160,7 @@ def test_it_is_the_best_beside_what_runs(overcommit: bool) -> None:
 @pytest.mark.parametrize("overcommit", [True, False])
 def test_a_replay_brings_the_value(overcommit: bool) -> None:
     violations = 0.0
-    for seed in range(40):
+    for seed in range(16):
         case = random_case(seed, max_jobs=25, max_slots=20, slack=4)
         cluster = case.cluster(overcommit=overcommit)
         foresight = foresee(cluster)
@@ -192,7 +192,7 @@ AGENTS: list[Callable[[int], Any]] = [
 @pytest.mark.parametrize("eviction", ["never", "lost", "restarted"])
 def test_no_agent_brings_more_than_the_bound(eviction: str) -> None:
     closest = -np.inf
-    for seed in range(60):
+    for seed in range(24):
         case = random_case(seed, max_jobs=12, max_slots=12, slack=4)
         bounds = {}
         for overcommit in (True, False):

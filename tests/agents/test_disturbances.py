@@ -97,7 +97,7 @@ def disturbed(seed: str) -> tuple[list[Job], int, list[Outage], dict[str, Any]]:
 
 @pytest.mark.parametrize("name", [f"{kind}-{order}" for kind in BACKFILLING for order in ORDERS])
 def test_whatever_happens_every_job_ends_and_nothing_waits_for_an_idle_machine(name: str) -> None:
-    for number in range(150):
+    for number in range(50):
         jobs, num_cores, outages, options = disturbed(f"{name} {number}")
         cluster = BatchCluster(jobs, num_cores, processes=[planned_outages(outages)], **options)
         result = simulate(cluster, NeverIdle(name))

@@ -50,7 +50,7 @@ class Recorder:
 @pytest.mark.parametrize("overcommit", [True, False])
 def test_it_is_the_optimum_if_all_is_known(overcommit: bool) -> None:
     solved, delayed = 0, 0
-    for seed in range(48):
+    for seed in range(24):
         case = random_case(seed, max_jobs=12, max_slots=10, slack=4)
         known = tuple(one._replace(submission_time=0.0) for one in case.jobs)
         case = case._replace(jobs=known)
@@ -62,8 +62,8 @@ def test_it_is_the_optimum_if_all_is_known(overcommit: bool) -> None:
         assert validate(result, case.jobs).ok
         solved += agent.num_solved
         delayed += (result.jobs["delay"] > 0).sum()
-    assert solved > 50
-    assert delayed > 5
+    assert solved > 25
+    assert delayed > 2
 
 
 def test_a_plan_that_is_followed_to_the_end_brings_the_same() -> None:
@@ -209,7 +209,7 @@ class TestCare:
         ],
     )
     def test_it_starts_only_what_fits(self, agent: RollingHorizon) -> None:
-        for seed in range(12):
+        for seed in range(5):
             case = random_case(seed, max_jobs=30, max_slots=16, slack=4)
             for eviction in ("never", "restarted"):
                 result = simulate(

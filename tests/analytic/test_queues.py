@@ -51,7 +51,7 @@ def check(estimate: Estimate, theory: float, precision: float) -> None:
         (1, 0.5, 150_000, 5_000, 0.06),
         pytest.param(1, 0.8, 200_000, 5_000, 0.12, marks=pytest.mark.slow),
         pytest.param(4, 0.5, 150_000, 5_000, 0.12, marks=pytest.mark.slow),
-        (4, 0.8, 200_000, 5_000, 0.12),
+        pytest.param(4, 0.8, 200_000, 5_000, 0.12, marks=pytest.mark.slow),
         pytest.param(32, 0.5, 600_000, 20_000, 1.0, marks=pytest.mark.slow),  # three customers in ten thousand wait
         (32, 0.8, 200_000, 5_000, 0.25),
     ],
@@ -80,8 +80,10 @@ SERVICES = {"D": (constant(1.0), 0.0), "gamma": (gamma_times, 2.0), "two": (two_
     [
         ("D", 0.5),
         ("gamma", 0.8),
-        ("two", 0.8),
-        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in (("D", 0.8), ("gamma", 0.5), ("two", 0.5))),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in (("D", 0.8), ("gamma", 0.5), ("two", 0.5), ("two", 0.8))
+        ),
     ],
 )
 def test_mg1(service: str, load: float) -> None:

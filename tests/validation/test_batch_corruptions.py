@@ -185,7 +185,7 @@ def test_a_change_of_any_single_value_of_the_job_table_is_noticed(request, scena
     frame = run.result.jobs
     others = {"completed": "killed", "killed": "completed", "running": "queued", "queued": "running"}
     for column in frame.columns:
-        for row in range(0, len(frame), 7):
+        for row in range(0, len(frame), 17):
             value = frame[column][row]
             if column == "allocated_resources":  # another free core would be just as valid
                 continue

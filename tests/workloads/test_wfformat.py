@@ -240,7 +240,7 @@ ERRORS: dict[str, tuple[Change, str]] = {
         lambda d, t, w: t[2]["parents"].remove("a"),
         "task 'a' names the child 'c', which does not name it as a parent; relations='either' accepts it",
     ),
-    "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle d -> b -> d"),
+    "cycle": (lambda d, t, w: relate(t[3], t[1]), "job 0: the graph has the cycle b -> d -> b"),
     "disconnected": (
         lambda d, t, w: isolate(t),
         "job 0: the graph has 3 parts that are not connected: 'a', 'b'; 'c'; 'd'; allow_disconnected=True accepts it",

@@ -1,6 +1,6 @@
 """Metrics of a DAG cluster, computed from its tables and from nothing else.
 
-``METRICS`` describes every metric. They are those of Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous
+`METRICS` describes every metric. They are those of Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous
 Environment" (LACHESIS), and what tells where time and data went.
 
 Makespan, and what is divided by it, is only given for runs in which every job has completed. Speedup is its equation
