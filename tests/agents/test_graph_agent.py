@@ -248,7 +248,9 @@ def test_the_actor_critic_of_the_paper_learns_with_growing_episodes() -> None:
     assert "kl" not in result.history[-1]["figures"]
 
 
-@pytest.mark.parametrize(("config", "rounds", "least"), [pytest.param(CONFIGS[0], 12, 0.5, marks=pytest.mark.slow), (PLANNED, 20, 0.75)])
+@pytest.mark.parametrize(
+    ("config", "rounds", "least"), [pytest.param(CONFIGS[0], 12, 0.5, marks=pytest.mark.slow), (PLANNED, 20, 0.75)]
+)
 def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds: int, least: float) -> None:
     told: list[dict[str, Any]] = []
     small_training(config, warm_start=rounds, total_steps=1).train(report=told.append)
