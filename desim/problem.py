@@ -12,6 +12,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
@@ -21,6 +22,7 @@ import simpy
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.axes import Axes
 
     from desim.core import Simulation
@@ -152,9 +154,6 @@ class ReportWords:
     workload : callable or None
         Returns numbers about the workload of a result, by their headings; a number of seconds whose heading holds {} is
         shown in the unit that fits.
-    same_workload : mapping of str to tuple of str
-        Tables, and the columns in which runs of the same workload are equal, whatever the agent did; a star stands for
-        any end of a name.
     size : callable or None
         Returns what the cluster of a result is measured in, such as cores, and how many there are.
     left_behind : mapping of str to str
@@ -167,7 +166,6 @@ class ReportWords:
     """
 
     workload: Callable[[Result], dict[str, float]] | None = None
-    same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     size: Callable[[Result], tuple[str, int]] | None = None
     left_behind: Mapping[str, str] = field(default_factory=dict)
     of_finished_jobs: tuple[str, ...] = ()
@@ -232,6 +230,9 @@ class Kind(Extension):
         How the command line makes one of options; problems without one are made by functions of users.
     workload : str
         The attribute of a problem that a run is checked against; empty if there is none.
+    same_workload : mapping of str to tuple of str
+        Tables, and the columns in which runs of the same workload are equal, whatever the agent did; a star stands for
+        any end of a name.
     progress : tuple of str
         The event by which the progress of a run is counted, and what is counted, in the plural.
     """
@@ -249,6 +250,7 @@ class Kind(Extension):
     environment: str = ""
     system_from: System | str | None = None
     workload: str = ""
+    same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: tuple[str, str] | None = None
 
     @property
@@ -281,6 +283,16 @@ class Kind(Extension):
         """What can have become of a job; empty if that is not recorded."""
         columns = [column for table in self.tables if table.name == "jobs" for column in table.columns]
         return next((column.values for column in columns if column.name == "status"), ())
+
+    def workload_tables(self, result: Result) -> dict[str, pl.DataFrame]:
+        """Return the parts of the tables in which runs of the same workload are equal, see ``same_workload``."""
+        tables = {}
+        for name, patterns in self.same_workload.items():
+            table = result.scan(name)
+            columns = table.collect_schema().names()
+            chosen = [column for column in columns if any(fnmatchcase(column, pattern) for pattern in patterns)]
+            tables[name] = table.select(chosen).collect()
+        return tables
 
     def extended(self, by: Extension) -> Kind:
         """Return the kind with what a package adds to it."""

@@ -22,7 +22,7 @@ from desim import plugins
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration
 from desim.own_code import is_reference, load, own_function
-from desim.problem import Kind, Problem, Process, kind_of, kinds, reference
+from desim.problem import Kind, Problem, Process, kind_of, kinds
 from desim.processes import random_outages
 from desim.result import Result
 
@@ -570,7 +570,7 @@ def workload_digest(result: Result, instance: Instance) -> str:
     str
         Hexadecimal; empty where nothing is known of the tables.
     """
-    digest, tables = hashlib.sha256(), reference("desim.plotting.reports:workload_tables")(result, instance.kind)
+    digest, tables = hashlib.sha256(), instance.kind.workload_tables(result)
     for name, table in tables.items():
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16] if tables else ""

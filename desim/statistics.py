@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import InvalidConfiguration
+from desim.problem import Better
 
 __all__ = [
-    "RESOURCE",
     "Estimate",
     "Interval",
     "PairedTest",
@@ -35,7 +35,6 @@ __all__ = [
     "maximum",
     "mean",
     "mean_interval",
-    "named_for",
     "paired_difference",
     "paired_tests",
     "performance_profile",
@@ -46,10 +45,6 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Better = Literal["higher", "lower"]
-
-RESOURCE = "<resource>"
-"""Stands for the name of a resource in the name of a metric."""
 
 
 class Estimate(NamedTuple):
@@ -697,23 +692,3 @@ def summary(name: str, values: NDArray[np.float64]) -> dict[str, float]:
     """
     median, high = np.quantile(values, (0.5, 0.95)) if len(values) else (math.nan, math.nan)
     return {f"{name}_mean": mean(values), f"{name}_median": float(median), f"{name}_p95": float(high)}
-
-
-def named_for(names: Iterable[str], resources: Sequence[str]) -> list[str]:
-    """Put a name for each resource in the place of those that stand for all.
-
-    Parameters
-    ----------
-    names : iterable of str
-        Names of metrics.
-    resources : sequence of str
-        Names of the resources.
-
-    Returns
-    -------
-    list of str
-        In the same order.
-    """
-    return [
-        name.replace(RESOURCE, resource) for name in names for resource in (resources if RESOURCE in name else ("",))
-    ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,12 +27,11 @@ from desim.problem import Kind, kind_of
 from desim.result import Result
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.axes import Axes
 
     from desim.statistics import Profile, Ranking
 
-__all__ = ["Comparison", "report", "workload_tables"]
+__all__ = ["Comparison", "report"]
 
 Metrics = Mapping[str, Mapping[str, float]]
 
@@ -127,16 +125,6 @@ def report(
     return write_page(Path(path), title, sections, f"Made with desim {__version__}.")
 
 
-def workload_tables(result: Result, kind: Kind) -> dict[str, pl.DataFrame]:
-    """Return what runs of the same workload have in common, whatever their agents did."""
-    tables = {}
-    for name, patterns in kind.words.same_workload.items():
-        columns = result.scan(name).collect_schema().names()
-        chosen = [column for column in columns if any(fnmatchcase(column, pattern) for pattern in patterns)]
-        tables[name] = result.scan(name).select(chosen).collect()
-    return tables
-
-
 class _Report:
     """Makes the blocks of a report on some results."""
 
@@ -207,7 +195,7 @@ class _Report:
         """Return what the jobs were like, once if all runs had the same workload."""
         measure = self.kind.words.workload
         assert measure is not None
-        first, *others = (workload_tables(run.result, self.kind) for run in self._runs)
+        first, *others = (self.kind.workload_tables(run.result) for run in self._runs)
         same = all(other[name].equals(frame) for other in others for name, frame in first.items())
         loads = [measure(run.result) for run in self._runs]
         names = [run.name for run in self._runs]

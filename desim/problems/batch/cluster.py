@@ -22,8 +22,8 @@ from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Job, Start, WaitUntil, check_job
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.tables import TABLES
-from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals
+from desim.processes.outages import FailureCounts
 from desim.tables import Table
 
 __all__ = ["BatchCluster"]

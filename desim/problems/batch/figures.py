@@ -420,9 +420,6 @@ FIGURES = {
 }
 WORDS = ReportWords(
     workload=_workload,
-    same_workload={
-        "jobs": ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time")
-    },
     size=lambda result: ("cores", int(result.info["num_cores"])),
     left_behind={"queued": "jobs_queued", "running": "jobs_running", "lost": "jobs_lost"},
     of_finished_jobs=(

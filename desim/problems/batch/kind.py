@@ -25,6 +25,9 @@ KIND = Kind(
         "batch": "desim.agents.batch.training:SplitWindowTraining",
         "batch-inspector": "desim.agents.batch.training:InspectorTraining",
     },
+    same_workload={
+        "jobs": ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time")
+    },
     workload="jobs",
     progress=("completion", "jobs"),
 )

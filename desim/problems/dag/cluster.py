@@ -22,8 +22,8 @@ from desim.problems.dag.executors import Executors, SharedLinks
 from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, DagObservation, explain
 from desim.problems.dag.state import Copy, JobState, Setting
-from desim.problems.failures import FailureCounts
 from desim.processes.arrivals import arrivals
+from desim.processes.outages import FailureCounts
 
 __all__ = ["DagCluster"]
 

@@ -558,7 +558,6 @@ FIGURES = {
 }
 WORDS = ReportWords(
     workload=_workload,
-    same_workload={"jobs": ("job_id", "submission_time", "num_nodes", "num_edges", "work", "data_size")},
     size=lambda result: ("executors", int(result.info["num_executors"])),
     left_behind={"running": "jobs_running", "queued": "jobs_queued"},
     of_finished_jobs=("turnaround_time", "waiting_time", "job_slr", "makespan", "speedup", "slr", "gap_to_lower_bound"),

@@ -23,6 +23,7 @@ KIND = Kind(
     workloads=("desim.workloads.dag.registry",),
     episodes="desim.workloads.dag.registry:draw",
     trainings={"dag": "desim.agents.dag.training:GraphTraining"},
+    same_workload={"jobs": ("job_id", "submission_time", "num_nodes", "num_edges", "work", "data_size")},
     workload="jobs",
     progress=("job_completion", "jobs"),
 )

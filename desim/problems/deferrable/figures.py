@@ -618,8 +618,4 @@ FIGURES = {
 }
 WORDS = ReportWords(
     workload=_workload,
-    same_workload={
-        "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),
-        "slots": ("slot", "arrived", "capacity_*"),
-    },
 )

@@ -41,6 +41,10 @@ KIND = Kind(
     workloads=("desim.workloads.deferrable.registry",),
     episodes="desim.workloads.deferrable.registry:draw",
     trainings={"deferrable": "desim.agents.deferrable.training:ScoreTraining"},
+    same_workload={
+        "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),
+        "slots": ("slot", "arrived", "capacity_*"),
+    },
     workload="jobs",
     progress=("slot", "slots"),
 )

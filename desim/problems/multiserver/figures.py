@@ -642,12 +642,5 @@ FIGURES = {
 }
 WORDS = ReportWords(
     workload=_workload,
-    same_workload={
-        "jobs": ("job_id", "port", "submission_time"),
-        "slots": ("slot", "arrived"),
-        "ports": ("port", "resource", "request"),
-        "nodes": ("node", "resource", "capacity"),
-        "channels": ("port", "node"),
-    },
     size=lambda result: ("nodes", int(result.info["num_nodes"])),
 )

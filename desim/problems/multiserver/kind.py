@@ -55,6 +55,13 @@ KIND = Kind(
     agents=("desim.agents.multiserver.registry",),
     workloads=("desim.workloads.multiserver.registry",),
     episodes="desim.workloads.multiserver.registry:draw",
+    same_workload={
+        "jobs": ("job_id", "port", "submission_time"),
+        "slots": ("slot", "arrived"),
+        "ports": ("port", "resource", "request"),
+        "nodes": ("node", "resource", "capacity"),
+        "channels": ("port", "node"),
+    },
     workload="arrivals",
     progress=("slot", "slots"),
 )
