@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from desim.checks import one_of
 from desim.core import Agent, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
 
@@ -80,13 +81,15 @@ class Lookahead(ABC):
         remembers must be its own. If it has a ``reset``, that is called with the next decision to come whenever
         another action than its own has been taken.
 
-    kind : str
-        What the name begins with.
+    objective : str
+        What is to be small.
+    objectives : sequence of str
+        What there is to choose from, first that of agents whose name does not tell it.
 
     Attributes
     ----------
     name : str
-        The kind and the name of the base agent, such as ``"rollout:easy-sjf"``.
+        The objective and the name of the base agent, such as ``"rollout:easy-sjf"``.
     num_forks : int
         Candidates that were tried in this run.
     num_improved : int
@@ -95,11 +98,13 @@ class Lookahead(ABC):
     Raises
     ------
     InvalidConfiguration
-        If the base agent looks ahead itself.
+        If there is no such objective, or the base agent looks ahead itself.
     """
 
-    def __init__(self, base: Agent, *, kind: str = "rollout") -> None:
+    def __init__(self, base: Agent, objective: str, objectives: Sequence[str]) -> None:
         self.base = base
+        self.objective = one_of("objective", objective, objectives)
+        kind = "rollout" if objective == objectives[0] else f"rollout-{objective}"
         self.name = f"{kind}:{getattr(base, 'name', type(base).__name__)}"
         if hasattr(base, "attach"):
             raise InvalidConfiguration(f"{self.name}: the base agent looks ahead itself, and forks are not given forks")

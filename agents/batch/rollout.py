@@ -6,6 +6,7 @@ import math
 from typing import Any, Literal, get_args
 
 from desim.agents.lookahead import Lookahead, Score
+from desim.checks import whole
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Execution, Start
@@ -42,15 +43,10 @@ class RolloutAgent(Lookahead):
     def __init__(
         self, base: Agent, *, objective: Objective = "bounded_slowdown", width: int = 4, horizon: float = math.inf
     ) -> None:
-        super().__init__(base, kind="rollout" if objective == "bounded_slowdown" else f"rollout-{objective}")
-        if objective not in get_args(Objective):
-            raise InvalidConfiguration(f"objective is {objective!r}, want one of {', '.join(get_args(Objective))}")
-        if width < 0 or width != int(width):
-            raise InvalidConfiguration(f"width is {width!r}, want a whole number of at least 0")
+        super().__init__(base, objective, get_args(Objective))
+        self.width = whole("width", width, least=0)
         if not horizon > 0:
             raise InvalidConfiguration(f"horizon is {horizon!r}, want a time above 0")
-        self.objective = objective
-        self.width = int(width)
         self.horizon = horizon
 
     def alternatives(self, observation: BatchObservation, action: Any) -> list[Any]:

@@ -19,10 +19,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.numpy_mlp import NumpyMLP
-from desim.agents.learning.policy import MLPPolicy, Policy, action_for, initialized, mlp
+from desim.agents.learning.policy import (
+    Distribution,
+    MaskedCategorical,
+    MLPPolicy,
+    NumpyMLP,
+    Policy,
+    action_for,
+    initialized,
+    mlp,
+)
+from desim.checks import one_of
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
@@ -161,8 +169,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        if self.network not in ("scorer", "mlp"):
-            raise InvalidConfiguration(f"no network {self.network!r}; there are scorer, mlp")
+        one_of("network", self.network, ("scorer", "mlp"))
         if self.network == "mlp" and self.reserve_after is not None:
             raise InvalidConfiguration("reserve_after is for the scorer")
         self.encoder()

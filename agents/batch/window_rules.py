@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import one_of
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
@@ -63,8 +64,7 @@ class WindowRule:
     def __init__(
         self, rule: Rule, head: int, tail: int = 0, *, horizon: float = 3600.0, reserve_after: float = 3000.0
     ) -> None:
-        if rule not in RULES:
-            raise InvalidConfiguration(f"no rule {rule!r}; there are {', '.join(RULES)}")
+        one_of("rule", rule, RULES)
         if rule == "aged" and head < 1:
             raise InvalidConfiguration("the rule 'aged' needs a slot at the head: the oldest job has a reservation")
         self.rule = rule

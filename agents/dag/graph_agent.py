@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.numpy_mlp import NumpyMLP
+from desim.agents.learning.policy import NumpyMLP
+from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 from desim.problems.dag.graph_encoder import (
@@ -198,10 +199,8 @@ class GraphConfig(AgentConfig[GraphPolicy]):
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        if self.kind not in INPUTS:
-            raise InvalidConfiguration(f"no network {self.kind!r}; there are {', '.join(INPUTS)}")
-        if self.mode not in get_args(Mode):
-            raise InvalidConfiguration(f"no mode {self.mode!r}; there are {', '.join(get_args(Mode))}")
+        one_of("kind", self.kind, INPUTS)
+        one_of("mode", self.mode, get_args(Mode))
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
             raise InvalidConfiguration(f"width {self.width!r}, hidden {self.hidden!r}: want numbers of at least 1")
 

@@ -8,19 +8,37 @@ the job summary takes in nodes without an executor only; and there may be an act
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from desim.agents.learning.distributions import Distribution, MaskedCategorical
-from desim.agents.learning.policy import Observations, Policy, initialized, mlp
+from desim.agents.learning.policy import Distribution, MaskedCategorical, Observations, Policy, initialized, mlp
 from desim.envs import ACTION_MASK
-from desim.problems.dag.graph_encoder import CANDIDATE_FEATURES, FIXED_FEATURES, JOB_FEATURES, SYSTEM_GRAPH_FEATURES
+from desim.problems.dag.graph_encoder import (
+    CANDIDATE_FEATURES,
+    FIXED_FEATURES,
+    JOB_FEATURES,
+    SYSTEM_GRAPH_FEATURES,
+    SystemGraph,
+)
 
-__all__ = ["INPUTS", "SLOPE", "Activation", "GraphPolicy", "Inputs", "Kind", "NodeEmbedding", "levels_of"]
+__all__ = [
+    "INPUTS",
+    "SLOPE",
+    "Activation",
+    "GraphPolicy",
+    "Inputs",
+    "Kind",
+    "NodeEmbedding",
+    "from_data",
+    "levels_of",
+    "to_data",
+]
 
 SLOPE = 0.2
 
@@ -254,3 +272,47 @@ class GraphPolicy(Policy):
         embedded = own.new_zeros(*present.shape, self.width)
         embedded[present] = self.embedding(own[present], flat, observations["edge_times"][batch, places][there])
         return graph_of_job, own, embedded
+
+
+#: The names that PyTorch Geometric has for what it knows of.
+NAMES = {"nodes": "x", "edges": "edge_index", "edge_times": "edge_attr"}
+
+
+def to_data(graph: SystemGraph) -> Data:
+    """Return a graph for PyTorch Geometric.
+
+    Parameters
+    ----------
+    graph : SystemGraph
+        Of :meth:`desim.problems.dag.graph_encoder.GraphEncoder.graph`.
+
+    Returns
+    -------
+    torch_geometric.data.Data
+        ``x`` (n, F), ``edge_index`` (2, e) from parent to child, ``edge_attr`` (e, 1), ``job`` (n,), the job of each
+        node, and all other arrays under their own names.
+    """
+    tensors = {one.name: torch.from_numpy(np.array(getattr(graph, one.name))) for one in fields(graph)}
+    tensors["edges"] = tensors["edges"].T.contiguous()
+    tensors["edge_times"] = tensors["edge_times"][:, None]
+    named = {NAMES.get(name, name): tensor for name, tensor in tensors.items()}
+    return Data(**named, job=torch.from_numpy(graph.job_of_node), num_nodes=len(graph.nodes))
+
+
+def from_data(data: Data) -> SystemGraph:
+    """Return the graph that was given to PyTorch Geometric.
+
+    Parameters
+    ----------
+    data : torch_geometric.data.Data
+        Of :func:`to_data`.
+
+    Returns
+    -------
+    SystemGraph
+        With equal arrays.
+    """
+    arrays = {one.name: data[NAMES.get(one.name, one.name)].numpy() for one in fields(SystemGraph)}
+    arrays["edges"] = np.ascontiguousarray(arrays["edges"].T)
+    arrays["edge_times"] = arrays["edge_times"][:, 0]
+    return SystemGraph(**arrays)

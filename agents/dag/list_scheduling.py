@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionEFT
 from desim.agents.dag.orders import Order, RankUp
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState
 
@@ -180,11 +181,9 @@ class PatientScheduler:
     """
 
     def __init__(self, order: Order | None = None, allocation: Allocation | None = None, *, slack: float = 1.0) -> None:
-        if not slack >= 1:
-            raise InvalidConfiguration(f"slack is {slack!r}, want at least 1")
         self.order = RankUp() if order is None else order
         self.allocation = DEFT() if allocation is None else allocation
-        self.slack = slack
+        self.slack = finite("slack", slack, least=1)
         self.name = f"{self.order.name}-{self.allocation.name}-patient"
         self._keys: dict[JobState, list[float]] = {}
 

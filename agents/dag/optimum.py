@@ -14,6 +14,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan, union_of
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import Executors, Job
 
@@ -162,7 +163,7 @@ class Solution(NamedTuple):
     is_optimal: bool
 
 
-def solve(instance: Instance, *, duplication: bool, time_limit: float, num_workers: int, seed: int) -> Solution:
+def solve(instance: Instance, *, duplication: bool, time_limit: float) -> Solution:
     """Build the model and solve it.
 
     Parameters
@@ -173,10 +174,6 @@ def solve(instance: Instance, *, duplication: bool, time_limit: float, num_worke
         Whether a node may run on several executors.
     time_limit : float
         Seconds of real time.
-    num_workers : int
-        Threads of the solver.
-    seed : int
-        Of its random choices.
 
     Returns
     -------
@@ -192,8 +189,8 @@ def solve(instance: Instance, *, duplication: bool, time_limit: float, num_worke
     model = _Model(cp_model, instance, duplication)
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = time_limit
-    solver.parameters.num_workers = num_workers
-    solver.parameters.random_seed = seed
+    solver.parameters.num_workers = 1  # more may find another of several best schedules each time
+    solver.parameters.random_seed = 0
     status = solver.solve(model.model)
     assert status != cp_model.INFEASIBLE  # all on one executor is always possible
     bound = max(solver.best_objective_bound, 0.0)
@@ -392,17 +389,12 @@ class _Options(NamedTuple):
     duplication: bool
     time_limit: float
     resolution: float | None
-    num_workers: int
-    seed: int
 
     def check(self) -> None:
         """Raise InvalidConfiguration if a number is out of range."""
-        if not self.time_limit > 0:
-            raise InvalidConfiguration(f"time_limit is {self.time_limit!r}, want a number of seconds above 0")
-        if self.resolution is not None and not 0 < self.resolution < np.inf:
-            raise InvalidConfiguration(f"resolution is {self.resolution!r}, want a number of seconds above 0")
-        if self.num_workers < 1:
-            raise InvalidConfiguration(f"num_workers is {self.num_workers!r}, want at least 1")
+        finite("time_limit", self.time_limit, above=0)
+        if self.resolution is not None:
+            finite("resolution", self.resolution, above=0)
 
 
 def optimal_schedule(
@@ -412,8 +404,6 @@ def optimal_schedule(
     duplication: bool = True,
     time_limit: float = 60.0,
     resolution: float | None = None,
-    num_workers: int = 1,
-    seed: int = 0,
 ) -> OptimalSchedule:
     """Return a schedule of least makespan.
 
@@ -437,10 +427,6 @@ def optimal_schedule(
     resolution : float, optional
         Seconds of a tick. If left out, 1 where all times are whole seconds, otherwise a hundred-millionth of the time
         that all nodes take on one executor.
-    num_workers : int
-        Threads of the solver; with more than one, which of several best schedules is returned may change.
-    seed : int
-        Of the solver's random choices.
 
     Returns
     -------
@@ -461,7 +447,7 @@ def optimal_schedule(
     >>> schedule.makespan, schedule.status
     (3.5, 'optimal')
     """
-    options = _Options(duplication, time_limit, resolution, num_workers, seed)
+    options = _Options(duplication, time_limit, resolution)
     options.check()
     if not jobs:
         raise InvalidConfiguration("there are no jobs to be scheduled")
@@ -485,10 +471,6 @@ class Optimum(PlanningAgent):
         Seconds of real time for each plan.
     resolution : float, optional
         Seconds of a tick, see :func:`optimal_schedule`.
-    num_workers : int
-        Threads of the solver.
-    seed : int
-        Of the solver's random choices.
 
     Attributes
     ----------
@@ -519,11 +501,9 @@ class Optimum(PlanningAgent):
         duplication: bool = True,
         time_limit: float = 60.0,
         resolution: float | None = None,
-        num_workers: int = 1,
-        seed: int = 0,
     ) -> None:
         super().__init__()
-        self._options = _Options(duplication, time_limit, resolution, num_workers, seed)
+        self._options = _Options(duplication, time_limit, resolution)
         self._options.check()
         self.schedules: list[OptimalSchedule] = []
 
@@ -562,13 +542,7 @@ def _solve(graph: UnionGraph, releases: Floats, options: _Options) -> tuple[Opti
     instance = Instance(
         edges=edges, **{name: in_ticks(array, resolution, long_time) for name, array in seconds.items()}
     )
-    solution = solve(
-        instance,
-        duplication=options.duplication,
-        time_limit=options.time_limit,
-        num_workers=options.num_workers,
-        seed=options.seed,
-    )
+    solution = solve(instance, duplication=options.duplication, time_limit=options.time_limit)
     placed = _with_true_times(graph, releases, solution)
     # On the way to the last finish lie a first start, and copies and transfers by turns, each copy once.
     roundings = 0 if is_exact else 2 * graph.num_nodes * (graph.num_executors if options.duplication else 1)

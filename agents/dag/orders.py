@@ -12,14 +12,14 @@ keys the job that arrived first and the node that comes first in it. An order wh
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
+from typing import Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import ArrayLike, NDArray
 
-from desim.exceptions import InvalidConfiguration
+from desim.checks import one_of
 from desim.problems.dag import DagObservation, Executors, Job, JobState
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "CriticalPath",
     "LeastWork",
     "Order",
+    "PerJob",
     "RandomOrder",
     "RankUp",
     "mean_run_times",
@@ -203,6 +204,36 @@ def rounded(times: ArrayLike) -> Floats:
     return whole
 
 
+Value = TypeVar("Value")
+
+
+class PerJob(Generic[Value]):
+    """What is computed once for each job in the system, and forgotten with it.
+
+    Parameters
+    ----------
+    compute : callable
+        Returns it for the state of a job and the executors.
+    """
+
+    def __init__(self, compute: Callable[[JobState, Executors], Value]) -> None:
+        self._compute = compute
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget the jobs of another run."""
+        self._known: dict[int, tuple[JobState, Value]] = {}
+
+    def of(self, observation: DagObservation, state: JobState) -> Value:
+        """Return what belongs to a job in the system."""
+        job_id = state.job.job_id
+        known = self._known.get(job_id)
+        if known is None or known[0] is not state:  # an id may be used again
+            self._known = {job: entry for job, entry in self._known.items() if job in observation.jobs}
+            known = self._known[job_id] = state, self._compute(state, observation.executors)
+        return known[1]
+
+
 class Order(Protocol):
     """What gives nodes their keys."""
 
@@ -275,21 +306,21 @@ class LeastWork:
     changes = True
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[JobState, tuple[Floats, Floats]] = WeakKeyDictionary()
+        self._times = PerJob(_times_and_ranks)
 
     def reset(self, rng: Generator) -> None:
         """Forget the jobs of another run."""
-        self._known.clear()
+        self._times.forget()
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the time that is left of the job less a hundredth of each rank, in seconds."""
-        known = self._known.get(state)
-        if known is None:
-            job, executors = state.job, observation.executors
-            known = self._known[state] = mean_run_times(job, executors), rank_up(job, executors)
-        times, ranks = known
+        times, ranks = self._times.of(observation, state)
         keys: Floats = rounded(times[~state.assigned].sum() - 0.01 * ranks)
         return keys
+
+
+def _times_and_ranks(state: JobState, executors: Executors) -> tuple[Floats, Floats]:
+    return mean_run_times(state.job, executors), rank_up(state.job, executors)
 
 
 class HRRN:
@@ -312,30 +343,27 @@ class HRRN:
     changes = True
 
     def __init__(self, of: Literal["job", "node"] = "job") -> None:
-        if of not in ("job", "node"):
-            raise InvalidConfiguration(f"of is {of!r}, want 'job' or 'node'")
-        self.name = "hrrn" if of == "job" else "hrrn-node"
-        self._of = of
-        self._times: dict[int, tuple[JobState, Floats]] = {}
+        self.name = "hrrn" if one_of("of", of, ("job", "node")) == "job" else "hrrn-node"
+        self._times = PerJob(_mean_times_of_job if of == "job" else _mean_times)
 
     def reset(self, rng: Generator) -> None:
         """Forget the jobs of another run."""
-        self._times.clear()
+        self._times.forget()
 
     def keys(self, observation: DagObservation, state: JobState) -> Floats:
         """Return the negative response ratios now."""
-        known = self._times.get(state.job.job_id)
-        if known is not None and known[0] is state:
-            times = known[1]
-        else:
-            times = mean_run_times(state.job, observation.executors)
-            if self._of == "job":
-                times = np.full(len(times), times.sum())
-            self._times = {job: self._times[job] for job in observation.jobs if job in self._times}
-            self._times[state.job.job_id] = state, times
+        times = self._times.of(observation, state)
         wait = observation.time - state.job.submission_time
         ratios: Floats = np.divide(wait, wait + times, out=np.zeros(len(times)), where=wait + times > 0)
         return -ratios
+
+
+def _mean_times(state: JobState, executors: Executors) -> Floats:
+    return mean_run_times(state.job, executors)
+
+
+def _mean_times_of_job(state: JobState, executors: Executors) -> Floats:
+    return np.full(state.job.num_nodes, mean_run_times(state.job, executors).sum())
 
 
 class RandomOrder:

@@ -22,6 +22,7 @@ from desim.agents.dag.list_scheduling import ListScheduler, require_planning
 from desim.agents.dag.orders import (
     RESOLUTION,
     CriticalPath,
+    PerJob,
     mean_run_times,
     mean_transfer_times,
     rank_up,
@@ -211,7 +212,7 @@ class PEFT(ListScheduler):
     """
 
     def __init__(self) -> None:
-        self._tables = _Tables()
+        self._tables = PerJob(_table_of)
         super().__init__(_RankOCT(self._tables), _OptimisticEFT(self._tables))
         self.name = "peft"
 
@@ -222,24 +223,8 @@ class PEFT(ListScheduler):
         super().reset(info, rng)
 
 
-class _Tables:
-    """The optimistic cost tables of the jobs in the system."""
-
-    def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Forget the jobs of another run."""
-        self._tables: dict[int, tuple[JobState, Floats]] = {}
-
-    def of(self, observation: DagObservation, state: JobState) -> Floats:
-        """Return the table of a job."""
-        known = self._tables.get(state.job.job_id)
-        if known is None or known[0] is not state:
-            self._tables = {job_id: entry for job_id, entry in self._tables.items() if job_id in observation.jobs}
-            known = state, optimistic_cost_table(state.job, observation.executors)
-            self._tables[state.job.job_id] = known
-        return known[1]
+def _table_of(state: JobState, executors: Executors) -> Floats:
+    return optimistic_cost_table(state.job, executors)
 
 
 class _RankOCT:
@@ -248,7 +233,7 @@ class _RankOCT:
     name = "rank_oct"
     changes = False
 
-    def __init__(self, tables: _Tables) -> None:
+    def __init__(self, tables: PerJob[Floats]) -> None:
         self._tables = tables
 
     def reset(self, rng: Generator) -> None:
@@ -264,7 +249,7 @@ class _OptimisticEFT:
 
     name = "optimistic-EFT"
 
-    def __init__(self, tables: _Tables) -> None:
+    def __init__(self, tables: PerJob[Floats]) -> None:
         self._tables = tables
 
     def allocate(
@@ -308,6 +293,7 @@ class DLS:
     name = "dls"
 
     def __init__(self) -> None:
+        self._jobs = PerJob(self._number_and_advantages)
         self._forget()
 
     def _forget(self) -> None:
@@ -315,7 +301,7 @@ class DLS:
         self._read = 0
         self._chosen = -1
         self._frontier = _Frontier(0)
-        self._jobs: dict[int, tuple[JobState, int, Floats]] = {}
+        self._jobs.forget()
         self._num_jobs = 0
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
@@ -350,19 +336,14 @@ class DLS:
             entry = observation.executable.get(ticket)
             if entry is not None:
                 state, node = entry
-                number, advantages = self._of_job(observation, state)
+                number, advantages = self._jobs.of(observation, state)
                 self._frontier.add((number, node, ticket), advantages[node], state.ready_times(node))
 
-    def _of_job(self, observation: DagObservation, state: JobState) -> tuple[int, Floats]:
+    def _number_and_advantages(self, state: JobState, executors: Executors) -> tuple[int, Floats]:
         """Return the number of a job in order of arrival, and static level + mean run time - run time of its nodes."""
-        known = self._jobs.get(state.job.job_id)
-        if known is None or known[0] is not state:
-            self._jobs = {job_id: entry for job_id, entry in self._jobs.items() if job_id in observation.jobs}
-            levels = static_levels(state.job, observation.executors) + mean_run_times(state.job, observation.executors)
-            known = state, self._num_jobs, levels[:, None] - state.run_times
-            self._jobs[state.job.job_id] = known
-            self._num_jobs += 1
-        return known[1:]
+        self._num_jobs += 1
+        levels = static_levels(state.job, executors) + mean_run_times(state.job, executors)
+        return self._num_jobs, levels[:, None] - state.run_times
 
 
 class _Frontier:

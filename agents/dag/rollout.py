@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation
-from desim.agents.dag.orders import rank_up
+from desim.agents.dag.orders import PerJob, rank_up
 from desim.agents.lookahead import Lookahead, Score
+from desim.checks import whole
 from desim.core import Agent, Simulation
-from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, DagObservation, Job, JobState
+from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
 
 __all__ = ["RolloutAgent"]
 
@@ -57,17 +57,11 @@ class RolloutAgent(Lookahead):
         nodes: int = 2,
         allocation: Allocation | None = None,
     ) -> None:
-        super().__init__(base, kind="rollout" if objective == "makespan" else f"rollout-{objective}")
-        if objective not in get_args(Objective):
-            raise InvalidConfiguration(f"objective is {objective!r}, want one of {', '.join(get_args(Objective))}")
-        for name, value in (("executors", executors), ("nodes", nodes)):
-            if value < 0 or value != int(value):
-                raise InvalidConfiguration(f"{name} is {value!r}, want a whole number of at least 0")
-        self.objective = objective
-        self.executors = int(executors)
-        self.nodes = int(nodes)
+        super().__init__(base, objective, get_args(Objective))
+        self.executors = whole("executors", executors, least=0)
+        self.nodes = whole("nodes", nodes, least=0)
         self.allocation = allocation
-        self._ranks: dict[int, tuple[Job, Floats]] = {}
+        self._ranks = PerJob(_ranks_of)
 
     def reset(self, info: dict[str, Any], rng: np.random.Generator) -> None:
         """Begin a new run, of the base agent too.
@@ -80,7 +74,7 @@ class RolloutAgent(Lookahead):
             The agent's random stream, for the base agent.
         """
         super().reset(info, rng)
-        self._ranks.clear()
+        self._ranks.forget()
         default = EFT() if info.get("granularity") == "task" else DEFT()
         self._allocation: Allocation = self.allocation or getattr(self.base, "allocation", None) or default
 
@@ -104,7 +98,7 @@ class RolloutAgent(Lookahead):
         own = None if first is None else (observation.jobs[first.job_id], int(first.node))
         found = [] if own is None else [*self._elsewhere(observation, own, first.executor, available), None]
         others = [pair for pair in observation.executable.values() if pair != own]
-        others.sort(key=lambda pair: -self._rank(observation, *pair))
+        others.sort(key=lambda pair: -self._ranks.of(observation, pair[0])[pair[1]])
         for state, node in others[: self.nodes]:
             assignment = self._allocation.allocate(observation, state, node, available)
             if assignment is not None:
@@ -124,14 +118,6 @@ class RolloutAgent(Lookahead):
             assignment = self._allocation.allocate(observation, state, node, only)
             if assignment is not None:
                 yield assignment
-
-    def _rank(self, observation: DagObservation, state: JobState, node: int) -> float:
-        """Return the upward rank of a node, in seconds."""
-        job = state.job
-        known = self._ranks.get(job.job_id)
-        if known is None or known[0] is not job:  # an id may be used again
-            known = self._ranks[job.job_id] = job, rank_up(job, observation.executors)
-        return float(known[1][node])
 
     def tally(self, simulation: Simulation) -> _Completions:
         """Return what notes when the jobs end in a fork.
@@ -167,6 +153,10 @@ class RolloutAgent(Lookahead):
         for job_id, state in observation.jobs.items():
             yield state, twin.jobs[job_id]
             yield state.job, state.job
+
+
+def _ranks_of(state: JobState, executors: Executors) -> Floats:
+    return rank_up(state.job, executors)
 
 
 class _Completions:

@@ -29,8 +29,7 @@ from desim.agents.deferrable.score_policy import (
     ScorePolicy,
 )
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.numpy_mlp import NumpyMLP, array_of
-from desim.agents.learning.policy import action_for
+from desim.agents.learning.policy import NumpyMLP, action_for, array_of
 from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing

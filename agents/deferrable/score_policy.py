@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import log_softmax, softplus
 
-from desim.agents.learning.distributions import Distribution, Gaussian
 from desim.agents.learning.experience import Experience
-from desim.agents.learning.policy import Observations, Policy, drawn, initialized, mlp
+from desim.agents.learning.policy import Distribution, Gaussian, Observations, Policy, drawn, initialized, mlp
 from desim.envs import ACTION_MASK
 from desim.problems.deferrable.encoder import HISTORY_FEATURES, ScoreEncoder
 

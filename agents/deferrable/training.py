@@ -23,10 +23,10 @@ from desim.agents.deferrable.list_plan import planned_starts
 from desim.agents.deferrable.orders import first_fitting
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
-from desim.agents.learning.distributions import Distribution, Gaussian
 from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import clone
 from desim.agents.learning.learner import Learner, LearningConfig
+from desim.agents.learning.policy import Distribution, Gaussian
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration

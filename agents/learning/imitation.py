@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from desim.agents.learning.distributions import Distribution
 from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, between
-from desim.agents.learning.policy import one_thread, to_tensors
+from desim.agents.learning.policy import Distribution, one_thread, to_tensors
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Expert", "clone", "imitate"]

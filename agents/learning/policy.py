@@ -1,30 +1,35 @@
-"""What a network must offer to be trained, the plain one, and what networks are made of."""
+"""What a network must offer to be trained, distributions over its actions, and what networks are made of."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import log_softmax
 
-from desim.agents.learning.distributions import Distribution, MaskedCategorical
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
     from desim.agents.learning.experience import Experience
 
 __all__ = [
+    "Distribution",
+    "Gaussian",
     "MLPPolicy",
+    "MaskedCategorical",
+    "NumpyMLP",
     "ObservationNormalizer",
     "Observations",
     "Policy",
     "action_for",
+    "array_of",
     "drawn",
     "initialized",
     "mlp",
@@ -35,7 +40,102 @@ __all__ = [
 Observations = dict[str, Tensor]
 """Parts of a batch of observations by name."""
 
+Floats = NDArray[np.float32]
+
 Module = TypeVar("Module", bound=nn.Module)
+
+
+class Distribution(Protocol):
+    """A batch of B distributions over actions."""
+
+    def sample(self, rng: np.random.Generator) -> Tensor:
+        """Draw an action of each, shape (B, ...)."""
+
+    def mode(self) -> Tensor:
+        """Return the most likely action of each, shape (B, ...)."""
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Return the logarithm of the probability, or density, of an action of each, shape (B,)."""
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of each in nats, shape (B,)."""
+
+
+class MaskedCategorical:
+    """A choice between K actions, some of which are impossible.
+
+    Parameters
+    ----------
+    logits : Tensor, shape (B, K)
+        Unnormalized logarithms of probabilities.
+    mask : Tensor, shape (B, K), optional
+        Which actions are possible, at least one in each row; all if None.
+    """
+
+    def __init__(self, logits: Tensor, mask: Tensor | None = None) -> None:
+        self.mask = None if mask is None else mask.bool()
+        if self.mask is not None:
+            logits = logits.masked_fill(~self.mask, -math.inf)
+        self.log_probabilities = log_softmax(logits, dim=-1)
+
+    def sample(self, rng: np.random.Generator) -> Tensor:
+        """Draw an action of each, shape (B,), by the Gumbel-max method."""
+        noise = torch.from_numpy(rng.gumbel(size=tuple(self.log_probabilities.shape)).astype(np.float32))
+        return (self.log_probabilities + noise.to(self.log_probabilities)).argmax(-1)
+
+    def mode(self) -> Tensor:
+        """Return the most likely action of each, of equal ones the first, shape (B,)."""
+        return self.log_probabilities.argmax(-1)
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Return the logarithm of the probability of an action of each, shape (B,)."""
+        return self.log_probabilities.gather(-1, actions.long().unsqueeze(-1)).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of each in nats, shape (B,)."""
+        logs = self.log_probabilities
+        if self.mask is not None:  # 0 log 0 is 0, and so is its gradient
+            logs = logs.masked_fill(~self.mask, 0.0)
+            return -(logs.exp() * logs).masked_fill(~self.mask, 0.0).sum(-1)
+        return -(logs.exp() * logs).sum(-1)
+
+
+class Gaussian:
+    """Independent normal distributions of D numbers, some of which do not count.
+
+    Parameters
+    ----------
+    mean : Tensor, shape (B, D)
+        Means.
+    deviation : Tensor, shape (B, D)
+        Standard deviations, above 0.
+    mask : Tensor, shape (B, D), optional
+        Which numbers count; all if None. Those that do not are 0 in samples and add nothing to log-probabilities.
+    """
+
+    def __init__(self, mean: Tensor, deviation: Tensor, mask: Tensor | None = None) -> None:
+        self.mask = torch.ones_like(mean) if mask is None else mask.to(mean)
+        self.mean = mean
+        self.deviation = deviation
+
+    def sample(self, rng: np.random.Generator) -> Tensor:
+        """Draw the numbers of each, shape (B, D)."""
+        noise = torch.from_numpy(rng.standard_normal(tuple(self.mean.shape)).astype(np.float32))
+        return (self.mean + self.deviation * noise.to(self.mean)) * self.mask
+
+    def mode(self) -> Tensor:
+        """Return the means, shape (B, D)."""
+        return self.mean * self.mask
+
+    def log_prob(self, actions: Tensor) -> Tensor:
+        """Return the logarithm of the density of the numbers of each, shape (B,)."""
+        scaled = (actions - self.mean) / self.deviation
+        logs = -0.5 * scaled * scaled - self.deviation.log() - 0.5 * math.log(2 * math.pi)
+        return (logs * self.mask).sum(-1)
+
+    def entropy(self) -> Tensor:
+        """Return the entropy of each in nats, shape (B,)."""
+        return ((self.deviation.log() + 0.5 * math.log(2 * math.pi * math.e)) * self.mask).sum(-1)
 
 
 class Policy(nn.Module):
@@ -279,3 +379,70 @@ class MLPPolicy(Policy):
         x = torch.cat([observations[name].flatten(1).float() for name in self.inputs], dim=1)
         mask = None if self.mask is None else observations[self.mask]
         return MaskedCategorical(self.actor(x), mask), cast(Tensor, self.critic(x)).squeeze(-1)
+
+
+class NumpyMLP:
+    """A copy in NumPy of a fully connected network as it is now, for decisions one at a time.
+
+    With inputs of a few rows torch spends more time on the way than at work.
+
+    Parameters
+    ----------
+    network : torch.nn.Sequential
+        Linear layers with the same units between them, and none at the end.
+
+    Attributes
+    ----------
+    layers : list of pairs of arrays
+        Transposed weights, shape (inputs, outputs), and biases, of each layer.
+    activation : callable
+        What is between layers.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the units are none of tanh, ReLU and leaky ReLU.
+    """
+
+    def __init__(self, network: nn.Sequential) -> None:
+        linear = [module for module in network if isinstance(module, nn.Linear)]
+        units = [module for module in network if not isinstance(module, nn.Linear)]
+        self.layers: list[tuple[Floats, Floats]] = [
+            (array_of(layer.weight).T.copy(), array_of(layer.bias)) for layer in linear
+        ]
+        self.activation = _activation(units[0]) if units else np.asarray
+
+    def __call__(self, x: Floats) -> Floats:
+        """Return the outputs, shape (..., outputs)."""
+        return self.after_first(x @ self.layers[0][0] + self.layers[0][1])
+
+    def after_first(self, x: Floats) -> Floats:
+        """Return the outputs, given those of the first linear layer.
+
+        Parameters
+        ----------
+        x : array of float, shape (..., units)
+            Before its activation.
+        """
+        for weight, bias in self.layers[1:]:
+            x = self.activation(x) @ weight
+            x += bias
+        return x
+
+
+def array_of(tensor: Any) -> Floats:
+    """Return a tensor as an array in single precision."""
+    array: Floats = tensor.detach().cpu().numpy().astype(np.float32)
+    return array
+
+
+def _activation(unit: nn.Module) -> Callable[[Floats], Floats]:
+    """Return what a unit computes."""
+    if isinstance(unit, nn.Tanh):
+        return np.tanh
+    if isinstance(unit, nn.LeakyReLU):
+        slope = np.float32(unit.negative_slope)
+        return lambda x: np.maximum(x, slope * x)
+    if isinstance(unit, nn.ReLU):
+        return lambda x: np.maximum(x, np.float32(0.0))
+    raise InvalidConfiguration(f"no copy of {type(unit).__name__} in NumPy; there are Tanh, ReLU and LeakyReLU")

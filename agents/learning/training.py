@@ -18,8 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
-from desim.agents.learning.evaluation import evaluate, mean_of
-from desim.agents.learning.experience import Collector, Experience, Measure
+from desim.agents.learning.experience import Collector, Experience, Measure, evaluate, mean_of
 from desim.agents.learning.learner import Learner, between
 from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector

@@ -160,11 +160,10 @@ def test_the_same_twice() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"time_limit": 0.0}, "time_limit is 0.0, want a number of seconds above 0"),
+        ({"time_limit": 0.0}, "time_limit is 0.0, want"),
         ({"time_limit": np.nan}, "time_limit is nan"),
         ({"resolution": -1.0}, "resolution is -1.0, want"),
         ({"resolution": np.inf}, "resolution is inf, want"),
-        ({"num_workers": 0}, "num_workers is 0, want at least 1"),
     ],
 )
 def test_options_that_make_no_sense(options: dict[str, float], message: str) -> None:

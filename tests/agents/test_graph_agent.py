@@ -18,7 +18,7 @@ pytest.importorskip("torch_geometric")
 
 from desim import Simulation, simulate  # noqa: E402
 from desim.agents.dag.graph_agent import GraphAgent, GraphConfig  # noqa: E402
-from desim.agents.dag.graph_data import from_data, to_data  # noqa: E402
+from desim.agents.dag.graph_policy import from_data, to_data  # noqa: E402
 from desim.agents.dag.training import EXPERTS, GraphEpisodes, GraphTraining, make_env  # noqa: E402
 from desim.agents.learning.checkpoint import load_weights  # noqa: E402
 from desim.agents.learning.policy import to_tensors  # noqa: E402
@@ -260,8 +260,8 @@ def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: GraphConfig(kind="other"), "no network 'other'; there are lachesis, decima"),
-        (lambda: GraphConfig(mode="other"), "no modes? 'other'"),
+        (lambda: GraphConfig(kind="other"), "kind is 'other', want one of 'lachesis', 'decima'"),
+        (lambda: GraphConfig(mode="other"), "mode is 'other'"),
         (lambda: GraphConfig(width=0), "want numbers of at least 1"),
         (lambda: GraphEpisodes((0, 3)), r"num_jobs is \(0, 3\)"),
         (lambda: GraphEpisodes(ccr=()), "ccr is empty"),

@@ -449,7 +449,7 @@ class TestRefusals:
         [
             (
                 lambda: RolloutAgent(FCFS(), objective="makespan"),
-                "objective is 'makespan', want one of bounded_slowdown",
+                "objective is 'makespan', want one of 'bounded_slowdown'",
             ),  # type: ignore[arg-type]
             (lambda: RolloutAgent(FCFS(), width=-1), "width is -1"),
             (lambda: RolloutAgent(FCFS(), horizon=0.0), r"horizon is 0\.0"),

@@ -16,8 +16,7 @@ from desim import Simulation, simulate
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig, WindowScorer
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining, make_env, measure
 from desim.agents.learning.checkpoint import load_weights
-from desim.agents.learning.distributions import MaskedCategorical
-from desim.agents.learning.policy import Policy, to_tensors
+from desim.agents.learning.policy import MaskedCategorical, Policy, to_tensors
 from desim.agents.learning.training import TrainingConfig, validation_seeds
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
@@ -236,7 +235,7 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("wrong", "what"),
         [
-            ({"network": "oracle"}, "no network 'oracle'"),
+            ({"network": "oracle"}, "network is 'oracle'"),
             ({"head": 0, "tail": 0}, "a window of 0"),
             ({"head": -1}, "a window of -1"),
             ({"network": "mlp", "reserve_after": 5.0}, "reserve_after is for the scorer"),

@@ -166,7 +166,10 @@ def test_rules_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "what"),
     [
-        ("window-luckiest-9-1", "no rule 'luckiest'; there are random, shortest, smallest, first, reserving, aged"),
+        (
+            "window-luckiest-9-1",
+            "rule is 'luckiest', want one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'aged'",
+        ),
         ("window-shortest-9", "no batch agent 'window-shortest-9'; want for example window-shortest-9-1"),
         ("window-shortest-a-b", "want for example"),
         ("window-shortest-0-0", "a window of 0 [+] 0 slots"),

@@ -9,9 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from desim.agents.learning.distributions import Distribution, Gaussian, MaskedCategorical
 from desim.agents.learning.experience import PER_STEP, Collector, Experience
-from desim.agents.learning.policy import MLPPolicy, ObservationNormalizer, Policy, initialized, mlp, to_tensors
+from desim.agents.learning.policy import (
+    Distribution,
+    Gaussian,
+    MaskedCategorical,
+    MLPPolicy,
+    ObservationNormalizer,
+    Policy,
+    initialized,
+    mlp,
+    to_tensors,
+)
 
 Box, Discrete, Dict = gymnasium.spaces.Box, gymnasium.spaces.Discrete, gymnasium.spaces.Dict
 

@@ -26,8 +26,7 @@ from learning_cases import (
     line_policy,
 )
 
-from desim.agents.learning.evaluation import evaluate, mean_of
-from desim.agents.learning.experience import Experience
+from desim.agents.learning.experience import Experience, evaluate, mean_of
 from desim.agents.learning.learner import MAX_GRADIENT, Learner, LearningConfig, between
 from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce

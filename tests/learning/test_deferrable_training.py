@@ -29,8 +29,7 @@ from desim.agents.deferrable.training import (
     make_env,
     measure,
 )
-from desim.agents.learning.distributions import Gaussian
-from desim.agents.learning.policy import to_tensors
+from desim.agents.learning.policy import Gaussian, to_tensors
 from desim.agents.learning.training import TrainingConfig, TrainingResult
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster

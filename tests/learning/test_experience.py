@@ -28,10 +28,8 @@ from learning_cases import (
     line_policy,
 )
 
-from desim.agents.learning.distributions import MaskedCategorical
-from desim.agents.learning.evaluation import evaluate, mean_of
-from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated
-from desim.agents.learning.policy import Policy, to_tensors
+from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated, evaluate, mean_of
+from desim.agents.learning.policy import MaskedCategorical, Policy, to_tensors
 from desim.agents.learning.workers import WorkerCollector
 from desim.exceptions import DesimError, InvalidConfiguration
 
@@ -270,7 +268,7 @@ class TestEvaluation:
     def test_it_plays_each_seed_as_one_environment_would(self, monkeypatch: pytest.MonkeyPatch) -> None:
         policy, seeds = line_policy(3), list(range(100, 113))
         for together in (1, 4, 50):
-            monkeypatch.setattr("desim.agents.learning.evaluation.TOGETHER", together)
+            monkeypatch.setattr("desim.agents.learning.experience.TOGETHER", together)
             found = evaluate(policy, Line, seeds, measure=line_length)
             assert len(found) == len(seeds)
             for seed, episode in zip(seeds, found, strict=True):

@@ -17,10 +17,9 @@ from desim import simulate
 from desim.agents.batch import SimpleBackfilling
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS, WindowRule, aged, reserving, shortest
-from desim.agents.learning.distributions import Distribution
 from desim.agents.learning.imitation import Expert, clone, imitate
 from desim.agents.learning.learner import Learner, LearningConfig
-from desim.agents.learning.policy import MLPPolicy, to_tensors
+from desim.agents.learning.policy import Distribution, MLPPolicy, to_tensors
 from desim.agents.learning.ppo import PPO
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration

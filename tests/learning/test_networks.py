@@ -14,10 +14,17 @@ from learning_cases import categorical
 from scipy import stats
 from torch import nn
 
-from desim.agents.learning.distributions import Gaussian, MaskedCategorical
 from desim.agents.learning.learner import RunningMoments
-from desim.agents.learning.numpy_mlp import NumpyMLP
-from desim.agents.learning.policy import MLPPolicy, ObservationNormalizer, drawn, initialized, mlp
+from desim.agents.learning.policy import (
+    Gaussian,
+    MaskedCategorical,
+    MLPPolicy,
+    NumpyMLP,
+    ObservationNormalizer,
+    drawn,
+    initialized,
+    mlp,
+)
 from desim.exceptions import InvalidConfiguration
 
 

@@ -16,8 +16,7 @@ import torch
 from learning_cases import Line, Normalized, line_length, line_policy
 
 from desim.agents.learning.checkpoint import DOCUMENT, load_checkpoint
-from desim.agents.learning.evaluation import evaluate, mean_of
-from desim.agents.learning.experience import Experience
+from desim.agents.learning.experience import Experience, evaluate, mean_of
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import MLPPolicy
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce

@@ -18,9 +18,8 @@ import torch
 from matplotlib.figure import Figure
 
 from desim.agents.batch.training import measure
-from desim.agents.learning.distributions import MaskedCategorical
 from desim.agents.learning.learner import LearningConfig
-from desim.agents.learning.policy import Policy
+from desim.agents.learning.policy import MaskedCategorical, Policy
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, SCALE
