@@ -20,7 +20,7 @@ from desim.exceptions import InvalidConfiguration
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Column", "DataType", "Table", "arrival_number", "fault_of"]
+__all__ = ["Column", "DataType", "Table", "arrival_number", "fault_of", "turnaround_time", "waiting_time"]
 
 DataType = Literal["integer", "float", "boolean", "text", "floats", "texts"]
 """What a column can hold: whole numbers, numbers, truth values, text, or a list of numbers or of texts in each row."""
@@ -254,6 +254,46 @@ def arrival_number(meaning: str = "how many jobs arrived before this one: tells 
         ``arrival_number``.
     """
     return Column("arrival_number", "integer", meaning, null=null, least=0)
+
+
+def waiting_time(given: tuple[str, ...], unit: str = "s", meaning: str = "from submission to the start") -> Column:
+    """Return the column of how long jobs waited.
+
+    Parameters
+    ----------
+    given : tuple of str
+        The statuses of jobs that have one: those that have started.
+    unit : str
+        Of time.
+    meaning : str
+        What it is, where jobs start more than once.
+
+    Returns
+    -------
+    Column
+        ``waiting_time``.
+    """
+    formula = "starting_time - submission_time"
+    return Column("waiting_time", "float", meaning, unit=unit, given=given, formula=formula)
+
+
+def turnaround_time(given: tuple[str, ...], unit: str = "s") -> Column:
+    """Return the column of how long jobs were in the system.
+
+    Parameters
+    ----------
+    given : tuple of str
+        The statuses of jobs that have one: those that have ended.
+    unit : str
+        Of time.
+
+    Returns
+    -------
+    Column
+        ``turnaround_time``.
+    """
+    formula = "finish_time - submission_time"
+    return Column("turnaround_time", "float", "from submission to the end", unit=unit, given=given, formula=formula)
 
 
 def fault_of(column: Column, info: Mapping[str, Any]) -> str:

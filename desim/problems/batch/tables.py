@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
-from desim.tables import Column, Table, arrival_number
+from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
 
 __all__ = ["INFO", "INTERRUPTIONS", "JOBS", "OUTAGES", "TABLES"]
 
@@ -78,22 +78,8 @@ JOBS = Table(
         Column("starting_time", "float", "the start of its last execution", unit="s", given=STARTED),
         Column("execution_time", "float", "how long its last execution took", unit="s", given=ENDED, least=0),
         Column("finish_time", "float", "the end of its last execution", unit="s", given=ENDED),
-        Column(
-            "waiting_time",
-            "float",
-            "from submission to the last start",
-            unit="s",
-            given=STARTED,
-            formula="starting_time - submission_time",
-        ),
-        Column(
-            "turnaround_time",
-            "float",
-            "from submission to the end",
-            unit="s",
-            given=ENDED,
-            formula="finish_time - submission_time",
-        ),
+        waiting_time(STARTED, meaning="from submission to the last start"),
+        turnaround_time(ENDED),
         Column(
             "stretch",
             "float",

@@ -583,8 +583,7 @@ class GraphEncoder:
             ``keys`` (J,), ``nodes`` (J, N, F), ``edges`` (J, E, 2) with the numbers of nodes in their jobs,
             ``edge_times`` (J, E), ``present`` and ``unassigned`` (J, N), ``jobs`` (J, G), ``candidate_nodes`` (C, 2)
             with job and node, ``candidates`` (C, K), ``system`` (S,). What is empty is 0, in ``edges`` and
-            ``candidate_nodes`` -1. The columns are :data:`FIXED_FEATURES`,
-            :data:`JOB_FEATURES`,
+            ``candidate_nodes`` -1. The columns are :data:`FIXED_FEATURES`, :data:`JOB_FEATURES`,
             :data:`CANDIDATE_FEATURES`, and :data:`SYSTEM_GRAPH_FEATURES`.
 
         Raises

@@ -53,6 +53,7 @@ __all__ = [
     "lower_bound",
     "read_graph",
     "serial_time",
+    "useless_copies",
 ]
 
 

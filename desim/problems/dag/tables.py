@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.tables import Column, Table, arrival_number
+from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
 
 __all__ = [
     "CHANNELS",
@@ -184,22 +184,8 @@ JOBS = Table(
         Column("submission_time", "float", "when it was submitted", unit="s", least=0),
         Column("starting_time", "float", "when the first of its copies started", unit="s", given=STARTED),
         Column("finish_time", "float", "when the last of its nodes finished", unit="s", given=("completed",)),
-        Column(
-            "waiting_time",
-            "float",
-            "from submission to the first start",
-            unit="s",
-            given=STARTED,
-            formula="starting_time - submission_time",
-        ),
-        Column(
-            "turnaround_time",
-            "float",
-            "from submission to the end",
-            unit="s",
-            given=("completed",),
-            formula="finish_time - submission_time",
-        ),
+        waiting_time(STARTED, meaning="from submission to the first start"),
+        turnaround_time(("completed",)),
         Column("num_nodes", "integer", "its nodes", unit="nodes", least=1),
         Column("num_edges", "integer", "its edges", unit="edges", least=0),
         Column("work", "float", "the work of all its nodes"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from desim.problems.deferrable.job import REQUESTS, JobSet
-from desim.tables import Column, Table, arrival_number
+from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
 
 __all__ = ["EVICTIONS", "INFO", "JOBS", "SLOTS", "STATUSES", "TABLES"]
 
@@ -71,25 +71,11 @@ JOBS = Table(
         Column("requested_{}", "float", "what it requests of a resource", each="resources", least=0),
         Column("starting_time", "float", "the slot of its last start", "slots", given=STARTED),
         Column("finish_time", "float", "the slot at whose beginning it ended or was evicted", "slots", given=ENDED),
-        Column(
-            "waiting_time",
-            "float",
-            "from submission to start",
-            "slots",
-            given=STARTED,
-            formula="starting_time - submission_time",
-        ),
+        waiting_time(STARTED, "slots"),
         Column(
             "execution_time", "float", "from start to end", "slots", given=ENDED, formula="finish_time - starting_time"
         ),
-        Column(
-            "turnaround_time",
-            "float",
-            "from submission to end",
-            "slots",
-            given=ENDED,
-            formula="finish_time - submission_time",
-        ),
+        turnaround_time(ENDED, "slots"),
         Column(
             "delay",
             "float",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.tables import Column, Table
+from desim.tables import Column, Table, turnaround_time, waiting_time
 
 __all__ = ["ALLOCATIONS", "CHANNELS", "INFO", "JOBS", "NODES", "PORTS", "SLOTS", "STATUSES", "TABLES"]
 
@@ -81,25 +81,11 @@ JOBS = Table(
         Column("submission_time", "float", "when it arrived", "slots", least=0),
         Column("starting_time", "float", "the slot in which it started", "slots", given=STARTED),
         Column("finish_time", "float", "when it ended", "slots", given=ENDED),
-        Column(
-            "waiting_time",
-            "float",
-            "from arrival to start",
-            "slots",
-            given=STARTED,
-            formula="starting_time - submission_time",
-        ),
+        waiting_time(STARTED, "slots"),
         Column(
             "execution_time", "float", "from start to end", "slots", given=ENDED, formula="finish_time - starting_time"
         ),
-        Column(
-            "turnaround_time",
-            "float",
-            "from arrival to end",
-            "slots",
-            given=ENDED,
-            formula="finish_time - submission_time",
-        ),
+        turnaround_time(ENDED, "slots"),
         Column("work", "float", "what must be done, in units of reward times slots", null="where jobs last one slot"),
         Column("gain", "float", "gain by parallel computation, a slot"),
         Column("overhead", "float", "dominant communication overhead, a slot"),
