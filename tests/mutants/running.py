@@ -27,7 +27,7 @@ __all__ = ["KILLED", "Results", "run_all", "run_tests"]
 KILLED = ("killed", "timeout")
 """Outcomes of mutants that were found out."""
 
-LONGEST = 900.0
+LONGEST = 300.0
 """Seconds that one test module may take: a mutant that loops is found out, too."""
 
 _PYTEST = ("-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--tb=line")
