@@ -7,7 +7,7 @@ it where your machine fails in another way.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import simpy
@@ -17,24 +17,142 @@ from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.endings import in_background
 
-__all__ = ["FailureCounts", "Outage", "planned_outages", "random_outages"]
+__all__ = ["FailingCluster", "FailureCounts", "Outage", "planned_outages", "random_outages"]
 
 
-class FailingCluster(Protocol):
-    """What an outage needs of a problem."""
+class FailureCounts:
+    """How often each unit has failed without having been repaired.
+
+    Parameters
+    ----------
+    kind : str
+        What the units are called in errors.
+    num_units : int
+        How many there are.
+    """
+
+    def __init__(self, kind: str, num_units: int) -> None:
+        self.num_units = num_units
+        self._kind = kind
+        self._counts = [0] * num_units
+
+    def fail(self, units: int) -> list[int]:
+        """Count failures.
+
+        Parameters
+        ----------
+        units : int
+            The units that fail, as a bit set.
+
+        Returns
+        -------
+        list of int
+            Those that were up, ascending.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist.
+        """
+        members = self._members(units)
+        for unit in members:
+            self._counts[unit] += 1
+        return [unit for unit in members if self._counts[unit] == 1]
+
+    def repair(self, units: int, time: float) -> list[int]:
+        """Count repairs.
+
+        Parameters
+        ----------
+        units : int
+            The units that are repaired, as a bit set.
+        time : float
+            When, in seconds.
+
+        Returns
+        -------
+        list of int
+            Those that are up again, ascending.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist or is not down.
+        """
+        members = self._members(units)
+        for unit in members:
+            if not self._counts[unit]:
+                raise InvalidConfiguration(f"{self._kind} {unit} cannot be repaired at time {time}: it is not down")
+        for unit in members:
+            self._counts[unit] -= 1
+        return [unit for unit in members if not self._counts[unit]]
+
+    def _members(self, units: int) -> list[int]:
+        if units < 0 or units >> self.num_units:
+            raise InvalidConfiguration(
+                f"the set {units:#x} does not lie within the {self.num_units} {self._kind}s of the cluster"
+            )
+        return [unit for unit, digit in enumerate(f"{units:b}"[::-1]) if digit == "1"]
+
+
+class FailingCluster:
+    """A part of problems whose cores or executors fail and come back: it counts, and the problem says what follows.
+
+    Attributes
+    ----------
+    failures : FailureCounts
+        To be made when the problem is bound.
+    """
 
     env: simpy.Environment
     simulation: Simulation
+    failures: FailureCounts
 
     @property
     def num_units(self) -> int:
-        """How many cores or executors there are."""
+        """How many cores or executors can fail."""
+        return self.failures.num_units
 
     def fail(self, units: int) -> None:
-        """Take a set of them down."""
+        """Take cores or executors down now, with what runs on them.
+
+        Call it from a process, in the phase CAPACITY of its instant. Failures nest: what has failed twice must be
+        repaired twice.
+
+        Parameters
+        ----------
+        units : int
+            The cores or executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist.
+        """
+        self.take_down(units, self.failures.fail(units))
 
     def repair(self, units: int) -> None:
-        """Bring a set of them back."""
+        """Bring cores or executors back now; the counterpart of :meth:`fail`.
+
+        Parameters
+        ----------
+        units : int
+            The cores or executors, as a bit set.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If one of them does not exist or is not down.
+        """
+        self.bring_up(units, self.failures.repair(units, self.env.now))
+
+    def take_down(self, units: int, fresh: list[int]) -> None:
+        """Let go down, of those that fail, the ones that were up: what a problem makes of :meth:`fail`."""
+        raise NotImplementedError
+
+    def bring_up(self, units: int, fresh: list[int]) -> None:
+        """Let work again, of those repaired, the ones that are up now: what a problem makes of :meth:`repair`."""
+        raise NotImplementedError
 
 
 class Outage(NamedTuple):
@@ -151,78 +269,3 @@ def _fail_and_repair(
         cluster.fail(units)
         yield at(env, env.now + rng.exponential(down), Phase.CAPACITY)
         cluster.repair(units)
-
-
-class FailureCounts:
-    """How often each unit has failed without having been repaired.
-
-    Parameters
-    ----------
-    kind : str
-        What the units are called in errors.
-    num_units : int
-        How many there are.
-    """
-
-    def __init__(self, kind: str, num_units: int) -> None:
-        self._kind = kind
-        self._counts = [0] * num_units
-
-    def fail(self, units: int) -> list[int]:
-        """Count failures.
-
-        Parameters
-        ----------
-        units : int
-            The units that fail, as a bit set.
-
-        Returns
-        -------
-        list of int
-            Those that were up, ascending.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist.
-        """
-        members = self._members(units)
-        for unit in members:
-            self._counts[unit] += 1
-        return [unit for unit in members if self._counts[unit] == 1]
-
-    def repair(self, units: int, time: float) -> list[int]:
-        """Count repairs.
-
-        Parameters
-        ----------
-        units : int
-            The units that are repaired, as a bit set.
-        time : float
-            When, in seconds.
-
-        Returns
-        -------
-        list of int
-            Those that are up again, ascending.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist or is not down.
-        """
-        members = self._members(units)
-        for unit in members:
-            if not self._counts[unit]:
-                raise InvalidConfiguration(f"{self._kind} {unit} cannot be repaired at time {time}: it is not down")
-        for unit in members:
-            self._counts[unit] -= 1
-        return [unit for unit in members if not self._counts[unit]]
-
-    def _members(self, units: int) -> list[int]:
-        count = len(self._counts)
-        if units < 0 or units >> count:
-            raise InvalidConfiguration(
-                f"the set {units:#x} does not lie within the {count} {self._kind}s of the cluster"
-            )
-        return [unit for unit, digit in enumerate(f"{units:b}"[::-1]) if digit == "1"]

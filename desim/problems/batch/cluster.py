@@ -23,13 +23,13 @@ from desim.problems.batch.job import Job, Start, WaitUntil, check_job
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.tables import TABLES
 from desim.processes.arrivals import arrivals
-from desim.processes.outages import FailureCounts
+from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
 
 __all__ = ["BatchCluster"]
 
 
-class BatchCluster(Problem):
+class BatchCluster(FailingCluster, Problem):
     """Identical cores and an unbounded queue of rigid jobs.
 
     A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
@@ -124,7 +124,7 @@ class BatchCluster(Problem):
     def begin(self) -> None:
         """Set up the empty cluster and start the scheduler and the arrivals."""
         self._state = BatchState(self.env, self.num_cores)
-        self._failures = FailureCounts("core", self.num_cores)
+        self.failures = FailureCounts("core", self.num_cores)
         self._inbox: deque[Job] = deque()  # what has arrived while a cycle was open
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
@@ -306,53 +306,21 @@ class BatchCluster(Problem):
 
     # cores fail and come back
 
-    @property
-    def num_units(self) -> int:
-        """How many cores can fail."""
-        return self.num_cores
-
-    def fail(self, units: int) -> None:
-        """Take cores down now, with what runs on them.
-
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: a core that has failed twice must
-        be repaired twice.
-
-        Parameters
-        ----------
-        units : int
-            The cores, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist.
-        """
-        state = self._state
-        fresh = core_set(self._failures.fail(units))
-        hit = [execution for execution in state.running.values() if execution.cores & fresh]
-        down = state.down | fresh
-        state.change_cores(down)
+    def take_down(self, units: int, fresh: list[int]) -> None:
+        """Interrupt what runs on cores that fail."""
+        state, cores = self._state, core_set(fresh)
+        hit = [execution for execution in state.running.values() if execution.cores & cores]
+        state.change_cores(state.down | cores)
         for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
             self._interrupt(execution)
-        self._change("down", fresh)
+        self._change("down", cores)
         self.emit("outage", units)
 
-    def repair(self, units: int) -> None:
-        """Bring cores back now; the counterpart of :meth:`fail`.
-
-        Parameters
-        ----------
-        units : int
-            The cores, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist or is not down.
-        """
-        fresh = core_set(self._failures.repair(units, self.env.now))
-        self._state.change_cores(self._state.down & ~fresh)
-        self._change("up", fresh)
+    def bring_up(self, units: int, fresh: list[int]) -> None:
+        """Let cores be used again."""
+        cores = core_set(fresh)
+        self._state.change_cores(self._state.down & ~cores)
+        self._change("up", cores)
         self.emit("repair", units)
 
     def _change(self, event: str, cores: int) -> None:

@@ -23,12 +23,12 @@ from desim.problems.dag.job import Job
 from desim.problems.dag.observation import Assign, DagObservation, explain
 from desim.problems.dag.state import Copy, JobState, Setting
 from desim.processes.arrivals import arrivals
-from desim.processes.outages import FailureCounts
+from desim.processes.outages import FailingCluster, FailureCounts
 
 __all__ = ["DagCluster"]
 
 
-class DagCluster(Problem):
+class DagCluster(FailingCluster, Problem):
     """Executors that run the nodes of DAG jobs, each node whole on one executor and without interruption.
 
     A node can start on an executor once the data of some copy of each of its parents have arrived there. A decision is
@@ -142,7 +142,7 @@ class DagCluster(Problem):
         self._record["executors"](self.executors)
         self._record["channels"](self.executors)
         self._plan = Plan(self.env, self.executors.num_executors, is_exact=self._is_exact)
-        self._failures = FailureCounts("executor", self.executors.num_executors)
+        self.failures = FailureCounts("executor", self.executors.num_executors)
         self._setting = Setting(self.executors, self.env, self.transfers == "when_finished")
         self._back_since: NDArray[np.float64] | None = None
         self.observation = DagObservation(self.executors, self._plan)
@@ -350,62 +350,24 @@ class DagCluster(Problem):
         """Tell whether an executor is down."""
         return self._execution.is_down(executor)
 
-    @property
-    def num_units(self) -> int:
-        """How many executors can fail."""
-        return self.executors.num_executors
-
-    def fail(self, units: int) -> None:
-        """Take executors down now, with what runs on them.
-
-        Call it from a process, in the phase CAPACITY of its instant. Failures nest: an executor that has failed twice
-        must be repaired twice.
-
-        Parameters
-        ----------
-        units : int
-            The executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist.
-        """
-        fresh = self._failures.fail(units)
-        if fresh:
-            self._take_down(fresh)
-
-    def repair(self, units: int) -> None:
-        """Bring executors back now; the counterpart of :meth:`fail`.
-
-        Parameters
-        ----------
-        units : int
-            The executors, as a bit set.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If one of them does not exist or is not down.
-        """
-        self._bring_up(self._failures.repair(units, self.env.now))
-
-    def _take_down(self, executors: list[int]) -> None:
+    def take_down(self, units: int, fresh: list[int]) -> None:
         """Let executors go down, with what runs and waits on them and perhaps with the results that they hold."""
-        waiting = self._execution.take_down(executors)
+        if not fresh:
+            return
+        waiting = self._execution.take_down(fresh)
         for state in list(self._jobs.values()):
             if self.outages_lose_data:
-                state.lose_results(executors)
+                state.lose_results(fresh)
             own = [copy for copy in waiting if copy.state is state]
-            for copy in state.unsupported(own, executors, lost=self.outages_lose_data):
+            for copy in state.unsupported(own, fresh, lost=self.outages_lose_data):
                 self._execution.withdraw(copy)
             state.recount()
             self._offer_anew(state)
-        others = [executor for executor in self._plan.timetables if executor not in executors]
+        others = [executor for executor in self._plan.timetables if executor not in fresh]
         for executor in others:
             self._plan.mark(executor)
         self._execution.look_again(others)
-        for executor in executors:
+        for executor in fresh:
             self._record["outages"]((self.env.now, executor, "down"))
             self.emit("outage", executor)
         self._open_cycle()
@@ -418,9 +380,9 @@ class DagCluster(Problem):
             elif state.tickets[node] is None:
                 self._reveal(state, node)
 
-    def _bring_up(self, executors: list[int]) -> None:
+    def bring_up(self, units: int, fresh: list[int]) -> None:
         """Let executors work again; data that they had received before have to be sent to them again."""
-        for executor in executors:
+        for executor in fresh:
             self._execution.bring_up(executor)
             self._record["outages"]((self.env.now, executor, "up"))
             self.emit("repair", executor)

@@ -472,14 +472,14 @@ class TaskCluster(DagCluster):
         if not state.unassigned_tasks[node]:
             super()._mark_assigned(state, node)
 
-    def _take_down(self, executors: list[int]) -> None:
+    def take_down(self, units: int, fresh: list[int]) -> None:
         """Let executors go down, which come back knowing no job."""
-        for executor in executors:
+        for executor in fresh:
             self._runs.forget(executor)
             for state in self._jobs.values():
                 assert isinstance(state, TaskState)
                 state.visited.discard(executor)
-        super()._take_down(executors)
+        super().take_down(units, fresh)
 
     def forget_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight."""
