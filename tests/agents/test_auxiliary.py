@@ -257,13 +257,6 @@ def test_the_critic_learns_twice_and_the_module_a_hundred_times_as_fast(config: 
         assert not names
 
 
-def test_the_module_may_learn_more_slowly() -> None:
-    policy = CONFIG.policy(np.random.default_rng(0))
-    policy.auxiliary_rate = 7.0
-    learner = PPO(policy, LearningConfig(learning_rate=1e-3), np.random.default_rng(0))
-    assert [group["lr"] for group in learner.optimizer.param_groups] == pytest.approx([1e-3, 2e-3, 7e-3])
-
-
 @every_network
 def test_a_learner_goes_on_from_where_it_was(config: ScoreConfig) -> None:
     parts = experience_of(config, 3)

@@ -8,21 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inspector_reference import ORDERS, Outcome, run_reference, workloads
 
 from desim import simulate
-from desim.agents.batch import F1, EASYBackfilling, create
+from desim.agents.batch import EASYBackfilling, create
 from desim.agents.batch.inspector import BackfilledPriority, Inspector, InspectorConfig
 from desim.agents.batch.training import EpisodeOptions, InspectorTraining
-from desim.agents.learning.policy import MLPPolicy, action_for
 from desim.agents.learning.training import TrainingConfig
 from desim.exceptions import DesimError, InvalidConfiguration
-from desim.problems.batch import BatchCluster, Job, WaitUntil
-from desim.problems.batch.env import TraceEpisodes
-from desim.problems.batch.inspection import Inspection, Question
+from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch.inspection import Inspection
 from desim.processes import random_outages, stop_after
 from desim.result import Result
 from desim.validation import validate
@@ -158,13 +155,6 @@ class TestRejectingEverything:
             assert validate(result, jobs).ok
             assert set(result.jobs["status"].to_list()) == {"completed"}
 
-    def test_a_stream_that_goes_on(self) -> None:
-        jobs = self.lublin_like(80, 3)
-        problem = TraceEpisodes([jobs], 16, num_jobs=20, arrivals="open").at(10)
-        result = simulate(problem, Watched("f1", judge_of(1)))
-        assert result.metrics()["jobs_started"] == 20
-        assert validate(result).ok
-
 
 class TestNetworks:
     jobs = TestRejectingEverything.lublin_like(30, 4)
@@ -175,21 +165,6 @@ class TestNetworks:
             agent = Inspector.of(config, config.policy(np.random.default_rng(seed)), name="new")
             runs = [simulate(BatchCluster(self.jobs, 16), either) for either in (agent, Inspector("f1"))]
             assert starts(runs[0]) == starts(runs[1])
-
-    def test_the_likeliest_action_is_taken(self) -> None:
-        policy = InspectorConfig().policy(np.random.default_rng(1))
-        assert isinstance(policy, MLPPolicy)
-        torch.nn.init.zeros_(policy.actor[-1].bias)  # type: ignore[arg-type]
-        rng = np.random.default_rng(2)
-        hesitant = 0
-        for _ in range(50):
-            seen = {"features": rng.random(7, np.float32), "action_mask": np.ones(2, np.int8)}
-            distribution, _ = policy({name: torch.from_numpy(array[None]) for name, array in seen.items()})
-            accept, reject = (distribution.log_prob(torch.tensor([action])).item() for action in (1, 0))
-            chosen = int(action_for(policy, seen))
-            assert chosen == int(accept > reject)
-            hesitant += chosen
-        assert 0 < hesitant < 50
 
     def test_a_small_training_is_written_and_read(self, tmp_path: Path) -> None:
         training = InspectorTraining(
@@ -221,18 +196,12 @@ class TestArguments:
             ({"max_rejections": 1.5}, r"max_rejections is 1\.5"),
             ({"interval": 0.0}, r"interval is 0\.0"),
             ({"interval": float("inf")}, "interval is inf"),
+            ({"base": "best"}, "no priority 'best'"),
         ],
     )
     def test_a_rule_out_of_range(self, rules: dict[str, Any], message: str) -> None:
         with pytest.raises(InvalidConfiguration, match=message):
-            Inspector("fcfs", **rules)
-
-    def test_no_such_base(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="no priority 'best'"):
-            Inspector("best")
-
-    def test_names(self) -> None:
-        assert (Inspector(F1).name, Inspector("sjf", name="mine").name) == ("inspector-f1", "mine")
+            Inspector(**{"base": "fcfs"} | rules)
 
     def test_an_answer_without_a_question(self) -> None:
         with pytest.raises(DesimError, match="no question is open"):
@@ -245,16 +214,3 @@ class TestArguments:
         problem = BatchCluster(jobs, 1, ask_when_empty=True, processes=[stop_after("start", 2)])
         assert starts(simulate(problem, agent)) == {0: 5.0, 1: 50.0}
         assert asked == [0, 1]
-
-    def test_the_answer_to_a_rejection_names_the_time(self) -> None:
-        answers: list[Any] = []
-
-        class Noting(Inspector):
-            def act(self, observation: Any) -> Any:
-                answers.append(super().act(observation))
-                return answers[-1]
-
-        agent = Noting("fcfs", lambda seen: int(seen["features"][3] > 0))  # accept what was rejected once
-        simulate(BatchCluster([Job(3, 10.0, 1, 1.0, 1.0)], 1), agent)
-        assert answers == [WaitUntil(610.0), 3]
-        assert not isinstance(answers[0], Question)

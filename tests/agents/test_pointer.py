@@ -163,17 +163,6 @@ def test_probabilities_of_all_orders_of_three_jobs_add_up_to_one(seed: int) -> N
         assert log == pytest.approx(slow.log_prob(order), rel=1e-6, abs=1e-9)
 
 
-def test_samples_come_as_often_as_they_are_likely() -> None:
-    row = drawn(CONFIG, 0, 3)
-    distribution = frozen(CONFIG)(batch_of([row] * 6_000))[0]
-    orders = [tuple(order_of(scores)) for scores in distribution.sample(np.random.default_rng(1))]
-    slow = SlowPointer(frozen(CONFIG), row)
-    for order in (order for number in range(4) for order in permutations(range(3), number)):
-        wanted = math.exp(slow.log_prob(order))
-        deviation = math.sqrt(wanted * (1 - wanted) / 6_000)
-        assert orders.count(order) / 6_000 == pytest.approx(wanted, abs=5 * deviation)
-
-
 @every_config
 def test_other_observations_of_a_batch_and_room_change_nothing(config: ScoreConfig) -> None:
     policy, large = frozen(config), replace(config, max_jobs=9)
@@ -231,13 +220,3 @@ def test_jobs_are_started_in_the_order_in_which_they_are_pointed_at(seed: int) -
         scores = distribution.sample(np.random.default_rng([seed, number]))[0]
         order = order_of(scores)
         assert encoder.decode(decision.observation, scores.numpy()) == (order, True)
-
-
-def test_a_network_that_always_ends_holds_all_jobs_back() -> None:
-    policy, row = frozen(CONFIG), drawn(CONFIG, 0, 4)
-    for bias, wanted in ((60.0, 0), (-60.0, 4)):
-        with torch.no_grad():
-            policy.end_bias.fill_(bias)
-        distribution = policy(batch_of([row]))[0]
-        assert len(order_of(distribution.mode()[0])) == wanted
-        assert len(order_of(distribution.sample(np.random.default_rng(0))[0])) == wanted

@@ -161,27 +161,6 @@ def bandit_policy(seed: int = 0, hidden: tuple[int, ...] = (32,)) -> MLPPolicy:
     return MLPPolicy({"sign": 3}, 4, np.random.default_rng(seed), hidden=hidden, mask="action_mask")
 
 
-class Luck(gymnasium.Env[dict[str, Any], Any]):
-    """Ten steps in which chance, the same for equal seeds whatever is done, earns far more than the choice does."""
-
-    def __init__(self) -> None:
-        self.observation_space = Dict({"x": Box(0, 1, (1,), np.float32)})
-        self.action_space = Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin."""
-        super().reset(seed=seed)
-        self.inputs = 5.0 * self.np_random.normal(size=10)
-        self.taken = 0
-        return {"x": np.zeros(1, np.float32)}, {}
-
-    def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
-        """Earn 1 for the second action, and what chance brings."""
-        reward = float(action) + self.inputs[self.taken]
-        self.taken += 1
-        return {"x": np.full(1, self.taken / 10, np.float32)}, reward, self.taken == 10, False, {}
-
-
 def categorical(logits: list[list[float]], mask: list[list[int]] | None = None) -> MaskedCategorical:
     """Return the distribution of numbers."""
     return MaskedCategorical(torch.tensor(logits), None if mask is None else torch.tensor(mask))

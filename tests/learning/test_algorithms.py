@@ -17,7 +17,6 @@ from learning_cases import (
     BEST,
     RANDOM,
     Bandit,
-    Luck,
     Normalized,
     Point,
     PointPolicy,
@@ -109,31 +108,6 @@ class TestAdvantages:
         discounts, decays = LearningConfig(discount=0.9, decay=0.8, time_unit=3600.0).weights(elapsed)
         np.testing.assert_allclose(discounts, [1.0, 0.9**0.5, 0.9, 0.81])
         np.testing.assert_allclose(decays, [1.0, 0.8**0.5, 0.8, 0.64])
-
-    @settings(max_examples=40, deadline=None)
-    @given(st.integers(0, 10**9), st.integers(1, 8), st.floats(0, 1), st.floats(0, 1))
-    def test_more_decisions_at_the_same_instant_change_nothing(
-        self, seed: int, length: int, discount: float, decay: float
-    ) -> None:
-        rng = np.random.default_rng(seed)
-        config = LearningConfig(discount=discount, decay=decay, time_unit=10.0)
-        seen, told = self.some(seed, length, 1)
-        elapsed = rng.uniform(1.0, 40.0, (length, 1))
-        targets = advantages(seen, **told | {"weights": config.weights(elapsed)}) + told["values"]
-        copies = rng.integers(1, 4, length)  # all but the last of which take no time and earn nothing
-        rows = np.repeat(np.arange(length), copies)
-        is_last = np.append(rows[1:] != rows[:-1], True)[:, None]
-        values = rng.normal(size=(len(rows), 1))  # whatever the critic says in between
-        first = np.append(0, copies.cumsum()[:-1])
-        values[first] = told["values"]
-        split = {
-            "values": values,
-            "final": np.where(is_last, told["final"][rows], 0.0),
-            "last": told["last"],
-            "weights": config.weights(np.where(is_last, elapsed[rows], 0.0)),
-        }
-        more = SimpleNamespace(rewards=np.where(is_last, seen.rewards[rows], 0.0), ends=seen.ends[rows] & is_last)
-        np.testing.assert_allclose((advantages(more, **split) + values)[first], targets, atol=1e-9)
 
 
 def plain_ppo(policy: Policy, seen: Experience, order: np.ndarray, config: LearningConfig) -> None:
@@ -367,34 +341,6 @@ class TestReturns:
         seen = whole(4, groups=3)
         found, returns = Reinforce(line_policy(), LearningConfig(), np.random.default_rng(0)).estimate(seen)
         np.testing.assert_allclose(found, returns - group_means(returns, seen))
-
-
-def luck_policy() -> MLPPolicy:
-    return MLPPolicy({"x": 1}, 2, np.random.default_rng(0), hidden=(8,))
-
-
-def spread(kind: type[Learner], group_size: int, rounds: int = 15) -> tuple[float, np.ndarray]:
-    """Return the total variance and the mean of the gradient of the policy, over experience of four groups of eight."""
-    gradients = []
-    for seed in range(rounds):
-        learner = kind(luck_policy(), LearningConfig(discount=1.0, decay=1.0), np.random.default_rng(0))
-        seen = collector(32, seed=seed, groups=8, make=Luck).collect_episodes(learner.policy, 20)
-        found, _ = learner.estimate(replace(seen, group_size=group_size))
-        shown = {name: torch.from_numpy(array[seen.valid]) for name, array in seen.observations.items()}
-        logs = learner.policy(shown)[0].log_prob(torch.from_numpy(seen.actions[seen.valid]))
-        loss = -(logs * torch.from_numpy(found[seen.valid])).mean()
-        parameters = [one for name, one in learner.policy.named_parameters() if name.startswith("actor")]
-        gradients.append(np.concatenate([part.flatten() for part in torch.autograd.grad(loss, parameters)]))
-    return float(np.var(gradients, axis=0).sum()), np.mean(gradients, axis=0)
-
-
-@pytest.mark.parametrize("kind", [Reinforce, PPO])
-def test_a_baseline_of_the_group_takes_the_luck_out_of_the_gradient(kind: type[Learner]) -> None:
-    alone, _ = spread(kind, 1)
-    grouped, direction = spread(kind, 8)
-    assert grouped < 0.05 * alone
-    # What is left points to where the second action becomes likelier (the last two numbers are the biases).
-    assert direction[-1] < 0 < direction[-2]
 
 
 def test_the_actor_critic_takes_one_step_down_its_loss() -> None:

@@ -88,23 +88,6 @@ def test_a_training_is_the_same_again_and_after_an_interruption(name: str, tmp_p
     assert bits(resumed) == bits(first)
 
 
-def test_another_training_is_not_gone_on_with(tmp_path: Path) -> None:
-    one = replace(TRAINING, training=replace(LOOP, total_steps=1))
-    histories = [bits(one.train(tmp_path))["history"]]
-    for changes, what in (
-        ({"agent": replace(AGENT, width=9)}, "its agent is"),
-        ({"auxiliary_rate": 3.0}, r"its auxiliary_rate is 100.0, not 3.0"),
-        ({"training": replace(one.training, seed=1)}, "its seed is 0, not 1"),
-        ({"warm_start": 1}, "its warm_start is 0, not 1"),
-        ({"learning": replace(TRAINING.learning, clip=0.3)}, "its learning is"),
-    ):
-        other = replace(one, **changes)
-        with pytest.raises(InvalidConfiguration, match=f"holds a checkpoint of another training: {what}"):
-            other.train(tmp_path)
-        histories.append(bits(other.train())["history"])
-    assert len(set(histories[:5])) == 5
-
-
 def test_what_counts_is_the_objective_of_a_whole_episode() -> None:
     gym_env = make_env(TRAINING)
     gym_env.reset(seed=3)

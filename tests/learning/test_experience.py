@@ -10,18 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
 from learning_cases import (
-    Bandit,
     Line,
-    Luck,
     Point,
     PointPolicy,
     assert_same,
-    bandit_policy,
     batch_of,
     collector,
     line_length,
@@ -29,7 +25,7 @@ from learning_cases import (
 )
 
 from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated, evaluate, mean_of
-from desim.agents.learning.policy import MaskedCategorical, Policy, to_tensors
+from desim.agents.learning.policy import Policy
 from desim.agents.learning.workers import WorkerCollector
 from desim.exceptions import DesimError, InvalidConfiguration
 
@@ -110,19 +106,6 @@ def test_it_is_what_each_environment_goes_through_alone() -> None:
     assert len(naive.episodes) > 5
 
 
-def test_a_truncated_episode_has_the_value_of_its_own_last_observation() -> None:
-    found = collector(4).collect(line_policy(), 60)
-    with torch.no_grad():
-        every = line_policy()(to_tensors({name: a.reshape(-1, 3) for name, a in found.observations.items()}))[1]
-    shown = set(np.round(every.numpy(), 5).tolist())
-    truncated = found.final_values[found.final_values != 0]
-    assert len(truncated) > 5
-    # The last observation of an episode is shown in no other place; that of the reset, which follows, is shown.
-    assert shown.isdisjoint(np.round(truncated, 5).tolist())
-    assert (found.ends[found.final_values != 0]).all()
-    assert (found.ends & (found.final_values == 0)).any()
-
-
 def test_arrays_that_are_no_dictionary_and_actions_that_are_arrays() -> None:
     found = Collector(Point, np.random.SeedSequence(3).spawn(3), np.random.default_rng(0)).collect(PointPolicy(), 9)
     assert found.observations["observation"].dtype == found.actions.dtype == np.float32
@@ -173,19 +156,6 @@ class TestWholeEpisodes:
             np.testing.assert_array_equal(first, Line().reset(seed=int(rng.integers(2**31)))[0]["x"])
 
 
-class Coin(Policy):
-    """Tosses a coin."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.logits = torch.nn.Parameter(torch.zeros(2))
-
-    def forward(self, observations: dict[str, torch.Tensor]) -> tuple[Any, torch.Tensor]:
-        """Return even odds."""
-        count = len(observations["x"])
-        return MaskedCategorical(self.logits.expand(count, 2)), torch.zeros(count)
-
-
 def test_groups_face_the_same_episodes_again_and_again() -> None:
     together = collector(6, groups=3)
     for longest in (50, 2, 50):  # also where some were cut and others not
@@ -195,11 +165,7 @@ def test_groups_face_the_same_episodes_again_and_again() -> None:
         assert (first[3:] == first[3]).all()
         assert (first[0] != first[3]).any()
         assert len({tuple(column) for column in found.actions.T.tolist()}) > 2  # but they act for themselves
-    found = collector(6, groups=3, make=Luck).collect_episodes(Coin(), 20)
     assert found.group_size == 3
-    chance = found.rewards - found.actions
-    np.testing.assert_allclose(chance[:, :3], np.repeat(chance[:, :1], 3, 1), atol=1e-9)
-    assert not np.allclose(chance[:, 0], chance[:, 3])
 
 
 def test_shorter_experience_is_filled_up() -> None:
@@ -249,19 +215,6 @@ class TestState:
             collector(3).restore(collector(2).state())
         with pytest.raises(InvalidConfiguration, match="at least one environment"):
             collector(0)
-
-
-def test_gymnasium_s_own_environments_will_do() -> None:
-    together = collector(2, make=lambda: gymnasium.make("MountainCarContinuous-v0"))
-    with pytest.raises(ValueError, match=r"broadcast|shape"):
-        together.collect(PointPolicy(), 1)  # two numbers where the environment has one: not silently accepted
-
-
-def test_masked_actions_are_never_taken() -> None:
-    found = collector(8, make=Bandit).collect(bandit_policy(), 100)  # the bandit itself checks as well
-    mask = found.observations["action_mask"]
-    assert np.take_along_axis(mask, found.actions[..., None], 2).all()
-    assert (mask.sum(2) == 2).all()
 
 
 class TestEvaluation:
