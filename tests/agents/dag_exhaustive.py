@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from dag_references import Key, run_times_of, transfer_time
 
 from desim import Result
 from desim.problems.dag import Executors, Job
 
 Placed = tuple[int, float, float]  # executor, start, finish
+
+
+def need_ortools() -> None:
+    """Skip a test where the solver is not installed, or cannot be loaded beside another one in this process."""
+    pytest.importorskip("ortools.sat.python.cp_model", reason="ortools cannot be imported", exc_type=ImportError)
 
 
 def least_makespan(jobs: Sequence[Job], executors: Executors, *, duplication: bool) -> float:

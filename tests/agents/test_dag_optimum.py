@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from dag_exhaustive import assert_feasible, least_makespan
+from dag_exhaustive import assert_feasible, least_makespan, need_ortools
 from dag_references import random_instance
 from published_dags import topcuoglu
 
@@ -16,7 +16,11 @@ from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 
-pytest.importorskip("ortools", reason="ortools is not installed: pip install 'desim[optimum]'")
+
+@pytest.fixture(autouse=True)
+def solver() -> None:
+    """Skip without the solver."""
+    need_ortools()
 
 
 def makespan_with(agent: object, jobs: list[Job], executors: Executors) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from dag_exhaustive import assert_feasible
+from dag_exhaustive import assert_feasible, need_ortools
 from dag_references import random_instance
 
 from desim import Result, simulate
@@ -34,7 +34,7 @@ def run(name: str, jobs: list[Job], executors: Executors, seed: int, **options: 
 )
 def test_every_agent_in_every_cluster(name: str, plan_ahead: bool) -> None:
     if name == "optimum":
-        pytest.importorskip("ortools", reason="ortools is not installed: pip install 'desim[optimum]'")
+        need_ortools()
     for seed in (4, 5):
         jobs, executors = random_instance(seed, staggered=True, max_nodes=9)
         for transfers in ("when_finished", "when_assigned"):

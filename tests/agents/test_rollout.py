@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from dag_exhaustive import need_ortools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -266,6 +267,8 @@ PLANNERS = ("heft", "cpop", "peft", "tdca", "optimum")
     ],
 )
 def test_base_agents_go_on_in_forks_as_they_do_in_the_run(base: str) -> None:
+    if base == "optimum":
+        need_ortools()
     make = Sticky if base == "sticky" else partial(create_dag, base)
     jobs = [job.submitted(0.25 * place) for place, job in enumerate(dag_cluster(4).jobs)]
     problem = DagCluster(jobs, dag_cluster(4).executors, plan_ahead=base in PLANNERS)
