@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from deferrable_scenarios import caught, setting
 from desim import Result, at, simulate
 from desim.core import Phase
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
-from desim.problems.deferrable import DeferrableCluster, Job
+from desim.problems.deferrable import DeferrableCluster, Job, foresee, real_time
 from desim.processes import replayed_capacity, stepped_capacity
 
 GOOD = Job(7, 1, 3, 5, 2, 4)
@@ -186,6 +186,13 @@ class TestAnswers:
 
 
 ARGUMENTS: list[tuple[dict[str, Any], str]] = [
+    ({"num_slots": True}, "num_slots is"),
+    ({"delay_weight": True}, "delay_weight is"),
+    ({"violation_weight": "10"}, "violation_weight is"),
+    ({"overcommit": "no"}, "overcommit is"),
+    ({"real_time": None}, "real_time is"),
+    ({"resources": None}, "resources are"),
+    ({"resources": ("cores", "time")}, "time"),
     *(({"num_slots": value}, f"num_slots is {value!r}, want a whole number of at least 1") for value in (0, 2.5, "5")),
     *(
         ({"delay_weight": value}, f"delay_weight is {value!r}, want a finite number of at least 0")
@@ -219,3 +226,35 @@ def test_arguments_that_make_no_sense(arguments: dict[str, Any], message: str) -
 def test_an_event_that_does_not_exist() -> None:
     message = "^deferrable has no event 'finish'; there are arrival, start, completion, expiry, eviction, slot$"
     caught(InvalidConfiguration, message, lambda: DeferrableCluster([], [1]).on("finish", print))
+
+
+def of_job(*fields: Any, **options: Any) -> Callable[[], Any]:
+    """Return a run of a single job."""
+    return lambda: simulate(DeferrableCluster([Job(7, *fields)], [1], **options), FirstFit())
+
+
+OTHERS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    *((of_job(time, 0, 0, 1, 1), WorkloadError, "job 7|job_id=7") for time in ("0", None, [0])),
+    (of_job(0, 0, 0, 1, np.complex128(1 + 2j)), WorkloadError, "job 7: it requests .* cores"),
+    *(
+        (lambda others=others: list(real_time([Job(7, 0, 0, 0, 1, 1, others)])), WorkloadError, "job 7: others is")
+        for others in (None, 3)
+    ),
+    *(
+        (lambda steps=steps: stepped_capacity(steps), InvalidConfiguration, "want pairs")
+        for steps in (None, [(0, 1), (1,)], [(0, 5), ("later", 4)], 7)
+    ),
+    (lambda: foresee(DeferrableCluster(iter([GOOD]), [1])), InvalidConfiguration, "iterator"),
+    (
+        lambda: simulate(DeferrableCluster([GOOD, Job(2, 0, 10, 10, 1, 1)], [1], real_time=True), FirstFit()),
+        WorkloadError,
+        "job_id=2|job 2",
+    ),
+]
+
+
+@pytest.mark.parametrize(("run", "error", "message"), OTHERS)
+def test_numbers_that_are_none_and_what_is_out_of_order(
+    run: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    caught(error, message, run)

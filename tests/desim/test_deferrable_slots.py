@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from deferrable_agents import Scripted, Showing, all_of, never
+import simpy
+from deferrable_agents import FirstFit, Scripted, Showing, all_of, never
 from deferrable_scenarios import idling, setting, submitting
 
 from desim import Result, simulate
-from desim.problems.deferrable import DeferrableCluster, Job
+from desim.exceptions import InfeasibleAction, WorkloadError
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Job
 from desim.processes import replayed_capacity, stepped_capacity
 
 
@@ -219,3 +222,85 @@ class TestCapacity:
         options: dict[str, Any] = {"resources": ("cores", "memory"), "overcommit": False}
         result = run(jobs, [(9, 5), (9, 2)], [0], [0], **options)
         assert result.jobs["status"].to_list() == ["completed", "completed", "expired"]
+
+
+LIMIT = 1 + 1e-9  # of a capacity of 1
+
+
+class TestRounding:
+    """Amounts that are not whole: up to the limit, which lies a little above the capacity, all is well."""
+
+    def test_free_and_limit(self) -> None:
+        seen: list[Any] = []
+
+        def look(observation: DeferrableObservation) -> list[int]:
+            seen.append((observation.free.tolist(), (observation.limit - observation.capacity).tolist()))
+            return [0] if len(observation.current) else []
+
+        run([Job(1, 0, 0, 0, 3, 4)], [5, 1e6, 0.5], look, look, look)
+        assert seen == [
+            ([1.0 * free], [pytest.approx(room)]) for free, room in ((5, 5e-9), (1e6 - 4, 1e-3), (-3.5, 1e-9))
+        ]
+
+    def test_rounding_is_no_violation(self) -> None:
+        jobs = [Job(number, 0, 0, 0, 1, 0.1) for number in range(3)]
+        assert np.sum([0.1] * 3) > 0.3
+        for overcommit in (True, False):
+            result = run(jobs, [0.3], [0, 1, 2], overcommit=overcommit)
+            assert result.table("slots")["violation_cores"].to_list() == [0]
+        result = run(jobs, [0.3 - 1e-6], [0, 1, 2])
+        assert result.table("slots")["violation_cores"].to_list() == [pytest.approx(1e-6)]
+        assert simulate(DeferrableCluster(jobs, [0.3], eviction="lost"), FirstFit()).table("slots")["started"][0] == 3
+
+    def test_rounding_evicts_nobody(self) -> None:
+        jobs = [Job(number, 0, 0, 0, 2, 0.1) for number in range(3)]
+        assert run(jobs, [0.3], [0, 1, 2], eviction="lost").table("evictions").height == 0
+        assert run(jobs, [0.3, 0.3 - 1e-6], [0, 1, 2], eviction="lost").table("evictions").height == 1
+
+    def test_the_limit_itself_is_kept(self) -> None:
+        result = run([Job(1, 0, 0, 0, 2, LIMIT)], [1], [0], overcommit=False, eviction="lost")
+        assert result.table("slots")["violation_cores"].to_list() == [0, 0]
+        assert result.jobs["status"].to_list() == ["completed"]
+        beyond = [Job(1, 0, 0, 0, 2, float(np.nextafter(LIMIT, 2)))]
+        assert run(beyond, [1], [0]).table("slots")["violation_cores"].to_list() == [pytest.approx(1e-9)] * 2
+        assert run(beyond, [1], [0], eviction="lost").jobs["status"].to_list() == ["evicted"]
+        with pytest.raises(InfeasibleAction, match=r"job 1 requests 1\.000000001 cores and 1 cores are free"):
+            run(beyond, [1], [0], overcommit=False)
+
+    def test_who_holds_only_what_is_exactly_used_up_stays(self) -> None:
+        jobs = [Job(1, 0, 0, 0, 2, 0.5, (2,)), Job(2, 0, 0, 0, 2, LIMIT - 0.5, (0,))]
+        result = run(jobs, [(1, 2), (1, 1)], [0, 1], eviction="lost", resources=("cores", "memory"))
+        assert result.table("evictions")["job_id"].to_list() == [1]
+
+
+class TestLateSubmissions:
+    """Jobs that become known when the slot of their instant has been served."""
+
+    @staticmethod
+    def after_slot(slot: int, job: Job) -> Any:
+        """Return a process that submits a job once a slot has been served."""
+
+        def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
+            served = cluster.env.event()
+            cluster.on("slot", lambda time, outcome: served.succeed() if outcome.slot == slot else None)
+            yield served
+            cluster.submit(job)
+
+        return process
+
+    def test_they_are_seen_in_the_next_slot(self) -> None:
+        own = self.after_slot(2, Job(9, 2, 2, 4, 1, 1))
+        result = simulate(DeferrableCluster([], [5], num_slots=6, processes=[own]), FirstFit())
+        assert result.jobs.select("submission_time", "starting_time", "delay").rows() == [(2, 3, 1)]
+        assert result.table("slots")["arrived"].to_list() == [0, 0, 0, 1, 0, 0]
+
+    def test_nothing_is_submitted_after_its_window(self) -> None:
+        own = self.after_slot(2, Job(9, 2, 2, 2, 1, 1))
+        with pytest.raises(WorkloadError, match="job 9: submitted at 2, when the slot of its latest start has begun"):
+            simulate(DeferrableCluster([], [5], num_slots=6, processes=[own]), FirstFit())
+
+    def test_what_is_submitted_at_the_end_is_not_part_of_the_run(self) -> None:
+        late = Job(9, 3, 3, 5, 1, 1)
+        as_workload = simulate(DeferrableCluster([late], [5], num_slots=3), FirstFit())
+        by_process = simulate(DeferrableCluster([], [5], num_slots=3, processes=[submitting([late])]), FirstFit())
+        assert by_process.jobs.height == as_workload.jobs.height

@@ -131,7 +131,7 @@ def test_a_run_that_breaks_off_is_valid_as_far_as_it_went(how, eviction, last):
         assert (seen > 0) == (eviction != "never")
 
 
-@pytest.mark.parametrize("event", ["arrival", "completion", "expiry", "eviction", "slot"])
+@pytest.mark.parametrize("event", ["arrival", "start", "completion", "expiry", "eviction", "slot"])
 def test_a_run_that_a_listener_ends_is_valid_as_far_as_it_went(event):
     for seed in range(6):
         rng = np.random.default_rng(seed)

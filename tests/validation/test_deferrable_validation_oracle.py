@@ -152,7 +152,7 @@ def rows_of(specification):
     return rows
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(specification=jobs, capacities=capacities)
 def test_sums_and_starts_beyond_the_capacity_agree_with_loops(specification, capacities):
     rows = rows_of(specification)
@@ -170,7 +170,7 @@ def test_sums_and_starts_beyond_the_capacity_agree_with_loops(specification, cap
     assert named(report, "overcommit") == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(specification=jobs.filter(bool), capacities=capacities, data=st.data())
 def test_a_wrong_number_is_told_with_its_slot_and_both_values(specification, capacities, data):
     result = result_of(rows_of(specification), capacities)
