@@ -14,4 +14,8 @@ From the root of the repository::
 each column of each table, a digest of its values in the order of the rows, one a scenario. Both are data;
 `tests.pins.adapter` alone knows what desim calls its things, and `tests.pins.renamed` what a column was called when the
 digests were written, so that a column that moves to another name is compared nonetheless.
+
+Digests are of one kind of processor: elsewhere the last bit of a drawn number may be another one, in a few of the
+scenarios. If a checkout from before the change differs in the same ones, that is it; to be sure, ``write`` there, and
+``check`` here with the files that this makes.
 """
