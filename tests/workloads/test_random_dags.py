@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import networkx as nx
@@ -68,6 +69,10 @@ def test_random_graphs_are_what_they_should_be(options: dict[str, Any]) -> None:
         later = int(widths[level[node] + 1 :].sum())
         assert len(job.children(node)) >= min(degree, later)
         assert all(level[child] > level[node] for child in job.children(node))
+    # A node has more children than asked for only where the next layer is too wide, or to connect two parts.
+    more = sum(max(0, len(job.children(node)) - degree) for node in range(count))
+    crowded = sum(max(0, int(below) - int(above) * degree) for above, below in pairwise(widths))
+    assert crowded <= more <= crowded + widths[0] - 1
     if job.num_edges:
         transfer = job.parent_size.mean() / options["transfer_speed"]
         assert transfer == pytest.approx(options["ccr"] * job.work.mean(), rel=1e-12)
