@@ -49,7 +49,7 @@ def same(one: Job, other: Job) -> bool:
     return runs and all(np.array_equal(getattr(one, name), getattr(other, name)) for name in arrays)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100)
 @given(parameters)
 def test_random_graphs_are_what_they_should_be(options: dict[str, Any]) -> None:
     job = generate(**options)
