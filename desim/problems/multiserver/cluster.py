@@ -278,13 +278,8 @@ class MultiServerCluster(SlottedProblem):
         self._record_entries(slot, jobs[entries // graph.num_resources], entries, given[entries])
 
     def _record_entries(self, slot: int, jobs: Indices, entries: Indices, amounts: Floats) -> None:
-        """Record amounts of flat entries of an allocation."""
-        layout, graph = self.layout, self.layout.graph
-        channel, resource = np.divmod(entries, graph.num_resources)
-        ports = graph.channel_port[channel]
-        types, components = layout.type_of[layout.seat_of[ports]], layout.component_of[ports]
-        row = (slot, jobs, types, components, graph.channel_node[channel], resource, amounts)
-        self._record["allocations"](row, len(jobs))
+        """Record amounts of flat entries of an allocation; what the entries are is told once a chunk, for all."""
+        self._record["allocations"]((slot, jobs, entries, amounts, self.layout.places), len(jobs))
 
     def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
         """Return the error for rewards of which one is not a number."""

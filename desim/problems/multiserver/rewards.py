@@ -513,6 +513,12 @@ class Layout:
         """Return the ports of the seats that are taken."""
         return seats if self.gang is None else seats[self.seat_of]
 
+    def places(self, entries: Indices) -> tuple[Indices, Indices, Indices, Indices]:
+        """Return type, component, node and resource of each flat entry of an allocation."""
+        channel, resource = np.divmod(entries, self.graph.num_resources)
+        ports = self.graph.channel_port[channel]
+        return self.type_of[self.seat_of[ports]], self.component_of[ports], self.graph.channel_node[channel], resource
+
 
 def _texts(utilities: ArrayLike) -> NDArray[np.str_]:
     try:

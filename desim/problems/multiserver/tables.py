@@ -48,15 +48,15 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
 
 
 def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (slot, job ids, types, components, nodes, resources, amounts) apart."""
+    """Take rows (slot, job ids, flat entries, amounts, what tells the places of entries) apart."""
     counts = [len(row[1]) for row in rows]
-    names = ("job_id", "port", "component", "node", "resource", "amount")
+    entries = _joined([row[2] for row in rows], np.int64)
+    places = rows[0][4](entries) if rows else (entries,) * 4
     return {
         "slot": np.repeat(np.array([row[0] for row in rows], dtype=np.int64), counts),
-        **{
-            name: _joined([row[index] for row in rows], np.float64 if name == "amount" else np.int64)
-            for index, name in enumerate(names, start=1)
-        },
+        "job_id": _joined([row[1] for row in rows], np.int64),
+        **dict(zip(("port", "component", "node", "resource"), places, strict=True)),
+        "amount": _joined([row[3] for row in rows], np.float64),
     }
 
 
