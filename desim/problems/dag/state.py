@@ -272,17 +272,22 @@ class JobState:
         copies = self.copies[parent]
         return min((self.arrival_from(copy, size, executor, assigned) for copy in copies), default=np.inf)
 
-    def _first(self, copy: Copy, parent: int, size: float) -> tuple[float, Copy | None, bool]:
-        """Return when the data of a parent are at a copy's executor, from which copy, and whether others may follow."""
-        best, first, more = None, np.inf, False
-        for other in self.copies[parent]:
-            if not other.has_finished:
-                more = True
-                continue
-            arrival = self.arrival_from(other, size, copy.executor, copy.assigned)
-            if arrival < first:
-                best, first = other, arrival
-        return first, best, more
+    def _missing(self, copy: Copy) -> list[tuple[int, float, float, Copy | None, bool]]:
+        """Return the inputs that a copy lacks: parent, size, time of arrival, source, and whether others may follow."""
+        executor, assigned, inputs = copy.executor, copy.assigned, copy.inputs
+        found = []
+        for parent, size in self._parents[copy.node]:
+            if parent not in inputs:
+                best, first, more = None, np.inf, False
+                for other in self.copies[parent]:
+                    if not other.has_finished:
+                        more = True
+                        continue
+                    arrival = self.arrival_from(other, size, executor, assigned)
+                    if arrival < first:
+                        best, first = other, arrival
+                found.append((parent, size, first, best, more))
+        return found
 
     def arrival_from(self, copy: Copy, size: float, executor: int, assigned: float) -> float:
         """Return when data of a copy arrive at an executor where they are needed by one assigned at a given time."""
@@ -381,28 +386,21 @@ class JobState:
         copy : Copy
             It is next on its executor.
         """
-        executor, inputs = copy.executor, copy.inputs
-        latest = 0.0
-        for parent, size in self._parents[copy.node]:
-            if parent in inputs:
-                arrival = inputs[parent].arrival
-            else:
-                arrival, _, more = self._first(copy, parent, size)
-                if more:  # another may bring the data earlier
-                    executors = self.waiting_executors.setdefault(parent, [])
-                    if executor not in executors:
-                        executors.append(executor)
+        latest = max([delivery.arrival for delivery in copy.inputs.values()], default=0.0) if copy.inputs else 0.0
+        for parent, _, arrival, _, more in self._missing(copy):
+            if more:  # another may bring the data earlier
+                executors = self.waiting_executors.setdefault(parent, [])
+                if copy.executor not in executors:
+                    executors.append(copy.executor)
             latest = max(latest, arrival)
         return latest if latest < np.inf else None
 
     def receive(self, copy: Copy, until: float) -> None:
         """Fill in the inputs of a copy that arrive up to a time in seconds, each from the copy that is first."""
-        for parent, size in self._parents[copy.node]:
-            if parent not in copy.inputs:
-                arrival, source, _ = self._first(copy, parent, size)
-                if source is not None and arrival <= until:
-                    begin = self.sending_time(source, copy.executor, copy.assigned)
-                    copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
+        for parent, size, arrival, source, _ in self._missing(copy):
+            if source is not None and arrival <= until:
+                begin = self.sending_time(source, copy.executor, copy.assigned)
+                copy.inputs[parent] = Delivery(parent, source.executor, begin, arrival, size)
 
     def expected_at(self, copy: Copy) -> float:
         """Return when all inputs of a waiting copy are expected to be there, in seconds."""
