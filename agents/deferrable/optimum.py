@@ -157,7 +157,7 @@ def instance_of(jobs: list[Job], capacity: Floats, cluster: DeferrableCluster, o
     Returns
     -------
     Instance
-        For `desim.agents.deferrable.program`.
+        For the solver.
     """
     whole = np.array([(job.earliest_start, job.latest_start, job.duration) for job in jobs], dtype=np.int64)
     first, last, duration = whole.reshape(-1, 3).T
