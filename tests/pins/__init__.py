@@ -12,7 +12,7 @@ From the root of the repository::
 
 ``scenarios/*.json`` are the scenarios, as plain values, one a line: they depend on no test. ``digests/*.json`` has, for
 each column of each table, a digest of its values in the order of the rows, one a scenario. Both are data;
-`tests.pins.adapter` alone knows what desim calls its things, and `tests.pins.renamed` what a column was called when the
+clusters and agents are made as in ``tests/properties``, and `tests.pins.renamed` knows what a column was called when the
 digests were written, so that a column that moves to another name is compared nonetheless.
 
 Digests are of one kind of processor: elsewhere the last bit of a drawn number may be another one, in a few of the
