@@ -10,10 +10,10 @@ From the root of the repository::
     python -m tests.pins write --only metrics.utilization   # accept what was changed on purpose, and nothing else
     python -m tests.pins check --experiments         # the quick experiments of the four papers: half an hour
 
-``scenarios/*.json`` are the scenarios, as plain values, one a line: they depend on no test. ``digests/*.json`` has, for
-each column of each table, a digest of its values in the order of the rows, one a scenario. Both are data;
-clusters and agents are made as in ``tests/properties``, and `tests.pins.renamed` knows what a column was called when the
-digests were written, so that a column that moves to another name is compared nonetheless.
+``scenarios/*.json`` are the scenarios, as plain values, one a line: they depend on no test. ``digests/*.json`` has,
+for each column of each table, a digest of its values in the order of the rows, one a scenario. Both are data;
+clusters and agents are made as in ``tests/properties``, and `tests.pins.renamed` knows what a column was called when
+the digests were written, so that a column that moves to another name is compared nonetheless.
 
 Digests are of one kind of processor: elsewhere the last bit of a drawn number may be another one, in a few of the
 scenarios. If a checkout from before the change differs in the same ones, that is it; to be sure, ``write`` there, and
