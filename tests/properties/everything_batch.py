@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-import simpy
-from everything_draws import Drawn, Draws, moments_of
+from everything_draws import Drawn, Draws, moments_of, processes_of, stream_of, without_kind
 from everything_names import looks_ahead
 
-from desim.core import Phase, at
 from desim.problems.batch import BatchCluster, Job
-from desim.processes import Outage, planned_outages, random_outages, stop_after
 from desim.workloads import arrivals, lublin
 
 __all__ = ["build", "draw", "submitted"]
@@ -138,7 +134,7 @@ def rows_of(workload: dict[str, Any]) -> list[Row]:
 
 def jobs_of(workload: dict[str, Any]) -> list[Job]:
     """Return all jobs, those of a process of its own included."""
-    options = {name: value for name, value in workload.items() if name != "kind"}
+    options = without_kind(workload)
     if workload["kind"] == "lublin":
         return list(lublin.generate(**options))
     if workload["kind"] == "poisson":
@@ -153,43 +149,11 @@ def jobs_of(workload: dict[str, Any]) -> list[Job]:
 
 def build(drawn: Drawn) -> BatchCluster:
     """Return the cluster."""
-    system, workload = dict(drawn.system), drawn.workload
-    jobs, own = jobs_of(workload), workload.get("own", [])
-    processes = [*outages_of(system.pop("outages", None))]
-    stop = system.pop("stop_after", None)
-    if stop is not None:
-        processes.append(stop_after(*stop))
-    if own:
-        processes.append(submitting([jobs[place] for place in own]))
-    stream: Any = [job for place, job in enumerate(jobs) if place not in own]
-    return BatchCluster(iter(stream) if workload.get("iterator") else stream, processes=processes, **system)
-
-
-def outages_of(outages: dict[str, Any] | None) -> list[Any]:
-    if outages is None:
-        return []
-    if outages["kind"] == "planned":
-        return [planned_outages([Outage(*outage) for outage in outages["outages"]])]
-    return [random_outages(**{name: value for name, value in outages.items() if name != "kind"})]
-
-
-def submitting(jobs: list[Any]) -> Any:
-    """Return a process that submits jobs at their times."""
-
-    def process(cluster: Any) -> Generator[simpy.Event, Any, None]:
-        for job in jobs:
-            if job.submission_time > cluster.env.now:
-                yield at(cluster.env, job.submission_time, Phase.ARRIVAL)
-            cluster.submit(job)
-
-    return process
+    system, jobs = dict(drawn.system), jobs_of(drawn.workload)
+    processes = processes_of(system, jobs, drawn.workload)
+    return BatchCluster(stream_of(jobs, drawn.workload), processes=processes, **system)
 
 
 def submitted(drawn: Drawn) -> list[Job]:
     """Return what the records are to be compared with."""
     return jobs_of(drawn.workload)
-
-
-def is_replayable(drawn: Drawn) -> bool:
-    """Tell whether the workload can be read twice."""
-    return not drawn.workload.get("iterator", False)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from everything_batch import outages_of, submitting
-from everything_draws import Drawn, Draws, random_edges
+from everything_draws import Drawn, Draws, processes_of, random_edges, stream_of, without_kind
 from everything_names import ANY, base_of, looks_ahead
 
 from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskCluster, TaskTimes
-from desim.processes import stop_after
 from desim.workloads import random_dags, submissions, tpch
 
 __all__ = ["build", "draw", "submitted"]
@@ -206,7 +204,7 @@ PROGRAMS: dict[str, Any] = {
 
 def jobs_of(workload: dict[str, Any], executors: int) -> list[Job]:
     """Return all jobs."""
-    options = {name: value for name, value in workload.items() if name != "kind"}
+    options = without_kind(workload)
     if workload["kind"] == "rows":
         return [_job(**row) for row in workload["jobs"]]
     seed, interval = options.pop("seed"), options.pop("interval")
@@ -230,7 +228,7 @@ def _job(**row: Any) -> Job:
 def _links(links: dict[str, Any] | None) -> SharedLinks | None:
     if links is None:
         return None
-    options = {name: value for name, value in links.items() if name != "kind"}
+    options = without_kind(links)
     if links["kind"] == "routes":
         return SharedLinks(**options)
     make: Any = getattr(SharedLinks, links["kind"])
@@ -242,15 +240,8 @@ def build(drawn: Drawn) -> DagCluster:
     """Return the cluster."""
     system, workload = dict(drawn.system), drawn.workload
     executors = Executors(**system.pop("executors"))
-    jobs, own = jobs_of(workload, executors.num_executors), workload.get("own", [])
-    processes = outages_of(system.pop("outages", None))
-    stop = system.pop("stop_after", None)
-    if stop is not None:
-        processes.append(stop_after(*stop))
-    if own:
-        processes.append(submitting([jobs[place] for place in own]))
-    stream: Any = [job for place, job in enumerate(jobs) if place not in own]
-    stream = iter(stream) if workload.get("iterator") else stream
+    jobs = jobs_of(workload, executors.num_executors)
+    processes, stream = processes_of(system, jobs, workload), stream_of(jobs, workload)
     if system.pop("granularity") == "task":
         return TaskCluster(stream, executors, processes=processes, **system)
     links = _links(system.pop("links", None))

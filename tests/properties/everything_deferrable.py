@@ -6,8 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from everything_batch import submitting
-from everything_draws import Drawn, Draws
+from everything_draws import Drawn, Draws, processes_of, stream_of, without_kind
 
 from desim.agents.deferrable import CapacityShield, LastValue, Seasonal
 from desim.problems.deferrable import DeferrableCluster, Job
@@ -18,7 +17,6 @@ from desim.processes import (
     replayed_capacity,
     replayed_vms,
     stepped_capacity,
-    stop_after,
 )
 from desim.workloads import deferrable
 
@@ -170,7 +168,7 @@ class VM(NamedTuple):
 
 
 def _capacity(capacity: dict[str, Any]) -> Any:
-    options = {name: value for name, value in capacity.items() if name != "kind"}
+    options = without_kind(capacity)
     kind = capacity["kind"]
     if kind in ("series", "repeated"):
         table = options["table"]
@@ -195,19 +193,10 @@ def _generated(workload: dict[str, Any]) -> deferrable.Scenario:
 def build(drawn: Drawn) -> DeferrableCluster:
     """Return the cluster."""
     system, workload = dict(drawn.system), drawn.workload
-    jobs, own = submitted(drawn), workload.get("own", [])
-    capacity = system.pop("capacity")
+    jobs, capacity = submitted(drawn), system.pop("capacity")
     process = _generated(workload).capacity if capacity["kind"] == "generated" else _capacity(capacity)
-    processes = []
-    stop = system.pop("stop_after", None)
-    if stop is not None:
-        processes.append(stop_after(*stop))
-    if own:
-        processes.append(submitting([jobs[place] for place in own]))
-    stream: Any = [job for place, job in enumerate(jobs) if place not in own]
-    return DeferrableCluster(
-        iter(stream) if workload.get("iterator") else stream, process, processes=processes, **system
-    )
+    processes = processes_of(system, jobs, workload)
+    return DeferrableCluster(stream_of(jobs, workload), process, processes=processes, **system)
 
 
 def submitted(drawn: Drawn) -> list[Job]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Generator as Process
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import simpy
 from numpy.random import Generator
 
-__all__ = ["Drawn", "Draws", "random_edges"]
+from desim.core import Phase, at
+from desim.processes import Outage, planned_outages, random_outages, stop_after
+
+__all__ = ["Drawn", "Draws", "moments_of", "processes_of", "random_edges", "stream_of", "without_kind"]
 
 Value = TypeVar("Value")
 
@@ -131,3 +136,41 @@ def random_edges(draws: Draws, count: int) -> list[tuple[int, int]]:
 def moments_of(times: Sequence[float], lengths: Sequence[float]) -> list[float]:
     """Return submissions and the ends of jobs that start at once: instants at which things coincide."""
     return [*times, *(float(np.float64(time) + length) for time, length in zip(times, lengths, strict=True))]
+
+
+def without_kind(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of what ``kind`` says."""
+    return {name: value for name, value in values.items() if name != "kind"}
+
+
+def processes_of(system: dict[str, Any], jobs: Sequence[Any], workload: dict[str, Any]) -> list[Any]:
+    """Return outages, an early end, and a process that submits jobs of its own; their settings are taken out."""
+    processes = []
+    outages, stop = system.pop("outages", None), system.pop("stop_after", None)
+    if outages is not None and outages["kind"] == "planned":
+        processes.append(planned_outages([Outage(*outage) for outage in outages["outages"]]))
+    elif outages is not None:
+        processes.append(random_outages(**without_kind(outages)))
+    if stop is not None:
+        processes.append(stop_after(*stop))
+    if own := workload.get("own"):
+        processes.append(submitting([jobs[place] for place in own]))
+    return processes
+
+
+def stream_of(jobs: Sequence[Any], workload: dict[str, Any]) -> Any:
+    """Return the jobs that no process submits."""
+    stream = [job for place, job in enumerate(jobs) if place not in workload.get("own", [])]
+    return iter(stream) if workload.get("iterator") else stream
+
+
+def submitting(jobs: list[Any]) -> Any:
+    """Return a process that submits jobs at their times."""
+
+    def process(cluster: Any) -> Process[simpy.Event, Any, None]:
+        for job in jobs:
+            if job.submission_time > cluster.env.now:
+                yield at(cluster.env, job.submission_time, Phase.ARRIVAL)
+            cluster.submit(job)
+
+    return process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from everything_draws import Drawn, Draws
+from everything_draws import Drawn, Draws, processes_of, without_kind
 
 from desim.core import Phase, at
 from desim.problems.multiserver import (
@@ -16,7 +16,7 @@ from desim.problems.multiserver import (
     MultiServerCluster,
     RewardModel,
 )
-from desim.processes import job_stream, stop_after
+from desim.processes import job_stream
 from desim.workloads import multiserver
 
 __all__ = ["build", "draw", "submitted"]
@@ -134,7 +134,7 @@ def sizes_of(rewards: dict[str, Any]) -> tuple[int, int]:
 
 
 def rewards_of(rewards: dict[str, Any]) -> RewardModel:
-    options = {name: value for name, value in rewards.items() if name != "kind"}
+    options = without_kind(rewards)
     if rewards["kind"] == "generated":
         return multiserver.generate(**options)
     graph = BipartiteGraph(options.pop("requests"), options.pop("capacity"), options.pop("channels"))
@@ -143,7 +143,7 @@ def rewards_of(rewards: dict[str, Any]) -> RewardModel:
 
 def arrivals_of(workload: dict[str, Any]) -> Any:
     """Return the rows of arrivals."""
-    options = {name: value for name, value in workload.items() if name != "kind"}
+    options = without_kind(workload)
     if workload["kind"] == "bernoulli":
         return multiserver.bernoulli_arrivals(**options)
     if workload["kind"] == "periodic":
@@ -155,7 +155,7 @@ def _submission(submissions: dict[str, Any] | None) -> list[Any]:
     if submissions is None:
         return []
     if submissions["kind"] == "stream":
-        return [job_stream(**{name: value for name, value in submissions.items() if name != "kind"})]
+        return [job_stream(**without_kind(submissions))]
 
     def process(cluster: Any) -> Any:
         for time, port in submissions["jobs"]:
@@ -176,10 +176,8 @@ def build(drawn: Drawn) -> MultiServerCluster:
     """Return the cluster."""
     system = dict(drawn.system)
     rewards, gang = rewards_of(system.pop("rewards")), system.pop("gang", None)
-    processes = _submission(system.pop("submitted"))
-    stop, holding = system.pop("stop_after", None), system.pop("holding", None)
-    if stop is not None:
-        processes.append(stop_after(*stop))
+    processes, holding = _submission(system.pop("submitted")), system.pop("holding", None)
+    processes += processes_of(system, [], {})
     arrivals = arrivals_of(drawn.workload)
     options = {"gang": None if gang is None else Gang(**gang), "processes": processes, **system}
     stream = iter(arrivals) if drawn.workload.get("iterator") else arrivals
