@@ -32,8 +32,8 @@ COMMANDS = {
     "list": ("desim.cli.listing", "List"),
     "demo": ("desim.cli.demo", "Demo"),
 }
-#: Those whose options depend on the problem, and the functions that make them for one.
-BY_PROBLEM = {"run": "run_command", "compare": "compare_command", "train": "train_command"}
+#: Those whose options depend on the problem.
+BY_PROBLEM = ("run", "compare", "train")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
@@ -106,7 +106,7 @@ def _parse(arguments: list[str]) -> Command:
         name, *rest = arguments
         if name in BY_PROBLEM and rest and not rest[0].startswith("-"):
             problem, *rest = rest
-            command = getattr(import_module(COMMANDS[name][0]), BY_PROBLEM[name])(problem)
+            command = _with_options(name, problem)
             return _options(command, f"desim {name} {problem}", _help_of(command), rest)
         if name == "experiment":
             from desim.cli.experiment import run_directly
@@ -122,6 +122,17 @@ def _parse(arguments: list[str]) -> Command:
         for name in COMMANDS
     )
     return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
+
+
+def _with_options(name: str, problem: str) -> type[Command]:
+    """Return a command with the options that a problem has."""
+    if name == "train":
+        from desim.cli.train import train_command
+
+        return train_command(problem)
+    from desim.cli.options import command_with_options
+
+    return command_with_options(_class(name), problem)
 
 
 def _options(kind: Any, program: str, description: str, arguments: list[str]) -> Command:

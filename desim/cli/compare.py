@@ -15,7 +15,7 @@ from tyro.conf import arg
 from desim import own_code, plugins
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
-from desim.cli.options import JsonFlag, command_with_options, problem_of
+from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
@@ -47,7 +47,7 @@ from desim.sweep import (
 from desim.sweep.comparison import Comparison, IntervalKind, RunSummary, compare_runs, document, write_csv
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 
-__all__ = ["Compare", "compare_command", "simulate_run"]
+__all__ = ["Compare", "simulate_run"]
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Compare:
 
     def _agents(self, kind: str | None) -> tuple[list[str], str]:
         """Return the names of the agents and of the baseline; each is created once if the problem is known."""
-        names = [name.strip() for name in self.agents.split(",") if name.strip()]
+        names = listed(self.agents)
         if not names:
             raise InvalidConfiguration(f"--agents is {self.agents!r}, want names separated by commas")
         full = {name: name if kind is None else _full_name(kind, name) for name in [*names, self.baseline or names[0]]}
@@ -286,27 +286,6 @@ class Compare:
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))
         return files
-
-
-def compare_command(problem: str) -> type[Compare]:
-    """Return the command that compares agents of a problem, with all its options.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``, or ``module:function``.
-
-    Returns
-    -------
-    type
-        A dataclass for the parser.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such problem.
-    """
-    return command_with_options(Compare, problem)
 
 
 def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reused: bool) -> RunSummary:

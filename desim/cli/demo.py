@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from desim.cli.compare import compare_command
+from desim.cli.compare import Compare
+from desim.cli.options import command_with_options
 from desim.cli.output import print_text
 from desim.problems.batch.options import BatchOptions, WorkloadOptions
 
@@ -42,7 +43,7 @@ class Demo:
             f"{len(AGENTS)} policies, jobs of the Lublin-Feitelson model, offered load {WORKLOAD.load}, run times "
             f"overestimated up to {WORKLOAD.overestimate:g} times"
         )
-        compare: Any = compare_command("batch")
+        compare: Any = command_with_options(Compare, "batch")
         options = BatchOptions(workload=WORKLOAD)
         comparison = compare(",".join(AGENTS), seeds=3, out=self.out, workers=self.workers, options=options)
         status: int = comparison.execute()

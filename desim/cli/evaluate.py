@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag
+from desim.cli.options import JsonFlag, listed
 from desim.cli.output import print_json, print_table, progress
 from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
@@ -66,7 +66,7 @@ class Evaluate:
 
     def execute(self) -> int:
         """Simulate and print."""
-        names = [name.strip() for name in self.agents.split(",") if name.strip()]
+        names = listed(self.agents)
         if not names or len(set(names)) < len(names):
             raise InvalidConfiguration(f"--agents {self.agents!r}: want different names with commas between them")
         if self.episodes < 1 or self.workers < 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from desim.cli.options import listed
 from desim.cli.output import remark
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problem import Kind
@@ -46,7 +47,7 @@ def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
     known = list(kind.figures)
     if asked is None:
         return known
-    kinds = list(dict.fromkeys(name.strip() for name in asked.split(",") if name.strip()))
+    kinds = list(dict.fromkeys(listed(asked)))
     if not kinds or set(kinds) - set(known):
         there = f"want some of {','.join(known)}" if known else f"there are no figures of {kind.name}"
         raise InvalidConfiguration(f"--kind is {asked!r}, {there}")

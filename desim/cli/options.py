@@ -12,9 +12,14 @@ from desim.exceptions import InvalidConfiguration
 from desim.problem import kinds
 from desim.scenario import system_of
 
-__all__ = ["JsonFlag", "command_with_options", "problem_of"]
+__all__ = ["JsonFlag", "command_with_options", "listed", "problem_of"]
 
 JsonFlag = Annotated[bool, arg(name="json")]
+
+
+def listed(text: str) -> list[str]:
+    """Return names that stand in a row, with commas between them."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def problem_of(command: Any) -> str:

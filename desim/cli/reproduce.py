@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
+from desim.cli.options import listed
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Reproduce"]
@@ -55,7 +56,7 @@ class Reproduce:
         if self.paper != "all" and self.paper not in families:
             raise InvalidConfiguration(f"no paper {self.paper!r}; there are {', '.join(families)}, and all")
         wanted = list(families) if self.paper == "all" else [self.paper]
-        only = [name.strip() for name in self.only.split(",") if name.strip()]
+        only = listed(self.only)
         unknown = [name for name in only if not any(name in families[paper].modules for paper in wanted)]
         if unknown:
             known = "; ".join(f"{paper} has {', '.join(families[paper].modules)}" for paper in wanted)

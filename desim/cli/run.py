@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.options import JsonFlag, command_with_options, problem_of
+from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text, progress, remark
 from desim.cli.targets import clear_result
 from desim.exceptions import InvalidConfiguration
@@ -19,7 +19,7 @@ from desim.problem import Kind
 from desim.result import Result
 from desim.scenario import Instance, Scenario, measure, replay, system_of
 
-__all__ = ["Run", "print_metrics", "print_repairs", "run_command"]
+__all__ = ["Run", "print_metrics", "print_repairs"]
 
 
 @dataclass(frozen=True)
@@ -97,27 +97,6 @@ class Run:
             if self.out is not None:
                 print_text(f"records: {self.out}")
         return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
-
-
-def run_command(problem: str) -> type[Run]:
-    """Return the command that simulates a problem, with all its options.
-
-    Parameters
-    ----------
-    problem : str
-        Such as ``"batch"``, or ``module:function``.
-
-    Returns
-    -------
-    type
-        A dataclass for the parser.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such problem.
-    """
-    return command_with_options(Run, problem)
 
 
 def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: float) -> None:

@@ -1,13 +1,15 @@
-"""The command line as a function, small workloads, and stored runs."""
+"""The command line as a function, small workloads, stored runs, and what is compared."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command_line import HEADER, ROWS, Desim, Outcome, swf_row
 
-from desim.cli import main
+from desim.cli import compare, main
 
 
 @pytest.fixture
@@ -47,3 +49,27 @@ def stored(tmp_path: Path, desim: Desim, log: Path) -> Path:
     path = tmp_path / "stored"
     assert desim("run", "batch", "--trace", log, "--agent", "fcfs", "--out", path).status == 0
     return path
+
+
+@pytest.fixture
+def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Return a list that takes agent and seed of every run that is compared in this process."""
+    runs: list[tuple[str, int]] = []
+    original = compare.replay
+
+    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
+        runs.append((scenario.agent, scenario.seed))
+        return original(scenario, *arguments, **options)
+
+    monkeypatch.setattr(compare, "replay", replay)
+    return runs
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip what is slow when agents are compared."""
+    panel = SimpleNamespace(get_figure=lambda root: panel)
+    monkeypatch.setattr(compare, "draw_figures", lambda *arguments: [])
+    monkeypatch.setattr(compare, "save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr("desim.plotting.comparison.compare_metrics", lambda table, **options: [panel])
+    monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)

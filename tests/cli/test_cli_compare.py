@@ -21,7 +21,6 @@ from desim import Result, plugins, simulate
 from desim.agents.batch import create
 from desim.cli import compare as command
 from desim.cli import demo
-from desim.cli.compare import Compare
 from desim.exceptions import InfeasibleAction
 from desim.problems.batch import BatchCluster
 from desim.statistics import mean_interval, paired_difference
@@ -30,26 +29,6 @@ from desim.workloads import lublin
 
 SMALL = ["--jobs", "60", "--cores", "32", "--load", "0.9", "--workers", "1"]
 AGENTS = ["--agents", "fcfs,easy,sjf"]
-
-
-@pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Return a list that takes agent and seed of every run that is simulated in this process."""
-    runs: list[tuple[str, int]] = []
-    original = command.replay
-
-    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
-        runs.append((scenario.agent, scenario.seed))
-        return original(scenario, *arguments, **options)
-
-    monkeypatch.setattr(command, "replay", replay)
-    return runs
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip what is slow."""
-    monkeypatch.setattr(Compare, "_write", lambda *arguments: [])
 
 
 def test_means_and_differences(desim: Desim) -> None:
@@ -335,7 +314,7 @@ def test_unusable_arguments_of_compare(desim: Desim, arguments: list[str], messa
 
 
 def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(demo.AGENTS) >= 6
+    monkeypatch.setattr(demo, "AGENTS", demo.AGENTS[:3])
     monkeypatch.setattr(demo, "WORKLOAD", replace(demo.WORKLOAD, jobs=40))
     out = tmp_path / "demo"
     outcome = desim("demo", "--out", out, "--workers", "1")
@@ -344,4 +323,4 @@ def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert any(line.startswith(agent) for line in outcome.out.splitlines())
     assert f"open {out / 'report.html'}" in outcome.out
     assert (out / "report.html").read_text().count("<figure>") == 5 + 2  # ranks and performance profiles
-    assert "21 runs" in outcome.out
+    assert "9 runs" in outcome.out

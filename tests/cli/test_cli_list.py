@@ -19,14 +19,18 @@ from desim.problem import Extension
 def test_everything_has_a_line(desim: Desim) -> None:
     outcome = desim("list")
     assert outcome.status == 0
-    for name in ("batch", "fcfs", "easy-PRIORITY", "lublin", "FILE.swf"):
+    batch = ("batch", "fcfs", "easy-PRIORITY", "lublin", "FILE.swf")
+    for name in (*batch, "dag", "heft", "tpch", "fluctuating", "oga-reactive"):
         assert any(line.startswith(name) and len(line.split()) > 3 for line in outcome.out.splitlines()), name
-
-
-def test_list_as_json(desim: Desim) -> None:
+    assert "MODULE:NAME" in outcome.out
     document = json.loads(desim("list", "--json").out)
     assert set(document) == {"problems", "agents", "workloads"}
+    assert list(document["problems"]) == ["batch", "dag", "deferrable", "multiserver"]
+    assert all(document["problems"].values())
     assert document["agents"]["batch"]["fcfs"].endswith(".")
+    for known, agent, workload in (("dag", "heft", "tpch"), ("deferrable", "tetris", "fluctuating")):
+        assert agent in document["agents"][known]
+        assert workload in document["workloads"][known]
 
 
 class Idle:

@@ -8,14 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command_line import Desim
 
 from desim import own_code, plugins
 from desim.cli import compare as command
-from desim.cli.compare import Compare
 from desim.exceptions import InvalidConfiguration
 from desim.scenario import system_of
 from desim.sweep.digest import modules_behind
@@ -171,21 +169,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-@pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that takes the agent of every run that is simulated; leave out what is slow."""
-    runs: list[str] = []
-    original = command.replay
-
-    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
-        runs.append(scenario.agent)
-        return original(scenario, *arguments, **options)
-
-    monkeypatch.setattr(command, "replay", replay)
-    monkeypatch.setattr(Compare, "_write", lambda *arguments: [])
-    return runs
-
-
 @pytest.mark.usefixtures("place")
 def test_classes_agents_and_functions(desim: Desim) -> None:
     names = ["mine_agents:Shortest", "mine_agents:one", "mine_agents:factory"]
@@ -280,17 +263,18 @@ def test_an_agent_that_ends_its_process_is_named(desim: Desim) -> None:
     assert re.search(r"error: mine_agents:Deadly, seed [01]: WorkerDied: its process has ended by itself", outcome.err)
 
 
-def test_changed_code_is_another_run(desim: Desim, place: Path, simulated: list[str]) -> None:
+@pytest.mark.usefixtures("no_figures")
+def test_changed_code_is_another_run(desim: Desim, place: Path, simulated: list[tuple[str, int]]) -> None:
     arguments = ["compare", "batch", *SMALL, "--out", place / "out", "--agents", "fcfs,mine_agents:Shortest"]
 
     def edit(name: str) -> list[str]:
         (place / name).write_text((place / name).read_text() + "\nANOTHER = 1  # line\n")
         simulated.clear()
         assert desim(*arguments).status == 0
-        return sorted(simulated)
+        return sorted(agent for agent, _ in simulated)
 
     assert desim(*arguments).status == 0
-    assert simulated == ["fcfs", "mine_agents:Shortest"] * 2
+    assert simulated == [(agent, seed) for seed in (0, 1) for agent in ("fcfs", "mine_agents:Shortest")]
     assert edit("mine_problem.py") == []
     assert edit("mine_agents.py") == ["mine_agents:Shortest"] * 2
     assert edit("mine_helpers.py") == ["mine_agents:Shortest"] * 2  # mine_agents imports it
@@ -343,7 +327,8 @@ def test_a_problem_with_ones_own_workload(desim: Desim) -> None:
     assert json.loads(one.out)["metrics"]["jobs_submitted"] == 30
 
 
-def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[str]) -> None:
+@pytest.mark.usefixtures("no_figures")
+def test_a_problem_of_ones_own_kind(desim: Desim, place: Path, simulated: list[tuple[str, int]]) -> None:
     agents = "mine_problem:Highest,mine_problem:Lowest"
     arguments = ["compare", "mine_problem:tickets", "--agents", agents, "--seeds", "3", "--set", "count=5"]
     outcome = desim(*arguments, "--workers", "1", "--json")

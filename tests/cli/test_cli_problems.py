@@ -15,8 +15,6 @@ from desim import Result, simulate
 from desim.agents.dag import registry as dag_agents
 from desim.agents.deferrable import registry as deferrable_agents
 from desim.agents.multiserver import registry as multiserver_agents
-from desim.cli import compare
-from desim.cli.compare import Compare
 from desim.problems.dag import DagCluster, Job
 from desim.problems.deferrable import DeferrableCluster
 from desim.problems.multiserver import MultiServerCluster
@@ -98,21 +96,6 @@ def plain(metrics: dict[str, float]) -> dict[str, float | None]:
     return {name: value if np.isfinite(value) else None for name, value in metrics.items()}
 
 
-@pytest.fixture
-def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Return a list that takes agent and seed of every run that is simulated; leave out what is slow."""
-    runs: list[tuple[str, int]] = []
-    original = compare.replay
-
-    def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
-        runs.append((scenario.agent, scenario.seed))
-        return original(scenario, *arguments, **options)
-
-    monkeypatch.setattr(compare, "replay", replay)
-    monkeypatch.setattr(Compare, "_write", lambda *arguments: [])
-    return runs
-
-
 @problems
 def test_records_and_metrics_are_those_of_simulate(desim: Desim, tmp_path: Path, problem: str) -> None:
     case, out = CASES[problem], tmp_path / "out"
@@ -158,6 +141,7 @@ def test_figures_of_stored_runs(desim: Desim, tmp_path: Path, problem: str) -> N
 
 
 @problems
+@pytest.mark.usefixtures("no_figures")
 def test_all_agents_have_the_same_workload(desim: Desim, tmp_path: Path, problem: str, simulated: list[Any]) -> None:
     case = CASES[problem]
     arguments = ["compare", problem, *case.options, "--agents", ",".join(case.agents), "--seeds", "2", "--seed", "5"]
@@ -250,18 +234,6 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
         outcome = desim("run", "dag", "--trace", name)
         assert outcome.status == 2
         assert message in outcome.err
-
-
-def test_every_problem_is_listed(desim: Desim) -> None:
-    document = json.loads(desim("list", "--json").out)
-    assert list(document["problems"]) == ["batch", "dag", "deferrable", "multiserver"]
-    assert all(document["problems"].values())
-    for problem, names in {"dag": ("heft", "tpch"), "deferrable": ("tetris", "fluctuating")}.items():
-        assert names[0] in document["agents"][problem]
-        assert names[1] in document["workloads"][problem]
-    outcome = desim("list")
-    for name in ("dag", "heft", "tpch", "fluctuating", "oga-reactive", "MODULE:NAME"):
-        assert name in outcome.out
 
 
 @pytest.mark.parametrize(
