@@ -18,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.processes.capacity import checked_series
@@ -97,9 +98,7 @@ class Seasonal:
         whole_number("period", self.period, 1)
         if self.num_periods is not None:
             whole_number("num_periods", self.num_periods, 1)
-        is_number = isinstance(self.carry, int | float | np.number) and not isinstance(self.carry, bool)
-        if not is_number or not 0 <= self.carry <= 1:
-            raise InvalidConfiguration(f"carry is {self.carry!r}, want a number from 0 to 1")
+        finite("carry", self.carry, least=0, most=1)
 
     def predict(self, observation: DeferrableObservation, steps: int) -> Floats:
         """Return the seasonal capacity of each slot, as :meth:`Forecast.predict` says."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
+from desim.checks import finite, one_of
 from desim.problems.deferrable import DeferrableObservation, JobSet
 from desim.problems.deferrable.observation import room_ahead
 
@@ -159,9 +159,7 @@ class FIFO(Priority):
         forecast: Forecast | None = None,
     ) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        if since not in ("submission", "window"):
-            raise InvalidConfiguration(f"since is {since!r}, want 'submission' or 'window'")
-        self.since = since
+        self.since = one_of("since", since, ("submission", "window"))
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return submission times or earliest starts, in slots."""
@@ -197,9 +195,7 @@ class SJF(Priority):
         forecast: Forecast | None = None,
     ) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        if measure not in ("duration", "work"):
-            raise InvalidConfiguration(f"measure is {measure!r}, want 'duration' or 'work'")
-        self.measure = measure
+        self.measure = one_of("measure", measure, ("duration", "work"))
         self.name = "sjf" if measure == "duration" else "smallest-work"
 
     def scores(self, observation: DeferrableObservation) -> Floats:
@@ -235,9 +231,7 @@ class Tetris(Priority):
 
     def __init__(self, delay_weight: float = 0.0, *, skip: bool = True, forecast: Forecast | None = None) -> None:
         super().__init__(skip=skip, forecast=forecast)
-        if not 0 <= delay_weight < np.inf:
-            raise InvalidConfiguration(f"delay_weight is {delay_weight!r}, want a number of at least 0")
-        self.delay_weight = float(delay_weight)
+        self.delay_weight = finite("delay_weight", delay_weight, least=0)
 
     def scores(self, observation: DeferrableObservation) -> Floats:
         """Return minus (alignment + weighted delay), in cores."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from desim.agents.deferrable.forecasts import Forecast, LastValue, whole_number
 from desim.agents.deferrable.orders import first_fitting
 from desim.agents.deferrable.program import Instance, check_limits, improved, solve, usage
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
 
@@ -85,8 +86,7 @@ class RollingHorizon:
         if horizon is not None:
             whole_number("horizon", horizon, 1)
         whole_number("every", every, 1)
-        if not 0 <= margin <= 1:
-            raise InvalidConfiguration(f"margin is {margin!r}, want a number from 0 to 1")
+        finite("margin", margin, least=0, most=1)
         check_limits(time_limit, gap)
         self.forecast = LastValue() if forecast is None else forecast
         self.horizon = horizon

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from desim.agents.multiserver.projection import Projection
+from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, Rewards
 
@@ -143,10 +144,8 @@ class GeometricSteps:
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        for name in ("initial", "decay"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise InvalidConfiguration(f"{name} is {value!r}, want a number above 0")
+        finite("initial", self.initial, above=0)
+        finite("decay", self.decay, above=0)
 
     def start(self, rewards: Rewards) -> None:
         """Begin with the first step."""
@@ -175,8 +174,7 @@ class _HorizonSteps:
     def __post_init__(self) -> None:
         """Check the parameters."""
         check_horizon(self.num_slots)
-        if not 0 < self.scale < math.inf:
-            raise InvalidConfiguration(f"scale is {self.scale!r}, want a number above 0")
+        finite("scale", self.scale, above=0)
 
 
 @dataclass
@@ -273,9 +271,7 @@ class OnlineGradient(ABC):
     """
 
     def __init__(self, form: Form, start: ArrayLike | None) -> None:
-        if form not in ("reservation", "reactive"):
-            raise InvalidConfiguration(f"form is {form!r}, want 'reservation' or 'reactive'")
-        self.form = form
+        self.form = one_of("form", form, ("reservation", "reactive"))
         self.start = start
         self.allocation: Floats | None = None
 
@@ -433,10 +429,8 @@ class AdaGrad(OnlineGradient):
         self, form: Form = "reactive", rate: float = 10.0, forget: float = 1.0, start: ArrayLike | None = None
     ) -> None:
         super().__init__(form, start)
-        if not 0 < rate < math.inf:
-            raise InvalidConfiguration(f"rate is {rate!r}, want a number above 0")
-        if not 0 < forget <= 1:
-            raise InvalidConfiguration(f"forget is {forget!r}, want a number above 0 and at most 1")
+        finite("rate", rate, above=0)
+        finite("forget", forget, above=0, most=1)
         self.rate = rate
         self.forget = forget
         self.name = f"adagrad-{form}"

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.exceptions import InvalidConfiguration
+from desim.checks import one_of, whole
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
 
 __all__ = ["DRF", "BinPacking", "Fairness", "Spreading", "dominant_shares", "fill_in_order"]
@@ -89,9 +89,7 @@ class DRF:
     """
 
     def __init__(self, filling: Literal["ordered", "progressive"] = "ordered") -> None:
-        if filling not in ("ordered", "progressive"):
-            raise InvalidConfiguration(f"filling is {filling!r}, want 'ordered' or 'progressive'")
-        self.filling = filling
+        self.filling = one_of("filling", filling, ("ordered", "progressive"))
         self.name = "drf" if filling == "ordered" else "drf-progressive"
         self._graph: BipartiteGraph | None = None
 
@@ -162,9 +160,7 @@ class Fairness:
     """
 
     def __init__(self, among: Literal["arrived", "all"] = "arrived") -> None:
-        if among not in ("arrived", "all"):
-            raise InvalidConfiguration(f"among is {among!r}, want 'arrived' or 'all'")
-        self.among = among
+        self.among = one_of("among", among, ("arrived", "all"))
         self.name = "fairness" if among == "arrived" else "fairness-all"
 
     def act(self, observation: MultiServerObservation) -> Floats:
@@ -200,12 +196,8 @@ class _Scored:
     _name: str
 
     def __init__(self, order: Order = "workers", most_workers: int | None = None) -> None:
-        if order not in ("workers", "jobs"):
-            raise InvalidConfiguration(f"order is {order!r}, want 'workers' or 'jobs'")
-        if most_workers is not None and most_workers < 1:
-            raise InvalidConfiguration(f"most_workers is {most_workers!r}, want at least 1")
-        self.order = order
-        self.most_workers = most_workers
+        self.order = one_of("order", order, ("workers", "jobs"))
+        self.most_workers = None if most_workers is None else whole("most_workers", most_workers, least=1)
         limit = "" if most_workers is None else f"-{most_workers}"
         self.name = self._name + ("" if order == "workers" else "-jobs") + limit
 

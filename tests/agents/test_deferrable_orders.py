@@ -170,9 +170,9 @@ def test_a_random_order_is_drawn_anew_and_is_that_of_the_seed() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(InvalidConfiguration, match="measure is 'cores', want 'duration' or 'work'"):
+    with pytest.raises(InvalidConfiguration, match="measure is 'cores', want one of 'duration', 'work'"):
         SJF("cores")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfiguration, match="since is 'start', want 'submission' or 'window'"):
+    with pytest.raises(InvalidConfiguration, match="since is 'start', want one of 'submission', 'window'"):
         FIFO("start")  # type: ignore[arg-type]
     with pytest.raises(InvalidConfiguration, match="delay_weight is nan"):
         Tetris(float("nan"))

@@ -265,7 +265,7 @@ class TestRefusals:
             ({"horizon": 2.0}, "horizon is 2.0"),
             ({"every": 0}, "every is 0, want a whole number of at least 1"),
             ({"every": True}, "every is True"),
-            ({"margin": -0.1}, "margin is -0.1, want a number from 0 to 1"),
+            ({"margin": -0.1}, "margin is -0.1, want a finite number from 0 to 1"),
             ({"margin": np.nan}, "margin is nan"),
             ({"time_limit": 0}, "time_limit is 0, want a number of seconds above 0"),
             ({"gap": -1}, "gap is -1, want a number of at least 0"),

@@ -95,16 +95,16 @@ class TestStepSizes:
     @pytest.mark.parametrize(
         ("make", "message"),
         [
-            (lambda: GeometricSteps(0.0), "initial is 0.0, want a number above 0"),
+            (lambda: GeometricSteps(0.0), "initial is 0.0, want a finite number above 0"),
             (lambda: GeometricSteps(math.inf), "initial is inf"),
-            (lambda: GeometricSteps(1.0, 0.0), "decay is 0.0, want a number above 0"),
+            (lambda: GeometricSteps(1.0, 0.0), "decay is 0.0, want a finite number above 0"),
             (lambda: GeometricSteps(1.0, math.nan), "decay is nan"),
-            (lambda: OGASched("reactive", 0), "initial is 0.0, want a number above 0"),
+            (lambda: OGASched("reactive", 0), "initial is 0.0, want a finite number above 0"),
             (lambda: TheoreticalSteps(0), "num_slots is 0, want a whole number of at least 1"),
             (lambda: NormalizedSteps(1.5), "num_slots is 1.5, want a whole number"),  # type: ignore[arg-type]
-            (lambda: TheoreticalSteps(5, 0.0), "scale is 0.0, want a number above 0"),
-            (lambda: NormalizedSteps(5, -1.0), "scale is -1.0, want a number above 0"),
-            (lambda: OGASched("proactive"), "form is 'proactive', want 'reservation' or 'reactive'"),  # type: ignore[arg-type]
+            (lambda: TheoreticalSteps(5, 0.0), "scale is 0.0, want a finite number above 0"),
+            (lambda: NormalizedSteps(5, -1.0), "scale is -1.0, want a finite number above 0"),
+            (lambda: OGASched("proactive"), "form is 'proactive', want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
         ],
     )
     def test_arguments_out_of_range(self, make: Callable[[], Any], message: str) -> None:
