@@ -288,9 +288,11 @@ def run_as_program(kind: type[Study], arguments: Sequence[str] | None = None) ->
 
 
 def _module_of(kind: type[Study]) -> str:
-    """Return the name of the module of a study, be it the program itself."""
-    spec = sys.modules["__main__"].__spec__ if kind.__module__ == "__main__" else None
-    return kind.__module__ if spec is None else spec.name
+    """Return the name of the module of a study, be it the program itself: ``python -m NAME`` or ``python NAME.py``."""
+    if kind.__module__ != "__main__":
+        return kind.__module__
+    program = sys.modules["__main__"]
+    return program.__spec__.name if program.__spec__ else Path(str(program.__file__)).stem
 
 
 @cache

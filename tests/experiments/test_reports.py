@@ -6,7 +6,9 @@ import csv
 import json
 import math
 import re
+import runpy
 import shutil
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -142,6 +144,26 @@ def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / ACCOUNT_FILE).write_text(text)
         with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
             Account.read(tmp_path)
+
+
+def test_a_study_of_ones_own_is_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "mine.py"
+    program.write_text(
+        '"""What is mine."""\nimport sys\nfrom dataclasses import dataclass\n'
+        "from desim.experiments.blocks import Paragraph\n"
+        "from desim.experiments.study import Study, run_as_program\n"
+        "@dataclass(frozen=True)\nclass Mine(Study):\n    def blocks(self):\n        yield Paragraph('done')\n"
+        "if __name__ == '__main__':\n    sys.exit(run_as_program(Mine))\n"
+    )
+    monkeypatch.setattr(sys, "argv", ["mine.py", "--out", str(tmp_path / "out")])
+    monkeypatch.syspath_prepend(tmp_path)  # as Python does with the directory of a program
+    with pytest.raises(SystemExit) as exit_:
+        runpy.run_path(str(program), run_name="__main__")
+    assert (exit_.value.code, capsys.readouterr().out) == (0, "done\n")
+    account = Account.read(tmp_path / "out")
+    assert (account.module, account.title) == ("mine", "What is mine.")
 
 
 def test_account_that_cannot_be_written_does_not_hide_the_result(
