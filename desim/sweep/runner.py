@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from desim.cli.output import plain, progress, remark
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.sweep.digest import source_digest
-from desim.sweep.files import HOST, StorageError
+from desim.sweep.files import HOST, StorageError, remove_leftovers
 from desim.sweep.store import Kept, Store
 from desim.sweep.workers import Failed, Finished, Workers, perform_tasks
 
@@ -313,6 +313,7 @@ class _Sweep:
                 remark(f"{self.title}: {total} runs to do, {len(self.done)} stored already")
                 entered = store.entered(self.title, list(self.jobs), must_be_written=total > 0)
                 has_company = stack.enter_context(entered).has_company
+                stack.callback(remove_leftovers, store.directory)  # of processes that are ended while they write
             if not total:
                 return  # without asking for workers
             performed = stack.enter_context(closing(self._performed(workers, has_company)))
