@@ -582,7 +582,10 @@ def _replay(original: Simulation, other: Simulation) -> bool:
             _forget_future(other)
         if decision is None:
             raise _different(number, time, "the run is at its end")
-        decision.answer(action)
+        try:
+            decision.answer(action)
+        except InfeasibleAction as error:
+            raise _not_possible(number, time, error) from error
     if not original._pending:
         return False
     decision = _decision(other, len(times), original.env.now)
@@ -607,12 +610,17 @@ def _different(number: int, time: float, instead: str) -> DesimError:
     )
 
 
+def _not_possible(number: int, time: float, error: InfeasibleAction) -> DesimError:
+    """Return the error of a replay in which an answer is not possible."""
+    return _different(number, time, f"what was answered before cannot be carried out ({error})")
+
+
 def _decision(other: Simulation, number: int, time: float) -> Decision | None:
     """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
     try:
         decision = other.advance()
     except InfeasibleAction as error:
-        raise _different(number, time, f"what was answered before cannot be carried out ({error})") from error
+        raise _not_possible(number, time, error) from error
     if decision is None and not other._pending:
         raise _different(number, time, "no decision is")
     if other.env.now != time:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from itertools import count
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import simpy
@@ -54,7 +53,9 @@ class SlottedProblem(Problem):
         """Start the slot clock and a workload, see :func:`desim.processes.arrivals`."""
         self.next_slot = 0
         self.keep_running(arrivals(self.env, items, time_of, deliver))
-        self.env.process(self._run_clock())
+        self._decision = Decision(self.simulation, self.observation)
+        self._tick = simpy.Event(self.env)
+        self._wind(0)
 
     def observe(self, slot: int) -> None:
         """Bring ``observation`` up to date as a slot begins."""
@@ -73,20 +74,25 @@ class SlottedProblem(Problem):
         """Tell whether anything may still arrive, or a process keeps the run going."""
         return any(process.is_alive for process in self.foreground)
 
-    def _run_clock(self) -> Generator[simpy.Event, Any, None]:
-        """Ask at the beginning of every slot, until the last or until there is nothing more to come."""
-        decision = Decision(self.simulation, self.observation)
-        tick = simpy.Event(self.env)
-        for slot in count():
-            over = slot == self.num_slots  # jobs that end then have run, jobs that come then are too late
-            tick.callbacks = []  # the same event serves again, and so does the decision
-            schedule_at(tick, slot, Phase.CAPACITY if over else Phase.SLOT)
-            yield tick
-            if over or (self.num_slots is None and self.is_empty() and not self.expects_more()):
-                self.simulation.stop()
-                return
-            self.next_slot = slot + 1
-            self.observe(slot)
-            decision.callbacks = []
-            action = yield decision.request()
-            self.serve(slot, action)
+    def _wind(self, slot: int) -> None:
+        """Let the clock strike as a slot begins; callbacks, since a process would only come and go."""
+        over = slot == self.num_slots  # jobs that end then have run, jobs that come then are too late
+        self._tick.callbacks = [self._begin_slot]  # the same event serves again, and so does the decision
+        schedule_at(self._tick, slot, Phase.CAPACITY if over else Phase.SLOT)
+
+    def _begin_slot(self, tick: simpy.Event) -> None:
+        """Ask, unless the last slot is over or there is nothing more to come."""
+        slot = self.next_slot
+        if slot == self.num_slots or (self.num_slots is None and self.is_empty() and not self.expects_more()):
+            self.simulation.stop()
+            return
+        self.next_slot = slot + 1
+        self.observe(slot)
+        self._decision.callbacks = [self._end_slot]
+        self._decision.request()
+
+    def _end_slot(self, decision: simpy.Event) -> None:
+        """Carry out the answer and wait for the next slot."""
+        slot = self.next_slot - 1
+        self.serve(slot, decision._value)
+        self._wind(slot + 1)

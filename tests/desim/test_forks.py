@@ -42,6 +42,13 @@ def at_decision(problem: Problem, agent: Any, time: float, *, seed: int = 0, unt
     return simulation
 
 
+def answer(simulation: Simulation, action: Any) -> None:
+    """Answer the next decision."""
+    decision = simulation.advance()
+    assert decision is not None
+    decision.answer(action)
+
+
 def ends(simulation: Simulation, agent: Any = None) -> dict[int, tuple[Any, ...]]:
     """Let an agent drive a simulation to its end; return start and finish of the jobs."""
     drive(simulation, agent or FirstFit())
@@ -418,6 +425,14 @@ class TestChangedFutures:
         simulation = at_decision(BatchCluster(jobs, 2), FirstFit(), 4.0)
         with pytest.raises(DesimError, match=message):
             simulation.fork(problem=other)
+
+    def test_another_past_of_slots(self) -> None:
+        jobs = [DeferrableJob(1, 0.0, 0, 0, 2, 2.0)]
+        simulation = Simulation(DeferrableCluster(jobs, [2.0], num_slots=3))
+        answer(simulation, [0])
+        simulation.advance()
+        with pytest.raises(DesimError, match="before cannot be carried out"):
+            simulation.fork(problem=DeferrableCluster(jobs, [1.0], num_slots=3, overcommit=False))
 
     def test_a_process_that_cannot_be_replayed(self) -> None:
         calls = iter(range(99))
