@@ -17,7 +17,7 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import finite, whole
-from desim.core import Phase, Simulation, at
+from desim.core import Phase, Simulation, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.processes.endings import in_background
 
@@ -88,13 +88,16 @@ def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityPro
     def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
         """Set one slot's capacity after the other."""
         env = cluster.env
+        change = simpy.Event(env)
         slot = math.ceil(env.now)
         while True:
             cluster.set_capacity(table[slot % len(table) if repeat else min(slot, len(table) - 1)])
             slot += 1
             if slot >= len(table) and not repeat:
                 return
-            yield at(env, slot, Phase.CAPACITY)
+            change.callbacks = []  # the same event serves again
+            schedule_at(change, slot, Phase.CAPACITY)
+            yield change
 
     return in_background(run)
 

@@ -20,13 +20,14 @@ from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
 from desim.problems.deferrable.job import (
+    DURATION,
+    EARLIEST,
     EVICTIONS,
     REQUESTS,
     START,
     Job,
     JobSet,
     check_job,
-    job_of,
     real_time,
     rows_of,
     submission_time_of,
@@ -170,7 +171,9 @@ class DeferrableCluster(SlottedProblem):
             self.resources, self.num_slots, self.delay_weight, self.violation_weights
         )
         self._record = self.simulation.records.tables
-        self._waiting = self._running = self._evicted = self.observation.current.rows
+        self._nobody = self.observation.nobody
+        self._waiting = self._running = self._nobody.rows
+        self._evicted = self._nobody
         self._capacity: Floats | None = None
         self._new: list[Job] = []
         self._arrived = 0
@@ -233,10 +236,23 @@ class DeferrableCluster(SlottedProblem):
         self._take_new()
         if self.eviction != "never":
             self._evict(slot, self._capacity)
-        is_open = JobSet(self._waiting).earliest_start <= slot
-        self._open = np.flatnonzero(is_open)
-        current, future = JobSet(self._waiting[self._open]), JobSet(self._waiting[~is_open])
-        self.observation.begin_slot(slot, self._capacity, current, future, JobSet(self._running))
+        waiting, running = self._waiting, self.observation.running
+        current = future = self._nobody
+        self._all_open = True
+        if len(waiting):
+            is_open = waiting[:, EARLIEST] <= slot
+            number = np.count_nonzero(is_open)
+            self._all_open = number == len(waiting)
+            if self._all_open:  # as often, when there are few: nothing is to be told apart
+                current = JobSet(waiting)
+            elif number:
+                self._open = np.flatnonzero(is_open)
+                current, future = JobSet(waiting[self._open]), JobSet(waiting[~is_open])
+            else:
+                future = JobSet(waiting)
+        if running.rows is not self._running:
+            running = JobSet(self._running)
+        self.observation.begin_slot(slot, self._capacity, current, future, running)
 
     def _take_new(self) -> None:
         """Let the jobs wait that have become known."""
@@ -249,6 +265,7 @@ class DeferrableCluster(SlottedProblem):
     def _evict(self, slot: int, capacity: Floats) -> None:
         """Take back what no longer fits."""
         chosen = newest_to_evict(self._running, limit_of(capacity))
+        evicted = self._nobody
         rows = self._running[chosen]
         if len(rows):
             self._running = np.delete(self._running, chosen, axis=0)
@@ -260,45 +277,74 @@ class DeferrableCluster(SlottedProblem):
             returned = rows[again]
             returned[:, START] = np.nan
             self._waiting = np.concatenate([self._waiting, returned])
-            self._emit_jobs("eviction", rows)
-        self._evicted = rows
+            evicted = JobSet(rows)
+            self._emit_jobs("eviction", evicted)
+        self._evicted = evicted
 
     def serve(self, slot: int, action: Any) -> None:
         """Start the jobs of the answer, let those expire whose window has passed, and count."""
-        observation = self.observation
-        positions = positions_of(action, observation, overcommit=self.overcommit)
-        started = observation.current.rows[positions]
-        started[:, START] = slot
-        stays = np.ones(len(self._waiting), dtype=bool)
-        stays[self._open[positions]] = False
-        passed = stays & (JobSet(self._waiting).latest_start <= slot)
-        expired = self._waiting[passed]
-        self._waiting = self._waiting[stays & ~passed]
-        if len(started):
-            self._running = np.concatenate([self._running, started])
-            for end in np.unique(JobSet(started).finish_time).tolist():  # one event ends all that end together
-                at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
-        self._leave(expired, np.nan, "expired")
+        current, nobody = self.observation.current, self._nobody
+        positions = positions_of(action, self.observation, overcommit=self.overcommit)
+        started = expired = nobody
+        if current is not nobody:
+            leaves = current.latest_start <= slot
+            leaves[positions] = False
+            if leaves.any():
+                expired = JobSet(current.rows[leaves])
+                self._leave(expired.rows, np.nan, "expired")
+            leaves[positions] = True
+            if len(positions):
+                started = self._start(current.rows[positions], slot)
+            if started is not nobody or expired is not nobody:
+                self._remove(leaves)
         self._emit_jobs("start", started)
         self._emit_jobs("expiry", expired)
-        self._account(JobSet(started), JobSet(expired), JobSet(self._evicted))
+        self._account(started, expired)
 
-    def _account(self, started: JobSet, expired: JobSet, evicted: JobSet) -> None:
+    def _start(self, rows: Floats, slot: int) -> JobSet:
+        """Let jobs run from a slot on."""
+        started = JobSet(rows)
+        rows[:, START] = slot
+        self._running = np.concatenate([self._running, rows])
+        for end in sorted(set(started.finish_time.tolist())):  # one event ends all that end together
+            at(self.env, end, Phase.COMPLETION).callbacks.append(self._complete)
+        return started
+
+    def _remove(self, leaves: NDArray[np.bool_]) -> None:
+        """Let jobs whose window is open wait no longer."""
+        stays = ~leaves
+        if not self._all_open:
+            stays, of_current = np.ones(len(self._waiting), dtype=bool), stays
+            stays[self._open] = of_current
+        self._waiting = self._waiting[stays]
+
+    def _account(self, started: JobSet, expired: JobSet) -> None:
         """Record what a slot has brought: equation (6), less what evictions take back."""
         observation = self.observation
         slot, current, future = observation.slot, observation.current, observation.future
-        used = observation.used + started.requests.sum(axis=0)
-        violation = np.where(used > observation.limit, used - observation.capacity, 0.0)
-        revenue = float(started.revenue.sum() - evicted.revenue.sum())
-        delay = float((slot - started.earliest_start).sum() - (evicted.starting_time - evicted.earliest_start).sum())
-        reward = revenue - self.delay_weight * delay - float(self.violation_weights @ violation)
-        observation.end_slot(used, len(started))
-        counts = len(current), len(future), len(started), len(expired), len(evicted), len(self._running)
-        work = float(current.revenue.sum()), float(future.revenue.sum())
-        amounts = observation.capacity, used, violation
-        each = np.concatenate(amounts).tolist()
-        self._record["slots"].append((slot, self._arrived_now, *counts, *work, revenue, delay, reward, *each))
-        if self.listening:
+        used, revenue, delay = observation.used, 0.0, 0.0
+        if started is not self._nobody:
+            used = used + started.requests.sum(axis=0)
+            revenue, delay = _revenue(started), float((slot - started.earliest_start).sum())
+        evicted = self._evicted
+        if evicted is not self._nobody:
+            revenue -= _revenue(evicted)
+            delay -= float((evicted.starting_time - evicted.earliest_start).sum())
+        available, held, most = (array.tolist() for array in (observation.capacity, used, observation.limit))
+        above = [u - c if u > limit else 0.0 for u, c, limit in zip(held, available, most, strict=True)]
+        violation = np.array(above)
+        penalty = float(self.violation_weights @ violation) if any(above) else 0.0
+        reward = revenue - self.delay_weight * delay - penalty
+        observation.end_slot(used, len(started.rows))
+        sets = current, future, started, expired, evicted
+        counts = [len(jobs.rows) for jobs in sets]
+        work = _revenue(current), _revenue(future)
+        each = *available, *held, *above
+        self._record["slots"].append(
+            (slot, self._arrived_now, *counts, len(self._running), *work, revenue, delay, reward, *each)
+        )
+        if self.listening and self.listeners["slot"]:
+            amounts = observation.capacity, used, violation
             self.emit("slot", SlotOutcome(slot, started, expired, evicted, *amounts, revenue, delay, reward))
 
     def _complete(self, event: simpy.Event) -> None:
@@ -308,7 +354,7 @@ class DeferrableCluster(SlottedProblem):
         if len(rows):
             self._running = self._running[~ended]
             self._leave(rows, self.env.now, "completed")
-            self._emit_jobs("completion", rows)
+            self._emit_jobs("completion", JobSet(rows))
 
     def _leave(self, rows: Floats, finish: float, status: str) -> None:
         """Record jobs that leave the system."""
@@ -316,16 +362,24 @@ class DeferrableCluster(SlottedProblem):
             self._known.difference_update(JobSet(rows).job_id.tolist())
             self._record["jobs"].append((rows, finish, STATUSES.index(status)), len(rows))
 
-    def _emit_jobs(self, event: str, rows: Floats) -> None:
-        if self.listening:
-            for row in rows:
-                self.emit(event, job_of(row))
+    def _emit_jobs(self, event: str, jobs: JobSet) -> None:
+        if self.listening and self.listeners[event]:
+            for job in jobs:
+                self.emit(event, job)
 
     def close(self, time: float) -> None:
         """Record the jobs that run, or may still be started, when the run ends."""
         self._take_new()
         self._leave(self._running, np.nan, "running")
         self._leave(self._waiting, np.nan, "queued")
+
+
+def _revenue(jobs: JobSet) -> float:
+    """Return what jobs earn together, in core-slots."""
+    number = len(jobs.rows)
+    if number > 1:
+        return float(jobs.revenue.sum())
+    return float(jobs.rows.item(0, REQUESTS) * jobs.rows.item(0, DURATION)) if number else 0.0
 
 
 def newest_to_evict(running: Floats, limit: Floats) -> NDArray[np.int64]:

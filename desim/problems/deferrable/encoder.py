@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any, Literal, Protocol, get_args
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays, bounded, compressed
 from desim.exceptions import InvalidConfiguration
@@ -100,6 +101,61 @@ class Advice(Protocol):
         """Return numbers of the current jobs and then of the future ones, shape (jobs, columns)."""
 
 
+Columns = Sequence[tuple[int, ArrayLike, float]]
+"""Columns of a table: how many, what their numbers are divided by, one or one each, and the most that they may be."""
+
+
+class _Sheet:
+    """All tables of an observation in one array, so that their numbers are divided, bounded and rounded at once.
+
+    Parameters
+    ----------
+    tables : dict of str to (int, Columns)
+        Rows and columns of each table by name.
+
+    Attributes
+    ----------
+    tables : dict of str to numpy.ndarray
+        To be written to; parts of the array.
+    """
+
+    def __init__(self, tables: dict[str, tuple[int, Columns]]) -> None:
+        self._description = tables
+        divisors, bounds = [], []
+        for rows, columns in tables.values():
+            divisor = [np.broadcast_to(np.asarray(by, np.float64), count) for count, by, _ in columns]
+            most = [np.full(count, bound) for count, _, bound in columns]
+            divisors.append(np.tile(np.concatenate(divisor), rows))
+            bounds.append(np.tile(np.concatenate(most), rows))
+        self._divisor, self._most = np.concatenate(divisors), np.concatenate(bounds)
+        self._numbers = np.zeros(len(self._divisor))
+        ends = np.cumsum([len(part) for part in divisors]).tolist()
+        self._places = {
+            name: (slice(end - len(part), end), (rows, len(part) // rows))
+            for (name, (rows, _)), part, end in zip(tables.items(), divisors, ends, strict=True)
+        }
+        self.tables = {name: self._numbers[part].reshape(shape) for name, (part, shape) in self._places.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Make the parts anew when an encoder is copied or sent to another process."""
+        return _Sheet, (self._description,)
+
+    def clear(self) -> None:
+        """Let all numbers be 0."""
+        self._numbers.fill(0.0)
+
+    def bound(self) -> None:
+        """Divide all numbers and keep them within bounds."""
+        numbers = self._numbers
+        numbers /= self._divisor
+        np.minimum(np.maximum(numbers, -HIGHEST, out=numbers), self._most, out=numbers)
+
+    def rounded(self) -> Arrays:
+        """Return the tables in new arrays."""
+        numbers = self._numbers.astype(np.float32)
+        return {name: numbers[part].reshape(shape) for name, (part, shape) in self._places.items()}
+
+
 class ScoreEncoder:
     """The first jobs whose window is open, those whose window is to open, and the capacity so far.
 
@@ -181,6 +237,24 @@ class ScoreEncoder:
             }
         )
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.num_scores,), np.float32)
+        self._sheet = self._new_sheet(more)
+        self._ahead = np.arange(self.horizon)[:, None]
+
+    def _new_sheet(self, num_advised: int) -> _Sheet:
+        """Return room for what is seen; counts that are to be compressed have no bound yet."""
+        each = self.num_resources
+        scale = np.array(np.broadcast_to(self.scale, each))
+        one, few, worth, few_slots = (1, 1.0, HIGHEST), (1, _FEW, HIGHEST), (1, scale.max(), HIGHEST), (3, _FEW, 1.0)
+        more: list[tuple[int, ArrayLike, float]] = [(2 * each, np.tile(scale, 2), HIGHEST), (num_advised, 1.0, HIGHEST)]
+        return _Sheet(
+            {
+                "current": (self.max_jobs, [one, one, few, worth, one, (5, 1.0, np.inf), few_slots, *more]),
+                "future": (self.max_future_jobs, [one, few, worth, (3, 1.0, np.inf), few_slots, *more]),
+                "free": (self.horizon, [(each, scale, HIGHEST)]),
+                "history": (self.history, [one, (3, 1.0, np.inf), (4 * each, np.tile(scale, 4), HIGHEST)]),
+                "system": (1, [one, (5, 1.0, np.inf), (3 * each, np.tile(scale, 3), HIGHEST)]),
+            }
+        )
 
     def encode(self, observation: DeferrableObservation) -> Arrays:
         """Return ``current``, ``future``, ``free``, ``history``, ``system``, and the mask.
@@ -208,21 +282,31 @@ class ScoreEncoder:
             raise InvalidConfiguration(
                 f"the cluster has {len(observation.resources)} resources, the encoder {self.num_resources}"
             )
+        current, future = observation.current.rows[: self.max_jobs], observation.future.rows[: self.max_future_jobs]
         mask = np.zeros(self.num_scores, np.int8)
-        mask[: min(len(observation.current), self.max_jobs)] = 1
-        mask[self.max_jobs :][: len(observation.future)] = 1
-        free = self._free_ahead(observation)
-        current, future = self._describe_current(observation, free), self._describe_future(observation, free)
+        mask[: len(current)] = 1
+        mask[self.max_jobs :][: len(future)] = 1
+        sheet = self._sheet
+        sheet.clear()
+        tables = sheet.tables
+        counts = [self._describe_system(tables["system"], observation)]
+        tables["free"][:] = free = self._free_ahead(observation)
+        if len(current):
+            counts.append(self._describe_current(tables["current"][: len(current)], JobSet(current), observation, free))
+        if len(future):
+            counts.append(self._describe_future(tables["future"][: len(future)], JobSet(future), observation, free))
         if self.advice is not None:
-            current, future = self._advised(observation, current, future)
-        return {
-            "current": current,
-            "future": future,
-            "free": self._amounts(free).astype(np.float32),
-            "history": self._describe_history(observation),
-            "system": self._describe_system(observation),
-            ACTION_MASK: mask,
-        }
+            self._add_advice(tables, observation)
+        count = self._describe_history(tables["history"], observation)
+        sheet.bound()
+        for part in counts:
+            part[:] = compressed(part)
+        arrays = sheet.rounded()
+        arrays["system"] = arrays["system"][0]
+        past = arrays["history"][-count:, 1 : len(HISTORY_FEATURES)]
+        past[:] = compressed(past)
+        arrays[ACTION_MASK] = mask
+        return arrays
 
     def forced(self, observation: DeferrableObservation) -> bool:
         """Tell whether there is no job to be started.
@@ -260,13 +344,13 @@ class ScoreEncoder:
         if self.rule == "reserve":
             chosen = self.reserving(observation, scores)
             return chosen, chosen is not None
-        scores = scores[: len(observation.current)]
-        if np.isnan(scores).any():
+        given = scores[: len(observation.current)].tolist()  # there are few: plain numbers are sorted faster
+        if any(map(isnan, given)):
             return None, False
-        order = np.argsort(-scores, kind="stable")
+        order = sorted(range(len(given)), key=given.__getitem__, reverse=True)  # stable, too, if reversed
         if self.threshold > -1:
-            order = order[scores[order] > self.threshold]
-        return self._fitting(observation, order.tolist()), True
+            order = [position for position in order if given[position] > self.threshold]
+        return self._fitting(observation, order), True
 
     def reserving(
         self, observation: DeferrableObservation, action: Any, placing: Placing | None = None
@@ -304,6 +388,8 @@ class ScoreEncoder:
         """Return the positions of the jobs that fit, each beside those before it."""
         if self.num_resources > 1:
             return self._all_fitting(observation, order)
+        if not order:
+            return []
         requests = observation.current.cores[: self.max_jobs].tolist()
         used, limit = observation.used.item(), observation.limit.item()
         chosen = []
@@ -331,111 +417,85 @@ class ScoreEncoder:
                 break
         return chosen
 
-    def _amounts(self, amounts: Floats) -> Floats:
-        """Return amounts of each resource over their scale, within bounds."""
-        scaled = amounts / self.scale
-        return np.minimum(np.maximum(scaled, -HIGHEST, out=scaled), HIGHEST, out=scaled)
-
     def _free_ahead(self, observation: DeferrableObservation) -> Floats:
         """Return what running jobs leave in the next slots of the capacity as it is, shape (horizon, K)."""
         running = observation.running
-        runs_on = running.finish_time > observation.slot + np.arange(self.horizon)[:, None]
+        if not len(running):
+            return np.broadcast_to(observation.capacity, (self.horizon, self.num_resources))
+        runs_on = running.finish_time > observation.slot + self._ahead
         return observation.capacity - runs_on @ running.requests
 
-    def _until_fit(self, requests: Floats, free: Floats) -> Floats:
+    def _until_fit(self, requests: Floats, free: Floats) -> NDArray[np.int64]:
         """Return in how many slots there will be enough free; the horizon if not within it."""
+        fits = np.ones((len(requests), self.horizon + 1), np.bool_)  # behind the horizon all fit, which ends the search
         enough = limit_of(free)[None] >= requests[:, None]
-        fits: NDArray[np.bool_] = np.all(enough | (requests <= 0)[:, None], axis=2)
-        return np.where(fits.any(axis=1), fits.argmax(axis=1), self.horizon).astype(np.float64)
+        if self.num_resources > 1:
+            fits[:, :-1] = np.all(enough | (requests <= 0)[:, None], axis=2)
+        else:  # every job requests cores
+            fits[:, :-1] = enough[:, :, 0]
+        slots: NDArray[np.int64] = fits.argmax(axis=1)
+        return slots
 
-    def _describe_current(self, observation: DeferrableObservation, free: Floats) -> NDArray[np.float32]:
-        """Return the numbers that tell of jobs whose window is open, one a row."""
-        first, each = len(CURRENT_FEATURES), self.num_resources
-        rows = np.zeros((self.max_jobs, first + 2 * each), np.float32)
-        jobs = JobSet(observation.current.rows[: self.max_jobs])
-        count, slot = len(jobs), observation.slot
-        if count:
-            requests = jobs.requests
-            after = observation.used + requests
-            delay = slot - jobs.earliest_start
-            left = jobs.latest_start - slot
-            worth = jobs.revenue - observation.delay_weight * delay
-            counts = jobs.duration, left, delay, slot - jobs.submission_time, jobs.evictions
-            shown = rows[:count]
-            shown[:, 0] = 1.0
-            shown[:, 1] = ((after <= observation.limit) | (requests <= 0)).all(axis=1)
-            shown[:, 2] = self._until_fit(requests, free) / _FEW
-            shown[:, 3] = np.clip(worth / self.scale.max(), -HIGHEST, HIGHEST)
-            shown[:, 4] = worth > 0
-            shown[:, 5:10] = compressed(np.stack(counts, axis=1))
-            shown[:, 10:first] = np.minimum(np.stack(counts[:3], axis=1) / _FEW, 1.0)
-            shown[:, first : first + each] = self._amounts(requests)
-            shown[:, first + each :] = self._amounts(free[0] - requests)
-        return rows
+    def _describe_current(self, rows: Floats, jobs: JobSet, observation: DeferrableObservation, free: Floats) -> Floats:
+        """Write the numbers that tell of jobs whose window is open, one a row, and return those to be compressed."""
+        first, each, slot = len(CURRENT_FEATURES), self.num_resources, observation.slot
+        requests = jobs.requests
+        delay = slot - jobs.earliest_start
+        worth = jobs.revenue - observation.delay_weight * delay
+        fits = observation.used + requests <= observation.limit
+        rows[:, 0] = 1.0
+        rows[:, 1] = fits[:, 0] if each == 1 else (fits | (requests <= 0)).all(axis=1)
+        rows[:, 2] = self._until_fit(requests, free)
+        rows[:, 3] = worth
+        rows[:, 4] = worth > 0
+        rows[:, 5] = jobs.duration
+        rows[:, 6] = jobs.latest_start - slot
+        rows[:, 7] = delay
+        rows[:, 8] = slot - jobs.submission_time
+        rows[:, 9] = jobs.evictions
+        rows[:, 10:first] = rows[:, 5:8]
+        rows[:, first : first + each] = requests
+        rows[:, first + each : first + 2 * each] = free[0] - requests
+        return rows[:, 5:10]
 
-    def _describe_future(self, observation: DeferrableObservation, free: Floats) -> NDArray[np.float32]:
-        """Return the numbers that tell of jobs whose window is to open, one a row."""
+    def _describe_future(self, rows: Floats, jobs: JobSet, observation: DeferrableObservation, free: Floats) -> Floats:
+        """Do the same for jobs whose window is to open."""
         first, each = len(FUTURE_FEATURES), self.num_resources
-        rows = np.zeros((self.max_future_jobs, first + 2 * each), np.float32)
-        jobs = JobSet(observation.future.rows[: self.max_future_jobs])
-        count = len(jobs)
-        if count:
-            earliest, requests = jobs.earliest_start, jobs.requests
-            counts = np.stack((earliest - observation.slot, jobs.latest_start - earliest + 1, jobs.duration), axis=1)
-            shown = rows[:count]
-            shown[:, 0] = 1.0
-            shown[:, 1] = self._until_fit(requests, free) / _FEW
-            shown[:, 2] = np.clip(jobs.revenue / self.scale.max(), -HIGHEST, HIGHEST)
-            shown[:, 3:6] = compressed(counts)
-            shown[:, 6:first] = np.minimum(counts[:, [2, 0, 1]] / _FEW, 1.0)
-            shown[:, first : first + each] = self._amounts(requests)
-            shown[:, first + each :] = self._amounts(free[0] - requests)
-        return rows
+        earliest, requests = jobs.earliest_start, jobs.requests
+        rows[:, 0] = 1.0
+        rows[:, 1] = self._until_fit(requests, free)
+        rows[:, 2] = jobs.revenue
+        rows[:, 3] = earliest - observation.slot
+        rows[:, 4] = jobs.latest_start - earliest + 1
+        rows[:, 5] = rows[:, 6] = jobs.duration
+        rows[:, 7:first] = rows[:, 3:5]
+        rows[:, first : first + each] = requests
+        rows[:, first + each : first + 2 * each] = free[0] - requests
+        return rows[:, 3:6]
 
-    def _describe_history(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return the numbers that tell of the last slots, one a row."""
-        first, each = len(HISTORY_FEATURES), self.num_resources
-        rows = np.zeros((self.history, first + 4 * each), np.float32)
+    def _describe_history(self, rows: Floats, observation: DeferrableObservation) -> int:
+        """Write the numbers that tell of the last slots, one a row, and return how many slots there are."""
         count = min(self.history, observation.slot + 1)
-        shown = rows[self.history - count :]
-        jobs = observation.current_history[-count:]
+        shown = rows[-count:]
         shown[:, 0] = 1.0
-        shown[:, 1] = jobs[:, 0]
-        shown[:, 3] = jobs[:, 1]
-        if count > 1:
-            shown[:-1, 2] = observation.started_history[1 - count :]
-        shown[:, 1:first] = compressed(shown[:, 1:first])
-        amounts = np.empty((count, 4, each))
-        amounts[:, 0] = observation.capacity_history[-count:]
-        if count > 1:
-            amounts[:-1, 1] = observation.used_history[1 - count :]
-        amounts[-1, 1] = observation.used
-        amounts[:, 2] = np.maximum(amounts[:, 1] - amounts[:, 0], 0.0)
-        amounts[:, 3] = jobs[:, 2:]
-        shown[:, first:] = self._amounts(amounts).reshape(count, -1)
-        return rows
+        shown[:, 1:] = observation.log[-count:]
+        return count
 
-    def _describe_system(self, observation: DeferrableObservation) -> NDArray[np.float32]:
-        """Return the numbers that tell of the cluster."""
-        result = np.empty(len(SYSTEM_FEATURES) + 3 * self.num_resources, np.float32)
-        current, future = len(observation.current), len(observation.future)
+    def _describe_system(self, rows: Floats, observation: DeferrableObservation) -> Floats:
+        """Write the numbers that tell of the cluster, and return those to be compressed."""
+        current, future = len(observation.current.rows), len(observation.future.rows)
         invisible = max(current - self.max_jobs, 0), max(future - self.max_future_jobs, 0)
-        result[0] = observation.slot / observation.num_slots if observation.num_slots else 0.0
-        result[1:6] = compressed((current, invisible[0], future, invisible[1], len(observation.running)))
-        amounts = np.stack((observation.capacity, observation.used, observation.free))
-        result[6:] = self._amounts(amounts).ravel()
-        return result
+        progress = observation.slot / observation.num_slots if observation.num_slots else 0.0
+        counts = current, invisible[0], future, invisible[1], len(observation.running)
+        amounts = (*observation.capacity.tolist(), *observation.used.tolist(), *observation.free.tolist())
+        rows[0] = [progress, *counts, *amounts]
+        return rows[:, 1:6]
 
-    def _advised(
-        self, observation: DeferrableObservation, current: NDArray[np.float32], future: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return rows of jobs with what is advised behind them."""
+    def _add_advice(self, tables: Arrays, observation: DeferrableObservation) -> None:
+        """Write what is advised behind what is known of each job."""
         assert self.advice is not None
-        numbers = np.clip(self.advice.describe(observation), -HIGHEST, HIGHEST)
-        known = len(observation.current)
-        found = []
-        for rows, told in ((current, numbers[:known]), (future, numbers[known:])):
-            more = np.zeros((len(rows), numbers.shape[1]), np.float32)
-            more[: len(told)] = told[: len(rows)]
-            found.append(np.concatenate([rows, more], axis=1))
-        return found[0], found[1]
+        numbers = self.advice.describe(observation)
+        known, width = len(observation.current), numbers.shape[1]
+        for name, told in (("current", numbers[:known]), ("future", numbers[known:])):
+            rows = tables[name][: len(told)]
+            rows[:, rows.shape[1] - width :] = told[: len(rows)]

@@ -73,6 +73,8 @@ class DeferrableObservation:
         What on-demand jobs leave in this slot.
     used : numpy.ndarray of shape (num_resources,)
         What the running jobs hold.
+    nobody : JobSet
+        No job.
     """
 
     def __init__(
@@ -84,13 +86,13 @@ class DeferrableObservation:
         self.violation_weights = violation_weights
         width = len(resources)
         self.slot = 0
-        self._nobody = JobSet(np.empty((0, REQUESTS + width)))
-        self.current = self.future = self.running = self._nobody
+        self.nobody = JobSet(np.empty((0, REQUESTS + width)))
+        self.current = self.future = self.running = self.nobody
         self.capacity: Floats = np.zeros(width)
+        self._limit: Floats | None = None
         self.used: Floats = np.zeros(width)
-        self._history = np.empty((2, 64, width))
-        self._current_history = np.zeros((64, 2 + width))
-        self._started_history = np.empty(64)
+        self._log = np.empty((64, 3 + 4 * width))
+        self._started: tuple[Floats, int] | None = None
         self._summarized = [DURATION, *range(REQUESTS, REQUESTS + width)]
 
     @property
@@ -101,17 +103,30 @@ class DeferrableObservation:
     @property
     def limit(self) -> Floats:
         """The capacity with the tolerance up to which it counts as kept: what runs may add up to this."""
-        return limit_of(self.capacity)
+        if self._limit is None:
+            self._limit = limit_of(self.capacity)
+        return self._limit
+
+    @property
+    def log(self) -> Floats:
+        """All slots up to this one, a row each: what the histories below are columns of, as an encoder shows them.
+
+        Jobs whose window was open, jobs that were started, mean duration of the former; then of each resource:
+        capacity, what was used, by how much that was more, and what jobs requested on average. This slot's row is as it
+        begins.
+        """
+        return self._log[: self.slot + 1]
 
     @property
     def capacity_history(self) -> Floats:
         """Capacities of all slots up to this one, of shape (slot + 1, num_resources)."""
-        return self._history[0, : self.slot + 1]
+        return self._log[: self.slot + 1, 3 : 3 + len(self.resources)]
 
     @property
     def used_history(self) -> Floats:
         """What jobs held in the slots before this one, once jobs had been started: of shape (slot, num_resources)."""
-        return self._history[1, : self.slot]
+        width = len(self.resources)
+        return self._log[: self.slot, 3 + width : 3 + 2 * width]
 
     @property
     def current_history(self) -> Floats:
@@ -119,12 +134,12 @@ class DeferrableObservation:
 
         Their number, their mean duration, and what they request on average, 0 if there was none.
         """
-        return self._current_history[: self.slot + 1]
+        return self._log[: self.slot + 1, [0, 2, *range(3 + 3 * len(self.resources), self._log.shape[1])]]
 
     @property
     def started_history(self) -> Floats:
         """How many jobs were started in the slots before this one, of shape (slot,)."""
-        return self._started_history[: self.slot]
+        return self._log[: self.slot, 1]
 
     def begin_slot(
         self,
@@ -135,25 +150,43 @@ class DeferrableObservation:
         running: JobSet | None = None,
     ) -> None:
         """Go on to a slot, and remember its capacity and what jobs have an open window; for the cluster."""
-        if slot >= self._history.shape[1]:
-            self._history = np.concatenate([self._history, np.empty_like(self._history)], axis=1)
-            self._current_history = np.concatenate([self._current_history, np.zeros_like(self._current_history)])
-            self._started_history = np.concatenate([self._started_history, np.empty_like(self._started_history)])
-        self.slot, self.capacity = slot, capacity
-        self.current, self.future = current or self._nobody, future or self._nobody
-        self.running = running or self._nobody
-        self.used = self.running.requests.sum(axis=0)
-        self._history[0, slot] = capacity
-        number = len(self.current)
-        if number:
-            summary = self._current_history[slot]
-            summary[0] = number
-            summary[1:] = self.current.rows[:, self._summarized].sum(axis=0) / number
+        width = len(self.resources)
+        if self._started is not None:  # not before: this slot's row stays as it began
+            used, number = self._started
+            self._log[self.slot, 1] = number
+            self._log[self.slot, 3 + width : 3 + 3 * width] = self._held(used)
+            self._started = None
+        if slot >= len(self._log):
+            self._log = np.concatenate([self._log, np.empty_like(self._log)])
+        self.slot, self.capacity, self._limit = slot, capacity, None
+        self.current = self.nobody if current is None else current
+        self.future = self.nobody if future is None else future
+        if running is not self.running:
+            self.running = self.nobody if running is None else running
+            self.used = self.running.requests.sum(axis=0)
+        rows = self.current.rows
+        number = len(rows)
+        if number > 1:
+            duration, *requests = (rows[:, self._summarized].sum(axis=0) / number).tolist()
+        elif number:
+            duration, *requests = rows[0, self._summarized].tolist()
+        else:
+            duration, requests = 0.0, [0.0] * width
+        self._log[slot] = [number, 0.0, duration, *capacity.tolist(), *self._held(self.used), *requests]
 
     def end_slot(self, used: Floats, num_started: int) -> None:
         """Remember what is held in the slot, once so many jobs have been started; for the cluster."""
-        self._history[1, self.slot] = used
-        self._started_history[self.slot] = num_started
+        if num_started:
+            self._started = used, num_started
+
+    def _held(self, used: Floats) -> list[float]:
+        """Return what is held of each resource, and by how much that is more than there is."""
+        held: list[float] = used.tolist()
+        return held + [max(one - most, 0.0) for one, most in zip(held, self.capacity.tolist(), strict=True)]
+
+
+_NONE = np.empty(0, dtype=np.int64)
+_NONE.flags.writeable = False
 
 
 def positions_of(action: Any, observation: DeferrableObservation, *, overcommit: bool) -> Ints:
@@ -179,6 +212,13 @@ def positions_of(action: Any, observation: DeferrableObservation, *, overcommit:
         If it is no sequence of whole numbers, there is no such job, one is started twice, or one does not fit.
     """
     time, current = observation.slot, observation.current
+    if action is None:
+        return _NONE
+    if type(action) is list and _are_plain(action, len(current)):
+        plain: Ints = np.array(action, dtype=np.int64)
+        if action and not overcommit:
+            _check_fit(plain, observation)
+        return plain
     try:
         positions = np.asarray([] if action is None else action)
     except ValueError:  # of sequences of unequal length
@@ -199,6 +239,12 @@ def positions_of(action: Any, observation: DeferrableObservation, *, overcommit:
     if not overcommit:
         _check_fit(positions, observation)
     return positions.astype(np.int64)
+
+
+def _are_plain(positions: list[Any], count: int) -> bool:
+    """Tell at once whether plain numbers are positions of different jobs; few of them are seen faster than an array."""
+    whole = all(type(position) is int and 0 <= position < count for position in positions)
+    return whole and len(set(positions)) == len(positions)
 
 
 def _check_fit(positions: Ints, observation: DeferrableObservation) -> None:
