@@ -171,7 +171,7 @@ class MultiServerCluster(SlottedProblem):
             port = int(counts.argmin())
             raise WorkloadError(f"slot {slot}: {counts[port]} jobs arrive at {self.rewards.graph.ports[port]}")
         self._admit(counts, slot)
-        if self.listening:
+        if self.listening and self.listeners["arrival"]:
             for port in np.repeat(np.arange(len(counts)), counts).tolist():
                 self.emit("arrival", port)
 
@@ -212,9 +212,8 @@ class MultiServerCluster(SlottedProblem):
 
     def observe(self, slot: int) -> None:
         """Show the jobs of a slot."""
-        self.observation.slot = slot
         self._seats = self.layout.seats(self._counts)
-        self.observation.arrived = self.layout.ports(self._seats)
+        self.observation.begin_slot(slot, self.layout.ports(self._seats))
 
     def serve(self, slot: int, action: Any) -> None:
         """Carry out the allocation of a slot."""
@@ -269,17 +268,15 @@ class MultiServerCluster(SlottedProblem):
 
     def _record_allocation(self, slot: int, allocation: Floats, seats: Indices, ids: Indices) -> None:
         """Record what the jobs on seats get."""
-        graph, seat_of = self.layout.graph, self.layout.seat_of
-        job_of_seat = np.full(len(self.layout.type_of), -1)
+        channels = np.flatnonzero(self.observation.channel_arrived)
+        job_of_seat = np.empty(len(self.layout.type_of), dtype=np.int64)
         job_of_seat[seats] = ids
-        jobs = job_of_seat[seat_of][graph.channel_port]
-        given = np.where(jobs[:, None] >= 0, allocation, 0.0).ravel()
-        entries = np.flatnonzero(given)
-        self._record_entries(slot, jobs[entries // graph.num_resources], entries, given[entries])
+        jobs = job_of_seat[self.layout.seat_of_channel[channels]]
+        self._record_amounts(slot, jobs, channels, allocation[channels])
 
-    def _record_entries(self, slot: int, jobs: Indices, entries: Indices, amounts: Floats) -> None:
-        """Record amounts of flat entries of an allocation; what the entries are is told once a chunk, for all."""
-        self._record["allocations"]((slot, jobs, entries, amounts, self.layout.places), len(jobs))
+    def _record_amounts(self, slot: int, jobs: Indices, channels: Indices, amounts: Floats) -> None:
+        """Record rows of an allocation, and the jobs that they belong to; zeros are left out once a chunk, for all."""
+        self._record["allocations"]((slot, jobs, channels, amounts, self.layout), amounts.size)
 
     def _not_a_number(self, earnings: Earnings) -> InvalidConfiguration:
         """Return the error for rewards of which one is not a number."""
@@ -429,11 +426,8 @@ class HoldingCluster(MultiServerCluster):
         at(self.env, service.finish_time, Phase.COMPLETION, service).callbacks.append(self._complete)
         slot = self.observation.slot
         if self.record_allocations and slot % self.record_allocations == 0:
-            flat = amounts.ravel()
-            entries = np.flatnonzero(flat)
-            ids = np.full(len(entries), job.job_id)
-            first = channels.start * graph.num_resources
-            self._record_entries(slot, ids, first + entries, flat[entries])
+            ids = np.full(len(amounts), job.job_id)
+            self._record_amounts(slot, ids, np.arange(channels.start, channels.stop), amounts)
         if self.listening:
             self.emit("start", service)
 

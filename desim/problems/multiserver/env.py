@@ -75,6 +75,7 @@ class AllocationEncoder:
         )
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, self.shape, np.float32)
         self._graph: BipartiteGraph | None = None
+        self._capacity: Floats | None = None
 
     def encode(self, observation: MultiServerObservation) -> Arrays:
         """Return ``arrivals``, ``requests``, ``capacity``, ``channels``, and the mask.
@@ -99,13 +100,17 @@ class AllocationEncoder:
         graph = observation.graph
         if graph is not self._graph:
             self._take(observation)
-        arrived = observation.arrived
+        if observation.capacity is not self._capacity:  # it stays the same where nothing is held
+            self._capacity = observation.capacity
+            self._free = compressed(self._capacity).astype(np.float32)
+        mask = np.empty(self.shape, np.int8)
+        mask[:] = observation.channel_arrived[:, None]
         return {
-            "arrivals": arrived.astype(np.int8),
+            "arrivals": observation.arrived.astype(np.int8),
             "requests": self._requests.copy(),
-            "capacity": compressed(observation.capacity).astype(np.float32),
+            "capacity": self._free.copy(),
             "channels": self._channels.copy(),
-            ACTION_MASK: np.repeat(arrived[graph.channel_port], self.shape[1]).reshape(self.shape).astype(np.int8),
+            ACTION_MASK: mask,
         }
 
     def _take(self, observation: MultiServerObservation) -> None:
@@ -155,18 +160,19 @@ class AllocationEncoder:
         given = np.asarray(action, dtype=np.float64)
         if given.shape != self.shape:
             raise InvalidConfiguration(f"the action has shape {given.shape}, want {self.shape}")
-        if np.isnan(given).any():
+        if np.isnan(given.min()):
             return None, False
         graph, capacity = observation.graph, observation.capacity
-        allocation: Floats = np.clip(given, -1.0, 1.0)
+        allocation: Floats = np.maximum(given, -1.0)
+        np.minimum(allocation, 1.0, out=allocation)
         allocation += 1.0
         allocation *= 0.5
         allocation *= graph.channel_requests
-        allocation *= observation.arrived[graph.channel_port][:, None]
+        allocation *= observation.channel_arrived[:, None].astype(np.float64)
         asked = graph.node_sums(allocation)
         if (asked > capacity).any():
             factor = np.divide(capacity, asked, out=np.ones_like(asked), where=asked > capacity)
-            allocation *= factor[graph.channel_node]
+            allocation *= factor.take(graph.channel_node, axis=0)
         return allocation, True
 
 

@@ -47,6 +47,19 @@ class MultiServerObservation:
         self.slot = 0
         self.arrived: NDArray[np.bool_] = np.zeros(graph.num_ports, dtype=bool)
         self.capacity: NDArray[np.float64] = graph.capacity
+        self._channel_arrived: NDArray[np.bool_] | None = None
+
+    @property
+    def channel_arrived(self) -> NDArray[np.bool_]:
+        """Channels of the ports that have a job, of shape (num_channels,)."""
+        known = self._channel_arrived
+        if known is None:
+            self._channel_arrived = known = self.arrived[self.graph.channel_port]
+        return known
+
+    def begin_slot(self, slot: int, arrived: NDArray[np.bool_]) -> None:
+        """Go on to a slot with jobs at some ports; for the cluster."""
+        self.slot, self.arrived, self._channel_arrived = slot, arrived, None
 
 
 class Feasibility:
@@ -110,7 +123,7 @@ class Feasibility:
         if least < 0:
             allocation = np.maximum(allocation, 0.0)
         if isinstance(observation.rewards, GangRewards):
-            present = allocation * observation.arrived[graph.channel_port][:, None]
+            present = allocation * observation.channel_arrived[:, None]
             self._check_gangs(observation.rewards, present, time)
         return allocation
 

@@ -34,29 +34,45 @@ REAL = ("submission_time", "starting_time", "finish_time", "work", "gain", "over
 RECORDED = ("job_id", "port", *REAL, "dominant_resource", "status")
 
 
-def _joined(parts: list[Any], dtype: type) -> NDArray[Any]:
-    return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)
-
-
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     counts = [len(row[0]) for row in rows]
     columns = {}
     for index, name in enumerate(RECORDED):
-        parts = [np.broadcast_to(row[index], count) for row, count in zip(rows, counts, strict=True)]
-        columns[name] = _joined(parts, np.float64 if name in REAL else np.int64)
+        dtype = np.float64 if name in REAL else np.int64
+        values = [row[index] for row in rows]
+        if any(isinstance(value, np.ndarray) for value in values):
+            pairs = zip(values, counts, strict=True)
+            parts = [value if isinstance(value, np.ndarray) else np.full(count, value) for value, count in pairs]
+            columns[name] = np.concatenate(parts).astype(dtype, copy=False)
+        else:  # one value for all jobs of each row, as most are
+            columns[name] = np.repeat(np.array(values, dtype=dtype), counts)
     return columns
 
 
 def _pack_allocations(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
-    """Take rows (slot, job ids, flat entries, amounts, what tells the places of entries) apart."""
-    counts = [len(row[1]) for row in rows]
-    entries = _joined([row[2] for row in rows], np.int64)
-    places = rows[0][4](entries) if rows else (entries,) * 4
+    """Take rows (slot, jobs of channels, channels, amounts of each resource, layout) apart; zeros are left out."""
+    if not rows:
+        return dict.fromkeys(("slot", "job_id", "port", "component", "node", "resource", "amount"), ())
+    slots, jobs, channels, parts, layouts = zip(*rows, strict=True)
+    amounts, layout = np.concatenate(parts), layouts[0]
+    given = amounts != 0
+    counts = np.count_nonzero(given, axis=1)
+    channel = np.concatenate(channels)
+    resources = np.arange(amounts.shape[1], dtype=np.uint32)
+    ports = layout.graph.channel_port
+
+    def places(of_channels: NDArray[Any]) -> NDArray[np.uint32]:
+        """Return what every amount belongs to; small numbers, as there are many."""
+        return np.repeat(of_channels.astype(np.uint32)[channel], counts)
+
     return {
-        "slot": np.repeat(np.array([row[0] for row in rows], dtype=np.int64), counts),
-        "job_id": _joined([row[1] for row in rows], np.int64),
-        **dict(zip(("port", "component", "node", "resource"), places, strict=True)),
-        "amount": _joined([row[3] for row in rows], np.float64),
+        "slot": np.repeat(np.repeat(np.array(slots, dtype=np.int64), [len(part) for part in parts]), counts),
+        "job_id": np.repeat(np.concatenate(jobs), counts),
+        "port": places(layout.type_of[layout.seat_of_channel]),
+        "component": places(layout.component_of[ports]),
+        "node": places(layout.graph.channel_node),
+        "resource": np.broadcast_to(resources, amounts.shape)[given],
+        "amount": amounts[given],
     }
 
 
@@ -136,7 +152,7 @@ ALLOCATIONS = Table(
         Column("arrival_number", "integer", "of the job", formula="job_id"),
     ),
     sort_by=("slot", "job_id"),
-    chunk_rows=1 << 19,
+    chunk_rows=1 << 20,
     pack=_pack_allocations,
 )
 
