@@ -33,8 +33,8 @@ class Host(Protocol[Item]):
     def start_time(self, item: Item) -> float | None:
         """Return when an item can start, in seconds; None if that is not known yet."""
 
-    def begin(self, item: Item) -> float:
-        """Let the next item start now and return when it will finish, in seconds."""
+    def begin(self, item: Item, start: float) -> float:
+        """Let the next item start, at the time that was told, and return when it will finish, in seconds."""
 
     def complete(self, item: Item) -> None:
         """Learn that an item has finished."""
@@ -85,7 +85,7 @@ class ExecutorProcess:
                     yield self._until_told() if start is None else at(env, start)
                     continue  # more may have happened than that time has passed
                 self.status = ExecutorStatus.RUNNING
-                yield at(env, max(host.begin(item), env.now))
+                yield at(env, max(host.begin(item, start), env.now))
                 self.status = ExecutorStatus.IDLE
                 host.complete(item)
             except simpy.Interrupt:

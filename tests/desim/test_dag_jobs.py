@@ -87,6 +87,7 @@ WRONG: list[tuple[Callable[[], Any], type[DesimError], str]] = [
         "job 4 has run times for 2",
     ),
     (lambda: Job(1, [1]).submitted(-1), WorkloadError, "job 1: submission_time is -1, want"),
+    (lambda: Job(**{"job_id": 1} | USUAL).sized([1.0, -2.0]), WorkloadError, "job 1: size"),
     (lambda: Executors([]), InvalidConfiguration, "speeds is empty, want one number for each executor"),
     (lambda: Executors([1.0, 0.0]), InvalidConfiguration, "speed of executor1 is 0.0, want a finite number above 0"),
     (
@@ -172,6 +173,22 @@ def test_nodes_are_numbered_in_topological_order_and_otherwise_as_given() -> Non
     assert job.parent_lists == [[], [(0, 5)], [(0, 6)], [(1, 7), (2, 8)]]
     assert job.child_lists == [[(1, 5), (2, 6)], [(3, 7)], [(3, 8)], []]
     assert (job.num_nodes, job.num_edges, repr(job)) == (4, 4, "<Job 1: 4 nodes, submitted at 0 s>")
+
+
+def test_other_sizes_are_those_of_a_job_made_anew() -> None:
+    edges = [(3, 0, 1.0), (3, 1, 2.0), (0, 2, 3.0), (1, 2, 4.0), (3, 2, 5.0)]
+    job = Job(1, [1.0, 2.0, 3.0, 4.0], edges)
+    assert job.parent_lists
+    assert job.child_lists
+    children = np.repeat(np.arange(4), np.diff(job.parent_start)).tolist()
+    sizes = [50.0, 10.0, 20.0, 30.0, 40.0]
+    pairs = zip(job.parent_index.tolist(), children, sizes, strict=True)
+    anew = Job(1, job.work, list(pairs), names=job.names)
+    other = job.sized(sizes)
+    for name in ("parent_start", "parent_index", "parent_size", "child_start", "child_index", "child_size", "work"):
+        assert getattr(other, name).tolist() == getattr(anew, name).tolist()
+    assert (other.parent_lists, other.child_lists) == (anew.parent_lists, anew.child_lists)
+    assert job.parent_size.max() == 5.0
 
 
 def test_the_same_job_submitted_at_another_time() -> None:

@@ -561,19 +561,16 @@ def with_ccr(
     share = rng.uniform(0.5, 1.5, job.num_edges)
     if len(share):
         share *= ccr * float(seconds.mean()) * transfer_speed * job.num_edges / share.sum()
-    return _rebuilt(job, sizes=share)
+    return job.sized(share)
 
 
-def _rebuilt(
-    job: Job, *, sizes: Floats | None = None, work: Floats | None = None, run_times: Floats | None = None
-) -> Job:
-    """Return a job with the same graph and other numbers; sizes are in the order of ``job.parent_index``."""
+def _rebuilt(job: Job, *, work: Floats | None = None, run_times: Floats | None = None) -> Job:
+    """Return a job with the same graph and other numbers."""
     children = np.repeat(np.arange(job.num_nodes), np.diff(job.parent_start))
-    sizes = job.parent_size if sizes is None else sizes
     return Job(
         job.job_id,
         job.work if work is None else work,
-        zip(job.parent_index.tolist(), children.tolist(), sizes.tolist(), strict=True),
+        zip(job.parent_index.tolist(), children.tolist(), job.parent_size.tolist(), strict=True),
         submission_time=job.submission_time,
         names=job.names,
         run_times=job.run_times if run_times is None else run_times,

@@ -69,7 +69,8 @@ SYSTEM_FEATURES = ("jobs", "executable_nodes", "invisible_nodes", "executors_up"
 """The entries of ``system``: counts and a time, compressed, and the share of the executors that are up."""
 
 _FIXED = slice(1, 1 + len(FIXED_FEATURES))
-_OF_JOB = slice(_FIXED.stop, _FIXED.stop + 3)
+_NUMBERS = 4
+"""What else changes of a node: three numbers of its job, and its tasks; in the columns behind the fixed ones."""
 
 
 class NodeEncoder:
@@ -104,6 +105,8 @@ class NodeEncoder:
         self.max_nodes = int(max_nodes)
         self.allocation = allocation
         self._known = PerJob(JobGraph)
+        self._speeds: tuple[Executors | None, Floats] = None, np.empty(0)
+        self._first = 2 * self.num_executors + 3
         pairs = (self.max_nodes, self.num_executors)
         actions = self.max_nodes * (self.num_executors if allocation is None else 1)
         self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(actions)
@@ -116,6 +119,8 @@ class NodeEncoder:
                 ACTION_MASK: gymnasium.spaces.Box(0, 1, (actions,), np.int8),
             }
         )
+        boxes = {name: box for name, box in self.observation_space.spaces.items() if name != ACTION_MASK}
+        self._empty: Arrays = {name: np.zeros(box.shape or (), np.float32) for name, box in boxes.items()}
 
     def encode(self, observation: DagObservation) -> Arrays:
         """Return ``nodes``, ``executors``, ``finish_times``, ``system``, and the mask.
@@ -141,72 +146,63 @@ class NodeEncoder:
             raise InvalidConfiguration(
                 f"the cluster has {observation.executors.num_executors} executors, the encoder {self.num_executors}"
             )
-        shown = list(islice(observation.executable.values(), self.max_nodes))
+        nodes = list(islice(observation.executable.values(), self.max_nodes))
+        count, wide = len(nodes), self.num_executors
         available = observation.available_times
         up = available < np.inf
-        until_idle = compressed(available - observation.time)
-        nodes = np.zeros((self.max_nodes, len(NODE_FEATURES)), np.float32)
-        finish_times = np.zeros((self.max_nodes, self.num_executors), np.float32)
-        if shown:
-            finish_times[: len(shown)] = compressed(self._finish_times(shown, available) - observation.time)
-            self._describe_nodes(nodes[: len(shown)], shown, observation)
-            nodes[: len(shown), -1] = finish_times[: len(shown)].min(axis=1)
-        return {
-            "nodes": nodes,
-            "executors": self._describe_executors(observation, up, until_idle),
-            "finish_times": finish_times,
-            "system": self._describe_system(observation, up, until_idle),
-            ACTION_MASK: self._mask(len(shown), up),
-        }
+        graphs = [self._known.of(state, observation.executors) for state, _ in nodes]
+        numbers = self._numbers(observation, nodes, graphs, available)
+        of_executors, of_system = numbers[: 2 * wide].reshape(2, wide), numbers[2 * wide : self._first]
+        of_nodes = numbers[self._first :].reshape(count, wide + _NUMBERS)
+        arrays: Arrays = {name: empty.copy() for name, empty in self._empty.items()}
+        executors, system = arrays["executors"], arrays["system"]
+        executors[:, 0] = up
+        executors[:, 1] = self._relative_speeds(observation.executors)
+        executors[:, 2:] = of_executors.T
+        system[:3] = of_system
+        system[3] = np.count_nonzero(up) / wide
+        system[4] = of_executors[0].min()
+        if count:
+            finish_times, rows = arrays["finish_times"][:count], arrays["nodes"][:count]
+            finish_times[:] = of_nodes[:, :wide]
+            rows[:, 0] = 1.0
+            fixed = b"".join([graph.node_bytes[node] for graph, (_, node) in zip(graphs, nodes, strict=True)])
+            rows[:, _FIXED] = np.frombuffer(fixed, np.float32).reshape(count, -1)  # bytes are joined faster than rows
+            rows[:, _FIXED.stop : -1] = of_nodes[:, wide:]
+            rows[:, -1] = finish_times.min(axis=1)
+        arrays[ACTION_MASK] = self._mask(count, up)
+        return arrays
 
-    def _finish_times(self, shown: list[Node], available: Floats) -> Floats:
-        """Return when each node would have run on each executor, in seconds."""
-        finish = np.array([state.ready_times(node) for state, node in shown])
-        np.maximum(finish, available, out=finish)
-        finish += np.array([state.run_times[node] for state, node in shown])
-        return finish
-
-    def _describe_nodes(self, rows: NDArray[np.float32], shown: list[Node], observation: DagObservation) -> None:
-        """Fill in the features of nodes, but for the best finish time."""
-        places: dict[JobState, int] = {}
-        fixed: list[NDArray[np.float32]] = []
-        of_jobs: list[tuple[float, float, float]] = []
-        job_of: list[int] = []
-        tasks: list[int] = []
-        for state, node in shown:
-            features = self._known.of(state, observation.executors)
-            place = places.setdefault(state, len(of_jobs))
-            if place == len(of_jobs):
-                left = float(features.run_times[~state.finished].sum())
-                of_jobs.append((state.num_unfinished, left, observation.time - state.job.submission_time))
-            job_of.append(place)
-            fixed.append(features.nodes[node])
-            tasks.append(state.unassigned_tasks[node] if isinstance(state, TaskState) else 1)
-        rows[:, 0] = 1.0
-        rows[:, _FIXED] = fixed
-        rows[:, _OF_JOB] = compressed(np.array(of_jobs, dtype=np.float64))[job_of]
-        rows[:, -2] = compressed(np.array(tasks, dtype=np.float64))
-
-    def _describe_executors(
-        self, observation: DagObservation, up: NDArray[np.bool_], until_idle: Floats
-    ) -> NDArray[np.float32]:
-        speeds, tables = observation.executors.speeds, observation.timetables
-        rows = np.empty((self.num_executors, len(EXECUTOR_FEATURES)), np.float32)
-        rows[:, 0] = up
-        rows[:, 1] = speeds / speeds.max()
-        rows[:, 2] = until_idle
-        rows[:, 3] = compressed([len(tables[executor].waiting) for executor in range(self.num_executors)])
-        return rows
-
-    def _describe_system(
-        self, observation: DagObservation, up: NDArray[np.bool_], until_idle: Floats
-    ) -> NDArray[np.float32]:
-        executable = len(observation.executable)
+    def _numbers(
+        self, observation: DagObservation, nodes: list[Node], graphs: list[JobGraph], available: Floats
+    ) -> Floats:
+        """Return all numbers that are compressed, in one array: of executors, of the system, and of each node."""
+        time, wide, first = observation.time, self.num_executors, self._first
+        tables, executable = observation.timetables, len(observation.executable)
+        numbers = np.empty(first + len(nodes) * (wide + _NUMBERS))
+        np.subtract(available, time, out=numbers[:wide])
+        waiting = [len(tables[executor].waiting) for executor in range(wide)]
         invisible = max(executable - self.max_nodes, 0)
-        result = np.empty(len(SYSTEM_FEATURES), np.float32)
-        result[:3] = compressed((len(observation.jobs), executable, invisible))
-        result[3:] = np.count_nonzero(up) / self.num_executors, until_idle.min()
-        return result
+        numbers[wide:first] = [*waiting, len(observation.jobs), executable, invisible]
+        of_nodes = numbers[first:].reshape(len(nodes), wide + _NUMBERS)
+        of_job: dict[JobState, tuple[float, float, float]] = {}
+        for row, (state, node), graph in zip(of_nodes, nodes, graphs, strict=True):
+            if state not in of_job:
+                left = float(graph.run_times[~state.finished].sum())
+                of_job[state] = state.num_unfinished, left, time - state.job.submission_time
+            finish = row[:wide]
+            np.maximum(state.ready_times(node), available, out=finish)
+            finish += state.run_times[node]
+            tasks = state.unassigned_tasks[node] if isinstance(state, TaskState) else 1
+            row[wide:] = *of_job[state], tasks
+        of_nodes[:, :wide] -= time
+        return compressed(numbers)
+
+    def _relative_speeds(self, executors: Executors) -> Floats:
+        """Return speeds as shares of the largest one, computed once for all that an encoder sees of one cluster."""
+        if self._speeds[0] is not executors:
+            self._speeds = executors, executors.speeds / executors.speeds.max()
+        return self._speeds[1]
 
     def _mask(self, num_nodes: int, up: NDArray[np.bool_]) -> NDArray[np.int8]:
         """Return the mask of possible actions, of all nodes that are seen and all executors that are up."""
@@ -225,7 +221,7 @@ class NodeEncoder:
         observation : DagObservation
             A decision.
         """
-        return bool((observation.available_times == np.inf).all())
+        return bool(observation.available_times.min() == np.inf)
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is possible.
@@ -250,7 +246,8 @@ class NodeEncoder:
         number = int(action)
         if not 0 <= number < self.action_space.n:  # type: ignore[attr-defined]  # Discrete
             raise InvalidConfiguration(f"action {action!r} is none of 0 to {self.action_space.n - 1}")  # type: ignore[attr-defined]
-        if self.forced(observation):
+        available = observation.available_times
+        if available.min() == np.inf:
             return None, number == 0
         place, executor = (number, 0) if self.allocation is not None else divmod(number, self.num_executors)
         found = next(islice(observation.executable.values(), place, None), None)
@@ -259,7 +256,7 @@ class NodeEncoder:
         state, node = found
         if self.allocation is not None:
             return self.allocation(observation, state, node), True
-        if observation.available_times[executor] == np.inf:
+        if available[executor] == np.inf:
             return None, False
         return Assign(state.job.job_id, node, executor), True
 

@@ -337,10 +337,9 @@ class Execution:
             return ready
         return start
 
-    def begin(self, copy: Copy) -> float:
-        """Let a copy run, and return when it will have finished, in seconds."""
-        start, state = self.start_time(copy), copy.state
-        assert start is not None  # the executor has asked before
+    def begin(self, copy: Copy, start: float) -> float:
+        """Let a copy run from a time on, and return when it will have finished, in seconds."""
+        state = copy.state
         if self._shared is None:
             state.receive(copy, float("inf"))
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
@@ -125,12 +126,8 @@ class JobGraph:
     ----------
     nodes : array of float, shape (num_nodes, 6)
         :data:`FIXED_FEATURES`, compressed.
-    edges : array of int, shape (num_edges, 2)
-        Parents and children.
-    edge_times : array of float, shape (num_edges,)
-        Mean transfer times, compressed.
-    key : int
-        Equal for graphs with the same numbers.
+    node_bytes : list of bytes
+        The rows of ``nodes``.
     run_times, rank_up : array of float, shape (num_nodes,)
         Mean run times, and longest paths to the end, in seconds.
     """
@@ -157,15 +154,31 @@ class JobGraph:
         self.rank_up: Floats = np.array(below)
         counts = [len(edges) for edges in children]
         self.nodes = compressed(np.array([times, incoming, outgoing, below, above, counts]).T).astype(np.float32)
+        self.node_bytes = [row.tobytes() for row in self.nodes]
+        self._job, self._latency, self._per_unit = job, latency, per_unit
+        self._seen = b""
+        self._progress = JobProgress(0, 0.0, 0.0)
+
+    @cached_property
+    def edges(self) -> NDArray[np.int64]:
+        """Parents and children, shape (num_edges, 2)."""
+        job = self._job
         parents = np.repeat(np.arange(job.num_nodes), np.diff(job.child_start))
-        self.edges: NDArray[np.int64] = np.stack([parents, job.child_index], axis=1)
-        self.edge_times = compressed(latency + job.child_size * per_unit).astype(np.float32)
+        return np.stack([parents, job.child_index], axis=1)
+
+    @cached_property
+    def edge_times(self) -> Features:
+        """Mean transfer times, compressed, shape (num_edges,)."""
+        times: Features = compressed(self._latency + self._job.child_size * self._per_unit).astype(np.float32)
+        return times
+
+    @cached_property
+    def key(self) -> int:
+        """Equal for graphs with the same numbers."""
         digest = hashlib.blake2b(digest_size=8)
         for array in (self.nodes, self.edges, self.edge_times):
             digest.update(array.tobytes())
-        self.key = int.from_bytes(digest.digest(), "little") >> 1
-        self._seen = b""
-        self._progress = JobProgress(0, 0.0, 0.0)
+        return int.from_bytes(digest.digest(), "little") >> 1
 
     def progress(self, assigned: NDArray[np.bool_]) -> JobProgress:
         """Return how far the job is; the same object as before if nothing has changed.

@@ -246,6 +246,34 @@ class Job:
             )
         return self.run_times
 
+    def sized(self, sizes: ArrayLike) -> Job:
+        """Return the same job whose edges carry other amounts of data; its graph is not looked at anew.
+
+        Parameters
+        ----------
+        sizes : array_like of shape (num_edges,)
+            At least 0, in the order of ``parent_index``.
+
+        Returns
+        -------
+        Job
+            A new one.
+
+        Raises
+        ------
+        WorkloadError
+            If there is another number of them, or one is out of range.
+        """
+        what = f"job {self.job_id}: size"
+        given = numbers(what, sizes, shape=(self.num_edges,), least=0, error=WorkloadError)
+        children = np.repeat(np.arange(self.num_nodes), np.diff(self.parent_start))
+        job = copy(self)
+        for known in ("parent_lists", "child_lists"):
+            job.__dict__.pop(known, None)
+        job.parent_size, job.child_size = given, given[np.lexsort((children, self.parent_index))]
+        job.child_size.flags.writeable = False
+        return job
+
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return the same job with another submission time, and another identifier if one is given."""
         job = copy(self)
