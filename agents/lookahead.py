@@ -155,7 +155,7 @@ class Lookahead(ABC):
         InvalidConfiguration
             If the agent was not given forks.
         """
-        own = chosen = self.base.act(observation)
+        own = chosen = self.propose(observation)
         others = self.alternatives(observation, own)
         if not others:
             return own
@@ -169,6 +169,21 @@ class Lookahead(ABC):
             self.num_improved += 1
             self._reset(self.base, self._rng)
         return chosen
+
+    def propose(self, observation: Any) -> Any:
+        """Return the base agent's action, without what it says of questions that it need not be asked.
+
+        Parameters
+        ----------
+        observation : object
+            What is seen.
+
+        Returns
+        -------
+        object
+            The first candidate.
+        """
+        return self.base.act(observation)
 
     def _try(self, observation: Any, action: Any, best: Score | None) -> Score | None:
         """Return what the base agent's action (without a best score) or another one leads to; None if to an error."""

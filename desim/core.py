@@ -22,13 +22,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
-from heapq import heapify
+from heapq import heapify, heappop, heappush
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import simpy
-from simpy.core import EmptySchedule
 from simpy.events import NORMAL, EventPriority
 
 from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
@@ -124,7 +123,7 @@ def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.CO
         If the time lies in the past or is not finite.
     """
     env = event.env
-    now = env.now
+    now = env._now
     delay = time - now
     if not 0 <= delay < math.inf:
         raise InvalidConfiguration(f"an event for time {time!r} cannot be scheduled at time {now!r}")
@@ -132,7 +131,7 @@ def schedule_at(event: simpy.Event, time: float, phase: EventPriority = Phase.CO
         delay = math.nextafter(delay, math.inf)
     event._ok = True
     event._value = value
-    env.schedule(event, phase, delay)
+    heappush(env._queue, (now + delay, phase, next(env._eid), event))  # what env.schedule() does
 
 
 def reschedule(env: simpy.Environment, time_of: Callable[[simpy.Event, float], float | None]) -> None:
@@ -159,6 +158,13 @@ class _HorizonReached(Exception):  # control flow inside Simulation.advance(), n
 def _reach_horizon(event: simpy.Event) -> None:
     """Raise _HorizonReached: the callback of the event that ends a run."""
     raise _HorizonReached
+
+
+def _error_of(event: simpy.Event) -> BaseException:
+    """Return the error of a failed event that nobody waits for, as SimPy raises it: a copy with its own traceback."""
+    error: BaseException = type(event._value)(*event._value.args)
+    error.__cause__ = event._value
+    return error
 
 
 @contextmanager
@@ -369,21 +375,24 @@ class Simulation:
         Decision or None
             None when nothing is left to happen before ``until``.
         """
-        pending = self._pending
-        step = self.env.step
+        pending, env = self._pending, self.env
+        queue = env._queue
         try:
-            while not pending:
-                step()
-            now, peek = self.env.now, self.env.peek
-            while peek() <= now:
-                step()
-        except EmptySchedule:
-            return None
+            while queue or pending:
+                if pending and (not queue or queue[0][0] > env._now):
+                    return pending[0]
+                # What follows is simpy.Environment.step(), without a call for every event.
+                env._now, _, _, event = heappop(queue)
+                callbacks = event.callbacks
+                event.callbacks = None  # type: ignore[assignment]
+                for callback in callbacks:
+                    callback(event)
+                if not event._ok and not hasattr(event, "_defused"):
+                    raise _error_of(event)
         except _HorizonReached:
-            self.truncated = self.truncated or self.env.now >= self.until
+            self.truncated = self.truncated or env.now >= self.until
             self.stop()  # once more, should advance() be called again
-            return None
-        return pending[0]
+        return None
 
     def stop(self, *, truncated: bool = False) -> None:
         """End the run after what happens now: :meth:`advance` then returns None for good.

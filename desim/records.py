@@ -40,6 +40,7 @@ class TableWriter:
 
     def __init__(self, table: Table, directory: Path | None) -> None:
         self._table = table
+        self._chunk_rows = table.chunk_rows
         self._directory = directory
         self._rows: list[Any] = []
         self._held = 0
@@ -52,7 +53,7 @@ class TableWriter:
         """Add a row, in the form that the table's ``to_frame`` expects; ``size`` if it stands for several."""
         self._rows.append(row)
         self._held += size
-        if self._held >= self._table.chunk_rows:
+        if self._held >= self._chunk_rows:
             self._flush()
 
     def _flush(self) -> None:

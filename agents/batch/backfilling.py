@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases
-from desim.problems.batch import BatchObservation, Queue, Start, WaitUntil, lowest_cores
+from desim.problems.batch import BatchObservation, Queue, Start, WaitFor, WaitUntil, lowest_cores
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
@@ -72,40 +72,38 @@ class EASYBackfilling:
         self.specific_cores = specific_cores
         self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> list[int | Start] | None:
-        """Return the jobs to start."""
+    def act(self, observation: BatchObservation) -> list[int | Start | WaitFor] | None:
+        """Return the jobs to start, or what to wait for if no job fits."""
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
         if not len(cores):
             return None
         fitting = cores <= free
         blocked = self.priority.first(queue, time)
-        actions: list[int | Start] = []
-        if not fitting[blocked]:
-            if not fitting.any():
-                return None
-            room = self._room_beside(observation, [], blocked)
-        else:
+        actions: list[int | Start | WaitFor] = []
+        slots: list[Slot] = []
+        if fitting[blocked]:
             order = self.priority.order(queue, time)
             count = int(cores[order[:free]].cumsum().searchsorted(free, "right"))
-            slots = []
             room = self._room(observation, np.inf)
             for position in order[:count].tolist():
                 slots.append(room.take(int(cores[position]), time, time + float(queue.requested_time[position])))
                 actions.append(_start(queue, position, slots[-1]))
-            if count == len(order):
+            if count == len(order) or not room.free:
                 return actions
             fitting[order[:count]] = False
-            room = self._room_beside(observation, slots, int(order[count]))
+            blocked = int(order[count])
+        elif not fitting.any():
+            return [WaitFor(int(cores.min()))]
+        room = self._room_beside(observation, slots, blocked)
         ends = time + queue.requested_time
         candidates = (fitting & room.allows(cores, ends)).nonzero()[0]
-        candidates = _in_order(self.priority, queue, time, candidates)
-        while len(candidates):
-            position = int(candidates[0])
-            slot = room.take(int(cores[position]), time, float(ends[position]))
-            actions.append(_start(queue, position, slot))
-            candidates = candidates[1:]
-            candidates = candidates[room.allows(cores[candidates], ends[candidates])]
+        for position in _in_order(self.priority, queue, time, candidates).tolist():
+            width, end = int(cores[position]), float(ends[position])
+            if room.allows_one(width, end):
+                actions.append(_start(queue, position, room.take(width, time, end)))
+                if not room.free:
+                    break
         return actions or None
 
     def _room(self, observation: BatchObservation, shadow: float) -> _Room:
@@ -116,22 +114,47 @@ class EASYBackfilling:
 
     def _room_beside(self, observation: BatchObservation, slots: list[Slot], blocked: int) -> _Room:
         """Reserve for the blocked job; return what others may use, once the given slots are taken."""
-        kind = CoreProfile if self.specific_cores else AvailabilityProfile
-        profile = kind.of_running(observation)
-        for slot in slots:
-            profile.take(slot)
         queue = observation.queue
-        reservation = profile.fit(int(queue.requested_cores[blocked]), float(queue.requested_time[blocked]))
-        if reservation is None:  # cores are down, and nobody knows for how long: nothing delays the job further
+        cores, duration = int(queue.requested_cores[blocked]), float(queue.requested_time[blocked])
+        reserve = self._reserve_cores if self.specific_cores else self._reserve
+        room = reserve(observation, slots, cores, duration)
+        if room is None:  # cores are down, and nobody knows for how long: nothing delays the job further
             room = self._room(observation, np.inf)
-        elif self.specific_cores:
-            room = _CoreRoom(observation.free_core_set, reservation.start, reservation.core_set)
-        else:
-            spare = profile.free_at(reservation.start) - reservation.cores
-            room = _Room(observation.free_cores, reservation.start, spare)
         for slot in slots:
             room.remove(slot)
         return room
+
+    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int, duration: float) -> _Room | None:
+        """Reserve a number of cores for a blocked job, at the shadow time; None if there never are so many.
+
+        What is free only grows as the running jobs end, so that there is no need of a profile.
+        """
+        ends, released, _ = expected_releases(observation)
+        if slots:
+            ends = np.append(ends, [slot.end for slot in slots])
+            order = ends.argsort(kind="stable")
+            ends, released = ends[order], np.append(released, [slot.cores for slot in slots])[order]
+        free = observation.free_cores
+        available = released.cumsum()
+        available += free - sum(slot.cores for slot in slots)
+        place = int(available.searchsorted(cores))
+        if place == len(available):
+            return None
+        shadow = float(ends[place])
+        last = int(ends.searchsorted(shadow, "right")) - 1  # of jobs that end together, all give their cores back
+        return _Room(free, shadow, int(available[last]) - cores)
+
+    def _reserve_cores(
+        self, observation: BatchObservation, slots: list[Slot], cores: int, duration: float
+    ) -> _Room | None:
+        """Reserve particular cores for a blocked job; None if there never are enough."""
+        profile = CoreProfile.of_running(observation)
+        for slot in slots:
+            profile.take(slot)
+        reservation = profile.fit(cores, duration)
+        if reservation is None:
+            return None
+        return _CoreRoom(observation.free_core_set, reservation.start, reservation.core_set)
 
 
 class _Room:
@@ -149,6 +172,10 @@ class _Room:
     def allows(self, cores: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell for each of n jobs, by cores and expected end in seconds, whether it may start."""
         return (cores <= self.free) & ((ends <= self.shadow) | (cores <= self.spare))
+
+    def allows_one(self, cores: int, end: float) -> bool:
+        """Tell whether a job may start."""
+        return cores <= self.free and (end <= self.shadow or cores <= self.spare)
 
     def take(self, cores: int, start: float, end: float) -> Slot:
         """Let an allowed job have its cores."""

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Queue
+from desim.problems.batch import BatchObservation, Queue, WaitFor
 
 __all__ = [
     "F1",
@@ -35,6 +35,7 @@ __all__ = [
     "Priority",
     "SmallestFirst",
     "as_priority",
+    "until_one_fits",
 ]
 
 
@@ -63,15 +64,37 @@ class Priority:
         """Return the positions of all queued jobs, first to last by this order, shape (L,)."""
         return self.scores(queue, time).argsort(kind="stable")
 
-    def act(self, observation: BatchObservation) -> list[int] | None:
+    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
         """Start jobs in order for as long as they fit."""
         queue, free = observation.queue, observation.free_cores
-        if not len(queue) or queue.requested_cores[self.first(queue, observation.time)] > free:
+        if not len(queue):
             return None
+        cores = queue.requested_cores
+        if cores[self.first(queue, observation.time)] > free:
+            return until_one_fits(cores, free)
         order = self.order(queue, observation.time)[:free]
-        count = int(queue.requested_cores[order].cumsum().searchsorted(free, "right"))
-        started: list[int] = queue.job_id[order[:count]].tolist()
+        count = int(cores[order].cumsum().searchsorted(free, "right"))
+        started: list[int | WaitFor] = queue.job_id[order[:count]].tolist()
         return started
+
+
+def until_one_fits(cores: NDArray[np.int64], free: int) -> list[int | WaitFor] | None:
+    """Return the answer that nothing can start, and what to wait for if no queued job fits.
+
+    Parameters
+    ----------
+    cores : array of int, shape (L,)
+        What the queued jobs request; not empty.
+    free : int
+        How many cores are free.
+
+    Returns
+    -------
+    list of WaitFor, or None
+        None where a job fits, and another decision may come out otherwise.
+    """
+    least = int(cores.min())
+    return [WaitFor(least)] if least > free else None
 
 
 class FCFS(Priority):
@@ -87,18 +110,17 @@ class FCFS(Priority):
         """Return all positions in order of arrival."""
         return np.arange(len(queue))
 
-    def act(self, observation: BatchObservation) -> list[int] | None:
-        """Start jobs from the head of the queue for as long as they fit."""
-        queue, free = observation.queue, observation.free_cores
-        if not len(queue) or queue.head_cores > free:
-            return None
-        cores = queue.requested_cores
-        count, length = 0, len(cores)
-        while count < length and cores[count] <= free:
-            free -= int(cores[count])
-            count += 1
-        started: list[int] = queue.job_id[:count].tolist()
-        return started
+    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
+        """Start jobs from the head of the queue for as long as they fit; then only the head's cores matter."""
+        free = observation.free_cores
+        answer: list[int | WaitFor] = []
+        for job_id, cores in observation.heads():
+            if cores > free:
+                answer.append(WaitFor(cores, False))
+                break
+            free -= cores
+            answer.append(job_id)
+        return answer
 
 
 class LCFS(Priority):

@@ -9,7 +9,7 @@ from desim.agents.lookahead import Lookahead, Score
 from desim.checks import whole
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Execution, Start
+from desim.problems.batch import BatchObservation, Execution, Start, WaitFor
 
 __all__ = ["RolloutAgent"]
 
@@ -48,6 +48,24 @@ class RolloutAgent(Lookahead):
         if not horizon > 0:
             raise InvalidConfiguration(f"horizon is {horizon!r}, want a time above 0")
         self.horizon = horizon
+
+    def propose(self, observation: BatchObservation) -> Any:
+        """Return the base agent's action; what that would wait for does not bind an agent with more to choose from.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            The queue and the free cores.
+
+        Returns
+        -------
+        object
+            Without :class:`~desim.problems.batch.WaitFor`.
+        """
+        action = super().propose(observation)
+        if isinstance(action, list):
+            return [one for one in action if not isinstance(one, WaitFor)] or None
+        return None if isinstance(action, WaitFor) else action
 
     def alternatives(self, observation: BatchObservation, action: Any) -> list[Any]:
         """Return the other jobs that fit, shorter lists of starts, and None.

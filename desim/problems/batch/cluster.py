@@ -6,8 +6,9 @@ Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-
 from __future__ import annotations
 
 import math
+import struct
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
@@ -19,7 +20,7 @@ from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
-from desim.problems.batch.job import Job, Start, WaitUntil, check_job
+from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.tables import TABLES
 from desim.processes.arrivals import arrivals
@@ -36,9 +37,9 @@ class BatchCluster(FailingCluster, Problem):
     have one cycle each, so that each is once at the tail of the queue; completions, outages and
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
-    starts that job and the cycle goes on; None, or a :class:`WaitUntil`, ends it. A list of such
-    actions is carried out in order and ends the cycle, which spares an agent that knows them all
-    at once the questions in between.
+    starts that job and the cycle goes on; None, a :class:`WaitUntil` or a :class:`WaitFor` ends it.
+    A list of such actions is carried out in order and ends the cycle, which spares an agent that
+    knows them all at once the questions in between.
 
     Events for listeners: ``arrival`` and ``rejection`` (the subject is the :class:`Job`);
     ``start``, ``completion`` and ``interruption`` (an :class:`Execution`); ``outage`` and
@@ -130,12 +131,16 @@ class BatchCluster(FailingCluster, Problem):
         self._arrived = 0
         self._attempts: dict[int, int] = {}  # executions that outages have cut, by id
         self._cycling = False
+        self._awaited_cores = 0  # no completion and no arrival opens a cycle before so many cores are free
+        self._hears_arrivals = True  # whether jobs that arrive in the meantime lower that to what they request
         self._next_wake = math.inf
         self._on_completion = self._complete  # bound once, not once a job
         tables = self.simulation.records.tables
         self._record_job = tables["jobs"].append
         self.observation = BatchObservation(self._state)
-        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self._decision = Decision(self.simulation, self.observation)
+        self._on_answer: list[Callable[[Any], None]] = [self._act]
+        self._decision.callbacks = self._on_answer
         self.keep_running(arrivals(self.env, self.jobs, _submission_time, self._take))
 
     def is_empty(self) -> bool:
@@ -173,8 +178,10 @@ class BatchCluster(FailingCluster, Problem):
         job_id, _, requested_cores, requested_time, run_time, _ = job
         try:
             plausible = requested_cores > 0 <= requested_time < math.inf > run_time >= 0
-        except TypeError:
-            plausible = False
+            _NUMBERS.pack(*job)
+        except (TypeError, struct.error) as error:
+            check_job(job)
+            raise WorkloadError(f"{job!r} holds a value that is no number of the right kind: {error}") from error
         if not plausible:
             check_job(job)
         number = self._arrived
@@ -196,43 +203,51 @@ class BatchCluster(FailingCluster, Problem):
         if self._cycling:
             self._inbox.append(job)
         else:
-            self._state.enqueue(job)
-            self._cycling = True
-            self._decision.request()
+            self._enqueue(job)
 
     # decisions are carried out, cycle after cycle
 
-    def _schedule(self) -> Generator[simpy.Event, Any, None]:
-        """Wait for decisions, and carry them out."""
-        self._decision = decision = Decision(self.simulation, self.observation)
-        state, inbox, always = self._state, self._inbox, self.ask_when_empty
-        queued = state.queued
-        while True:
-            action = yield decision
-            decision.callbacks = []  # the same decision serves again
-            if type(action) is list:
-                for one in action:
-                    if one is None or not self._carry_out(one):
-                        break
-                goes_on = False
-            else:
-                goes_on = action is not None and self._carry_out(action) and bool(queued or always)
-            if goes_on:
-                decision.request()
-            elif inbox:
-                state.enqueue(inbox.popleft())
-                decision.request()
-            else:
-                self._cycling = False
+    def _enqueue(self, job: Job) -> None:
+        """Put a job at the tail of the queue, and open its cycle unless the agent knows already that it would wait."""
+        self._state.enqueue(job)
+        if self._hears_arrivals and job.requested_cores < self._awaited_cores:
+            self._awaited_cores = job.requested_cores
+        if self._state.num_free >= self._awaited_cores:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Open a cycle."""
+        self._cycling = True
+        self._awaited_cores = 0
+        self._decision.request()
+
+    def _act(self, decision: Decision) -> None:
+        """Carry an answer out; ask again if the cycle goes on, or else give the jobs that have arrived their turn."""
+        decision.callbacks = self._on_answer  # the same decision serves again
+        action = decision._value
+        if type(action) is list:
+            for one in action:
+                if one is None or not self._carry_out(one):
+                    break
+        elif (
+            action is not None
+            and self._carry_out(action)
+            and type(action) not in _WAITS
+            and (self._state.queued or self.ask_when_empty)
+        ):
+            decision.request()
+            return
+        self._cycling = False
+        while self._inbox and not self._cycling:
+            self._enqueue(self._inbox.popleft())
 
     def _open_cycle(self) -> None:
         """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
         if not self._cycling and (self._state.queued or self.ask_when_empty):
-            self._cycling = True
-            self._decision.request()
+            self._ask()
 
     def _carry_out(self, action: Any) -> bool:
-        """Start the job that an action names; return whether the cycle goes on."""
+        """Start the job that an action names, or note what to wait for; return whether that is possible."""
         state = self._state
         try:
             job = state.queued.get(action)
@@ -243,26 +258,35 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, lowest_cores(state.free, job.requested_cores))
             return True
+        return self._wait(action) or self._place(action) or self._refuse(action)
+
+    def _wait(self, action: Any) -> bool:
+        """Note what to wait for; return whether the action says that, and what may happen."""
+        if type(action) is WaitFor and action.cores <= self.num_cores:
+            if action.cores > self._state.num_free:
+                self._awaited_cores, self._hears_arrivals = action
+            return True
         if type(action) is WaitUntil and action.time > self.env.now:
-            self._wait_until(action.time)
+            if action.time < self._next_wake:
+                self._next_wake = action.time
+                at(self.env, action.time, Phase.ARRIVAL).callbacks.append(self._wake_up)
+            return True
+        return False
+
+    def _place(self, action: Any) -> bool:
+        """Start a job on the cores that the action names; return whether it does, and may."""
+        if type(action) is not Start:
             return False
-        if type(action) is Start:
-            job, cores = state.queued.get(action.job_id), action.cores
-            if job is not None and _are_free(cores, job.requested_cores, state.free):
-                self._start(job, cores)
-                return True
-        return self._refuse(action)
+        job, cores = self._state.queued.get(action.job_id), action.cores
+        if job is None or not _are_free(cores, job.requested_cores, self._state.free):
+            return False
+        self._start(job, cores)
+        return True
 
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
         raise InfeasibleAction(f"time {self.env.now}: {_explain(self._state, action)}")
-
-    def _wait_until(self, time: float) -> None:
-        """See to it that a cycle opens no later than at a time."""
-        if time < self._next_wake:
-            self._next_wake = time
-            at(self.env, time, Phase.ARRIVAL).callbacks.append(self._wake_up)
 
     def _wake_up(self, event: simpy.Event) -> None:
         self._next_wake = math.inf
@@ -289,7 +313,7 @@ class BatchCluster(FailingCluster, Problem):
         self._record_job((job, number, start, start + duration, duration, execution.cores, status, attempts))
         if self.listening:
             self.emit("completion", execution)
-        if not self._cycling:
+        if not self._cycling and self._state.num_free >= self._awaited_cores:
             self._open_cycle()
         if not self._state.running:
             self.stop_if_done()
@@ -345,8 +369,7 @@ class BatchCluster(FailingCluster, Problem):
             self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
         else:
             self._attempts[job.job_id] = attempts
-            position = int(self._state.queue.submission_time.searchsorted(job.submission_time, "left"))
-            self._state.enqueue(job, position)
+            self._state.requeue(job)
         self.emit("interruption", execution)
         self.stop_if_done()
 
@@ -385,6 +408,8 @@ def _explain(state: BatchState, action: Any) -> str:
     """Return why an action cannot be carried out, as a sentence that names the job."""
     if isinstance(action, WaitUntil):
         return f"{action!r} does not lie in the future"
+    if isinstance(action, WaitFor):
+        return f"{action!r} asks for more cores than the {state.num_cores} that there are"
     job_id = action.job_id if isinstance(action, Start) else action
     try:
         job, running = state.queued.get(job_id), job_id in state.running
@@ -402,3 +427,5 @@ def _explain(state: BatchState, action: Any) -> str:
 
 
 _submission_time = attrgetter("submission_time")
+_WAITS = (WaitFor, WaitUntil)
+_NUMBERS = struct.Struct("qdqddq")  # what a Job must be made of: whole numbers and times

@@ -7,6 +7,7 @@ the number of cores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -85,11 +86,13 @@ def lowest_cores(cores: int, count: int) -> int:
     int
         The chosen core set.
     """
+    if count == 1:
+        return cores & -cores
     rest, chosen = cores, 0
     count = int(count)  # numpy's whole numbers have 64 bits
     for _ in range(4):  # few ranges hold the lowest cores, as a rule
         lowest = rest & -rest
-        run = ((1 << count) - 1) * lowest
+        run = (lowest << count) - lowest
         if run & rest == run:
             return chosen | run
         run = rest & ~(rest + lowest)  # the whole of the lowest range, which is shorter
@@ -121,6 +124,17 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
     polars.Series
         Strings, n of them.
     """
+    import polars as pl
+
+    distinct = dict.fromkeys(core_sets)  # machines hand out the same sets again and again
+    distinct.pop(0, None)
+    texts: dict[int, str | None] = dict(zip(distinct, _texts(list(distinct), num_cores), strict=True))
+    texts[0] = None
+    return pl.Series("allocated_resources", [texts[cores] for cores in core_sets], dtype=pl.String)
+
+
+def _texts(core_sets: list[int], num_cores: int) -> list[str]:
+    """Return sets that are not empty as strings of ranges."""
     width = num_cores // 8 + 1
     edges = b"".join([(cores ^ cores << 1).to_bytes(width, "little") for cores in core_sets])
     packed = np.frombuffer(edges, dtype=np.uint8)
@@ -129,21 +143,10 @@ def format_core_sets(core_sets: Sequence[int], num_cores: int) -> pl.Series:
     byte = occupied[bits >> 3]
     row = byte // width
     core = (byte - row * width) * 8 + (bits & 7)
-    return _join_ranges(len(core_sets), row[0::2], core[0::2], core[1::2] - 1)
-
-
-def _join_ranges(num_rows: int, row: NDArray[np.int64], first: NDArray[np.int64], last: NDArray[np.int64]) -> pl.Series:
-    """Write the ranges of each row, which stand in order, one after the other."""
-    import polars as pl
-
-    texts = [f"{a}-{b}" if a < b else str(a) for a, b in zip(first.tolist(), last.tolist(), strict=True)]
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
-    lengths = np.diff(begins, append=len(texts))
-    column = np.full(num_rows, None, dtype=object)
-    column[row[begins]] = np.array(texts, dtype=object)[begins]
-    for begin, length in zip(begins[lengths > 1].tolist(), lengths[lengths > 1].tolist(), strict=True):
-        column[row[begin]] = " ".join(texts[begin : begin + length])
-    return pl.Series("allocated_resources", column.tolist(), dtype=pl.String)
+    first, last = core[0::2].tolist(), (core[1::2] - 1).tolist()
+    ranges = [f"{a}-{b}" if a < b else str(a) for a, b in zip(first, last, strict=True)]
+    begins = np.flatnonzero(np.diff(row[0::2], prepend=-1)).tolist()
+    return [" ".join(ranges[begin:end]) for begin, end in pairwise([*begins, len(ranges)])]
 
 
 def parse_core_sets(column: pl.Series) -> pl.DataFrame:

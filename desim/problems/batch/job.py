@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from desim.exceptions import WorkloadError
 
-__all__ = ["Job", "Start", "WaitUntil", "check_job"]
+__all__ = ["Job", "Start", "WaitFor", "WaitUntil", "check_job"]
 
 
 class Job(NamedTuple):
@@ -55,6 +55,26 @@ class Start(NamedTuple):
 
     job_id: int
     cores: int
+
+
+class WaitFor(NamedTuple):
+    """The action that ends a scheduling cycle and spares the questions whose answer is known: to go on waiting.
+
+    The next cycle opens as soon as so many cores are free, or at what else may change the answer: an outage, a repair,
+    or the time of a :class:`WaitUntil`. Where so many cores are free already, nothing is spared.
+
+    Attributes
+    ----------
+    cores : int
+        How many cores must be free, at most those of the cluster: what the narrowest of the jobs requests that could
+        start then.
+    arrivals : bool
+        Whether jobs that arrive in the meantime could start, too: a cycle then opens as soon as one of them fits. Not
+        so under strict orders that no later job can come first in, such as first come, first served.
+    """
+
+    cores: int
+    arrivals: bool = True
 
 
 class WaitUntil(NamedTuple):

@@ -5,7 +5,10 @@ Views are valid until the decision is answered; copy what must last longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from heapq import heappush
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,6 @@ import simpy
 from numpy.typing import NDArray
 
 from desim.core import Phase
-from desim.exceptions import WorkloadError
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
 
@@ -120,10 +122,7 @@ class Queue(_Rows):
         place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
         submitted, requested_times = self._float_items
-        try:
-            job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = job
-        except (TypeError, ValueError, OverflowError) as error:
-            raise WorkloadError(f"{job!r} holds a value that is no number of the right kind: {error}") from error
+        job_ids[place], submitted[place], requested_cores[place], requested_times[place], _, user_ids[place] = job
 
     def _remove(self, job_id: int) -> None:
         if self._integer_items[0][self._begin] == job_id:
@@ -211,8 +210,8 @@ class Execution(simpy.Event):
         self.job = job
         self.duration = duration
         self.cores = cores
-        self.starting_time = env.now
-        env.schedule(self, Phase.COMPLETION, duration)
+        self.starting_time = env._now
+        heappush(env._queue, (env._now + duration, Phase.COMPLETION, next(env._eid), self))  # as env.schedule() does
 
     @property
     def expected_end(self) -> float:
@@ -252,9 +251,7 @@ class BatchState:
     Attributes
     ----------
     queued : dict of int to Job
-        The queued jobs by id.
-    queue : Queue
-        The same as a table, in order of arrival.
+        The queued jobs by id, in order of arrival.
     running : dict of int to Execution
         The running jobs by id.
     free, down : int
@@ -263,30 +260,42 @@ class BatchState:
         How many are up and idle.
     """
 
-    __slots__ = ("down", "env", "free", "num_cores", "num_free", "queue", "queued", "running", "running_table")
+    __slots__ = ("down", "env", "free", "num_cores", "num_free", "queue_table", "queued", "running", "running_table")
 
     def __init__(self, env: simpy.Environment, num_cores: int) -> None:
         self.env = env
         self.num_cores = num_cores
-        self.queue = Queue()
         self.queued: dict[int, Job] = {}
         self.running: dict[int, Execution] = {}
-        self.running_table: Running | None = None  # kept only once somebody has asked for it
+        self.queue_table: Queue | None = None  # tables are kept only once somebody has asked for them
+        self.running_table: Running | None = None
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
         self.down = 0
 
-    def enqueue(self, job: Job, position: int | None = None) -> None:
-        """Put a job at the end of the queue, or at a position in it."""
-        self.queue._add(job, position)
+    def enqueue(self, job: Job) -> None:
+        """Put a job at the end of the queue."""
         self.queued[job.job_id] = job
+        if self.queue_table is not None:
+            self.queue_table._add(job)
+
+    def requeue(self, job: Job) -> None:
+        """Put a job that was interrupted back to its place: in front of those that were submitted when it was."""
+        jobs = list(self.queued.values())
+        place = bisect_left(jobs, job.submission_time, key=_submission_time)
+        jobs.insert(place, job)
+        self.queued.clear()  # the same dictionary, in a new order
+        self.queued.update((each.job_id, each) for each in jobs)
+        if self.queue_table is not None:
+            self.queue_table._add(job, place)
 
     def start(self, execution: Execution) -> None:
         """Take a job from the queue onto its cores."""
         job = execution.job
         job_id = job.job_id
         del self.queued[job_id]
-        self.queue._remove(job_id)
+        if self.queue_table is not None:
+            self.queue_table._remove(job_id)
         self.free ^= execution.cores
         self.num_free -= job.requested_cores
         self.running[job_id] = execution
@@ -308,6 +317,14 @@ class BatchState:
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
         self.down = down
+
+    def table_of_queue(self) -> Queue:
+        """Return the table of queued jobs."""
+        if self.queue_table is None:
+            self.queue_table = Queue()
+            for job in self.queued.values():
+                self.queue_table._add(job)
+        return self.queue_table
 
     def table_of_running(self) -> Running:
         """Return the table of running jobs."""
@@ -331,21 +348,18 @@ class BatchObservation:
         The state that is seen.
     """
 
-    __slots__ = ("_state", "num_cores", "queue")
+    __slots__ = ("_state", "num_cores")
 
     num_cores: int
     """Cores of the cluster, those that are down included."""
-    queue: Queue
-    """The queued jobs, in order of arrival."""
 
     def __init__(self, state: BatchState) -> None:
         self._state = state
         self.num_cores = state.num_cores
-        self.queue = state.queue
 
     def __repr__(self) -> str:
         """Sum the state up."""
-        return f"BatchObservation(time={self.time}, queued={len(self.queue)}, free_cores={self.free_cores})"
+        return f"BatchObservation(time={self.time}, queued={len(self._state.queued)}, free_cores={self.free_cores})"
 
     @property
     def time(self) -> float:
@@ -366,6 +380,18 @@ class BatchObservation:
     def down_cores(self) -> int:
         """How many cores are down."""
         return self._state.down.bit_count()
+
+    @property
+    def queue(self) -> Queue:
+        """The queued jobs, in order of arrival."""
+        return self._state.table_of_queue()
+
+    def heads(self) -> Iterator[tuple[int, int]]:
+        """Return ids and requested cores of the queued jobs, from the head of the queue on.
+
+        Who looks at few of them spares the cluster the table of them all.
+        """
+        return map(_id_and_cores, self._state.queued.values())
 
     @property
     def running(self) -> Running:
@@ -390,3 +416,7 @@ class BatchObservation:
     def __getstate__(self) -> Any:
         """Refuse to be pickled: a live view means nothing elsewhere."""
         raise TypeError("an observation is a live view; copy the arrays that you need")
+
+
+_submission_time = attrgetter("submission_time")
+_id_and_cores = itemgetter(Job._fields.index("job_id"), Job._fields.index("requested_cores"))

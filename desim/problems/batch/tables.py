@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
-from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
+from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
 __all__ = ["INFO", "INTERRUPTIONS", "JOBS", "OUTAGES", "TABLES"]
 
@@ -25,10 +25,8 @@ INFO = (
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     """Take rows (job, arrival number, start, end, execution time, core set, status, attempts) apart."""
-    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts = (
-        zip(*rows, strict=True) if rows else [()] * 8
-    )
-    ids, submissions, cores, requested, run_times, users = zip(*jobs, strict=True) if jobs else [()] * 6
+    jobs, numbers, starts, ends, durations, core_sets, statuses, attempts = columns_of(rows, 8)
+    ids, submissions, cores, requested, run_times, users = columns_of(jobs, 6)
     return {
         "job_id": ids,
         "submission_time": submissions,
@@ -48,7 +46,7 @@ def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str
 
 def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     """Take rows (job id, arrival number, start, end, core set, outcome) apart."""
-    ids, numbers, starts, ends, core_sets, outcomes = zip(*rows, strict=True) if rows else [()] * 6
+    ids, numbers, starts, ends, core_sets, outcomes = columns_of(rows, 6)
     return {
         "job_id": ids,
         "starting_time": starts,
@@ -61,7 +59,7 @@ def _pack_interruptions(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) ->
 
 def _pack_outages(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     """Take rows (time, event, core set, cores up afterwards) apart."""
-    times, events, core_sets, up = zip(*rows, strict=True) if rows else [()] * 4
+    times, events, core_sets, up = columns_of(rows, 4)
     resources = format_core_sets(core_sets, info["num_cores"])
     return {"time": times, "event": events, "resources": resources, "cores_up": up}
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
-from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
+from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
 __all__ = [
     "CHANNELS",
@@ -84,7 +84,7 @@ def _joined(arrays: Iterable[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Columns:
     """Take rows (job, arrival number, start, finish, status) apart."""
-    jobs, numbers, starts, finishes, statuses = zip(*rows, strict=True) if rows else [()] * 5
+    jobs, numbers, starts, finishes, statuses = columns_of(rows, 5)
     return {
         "job_id": [job.job_id for job in jobs],
         "label": [job.label for job in jobs],
@@ -134,7 +134,7 @@ def _pack_transfers(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> Col
     """Take rows of all columns apart or, of tasks, rows (job id, arrival number, child, task, destination, shares)."""
     names = [column.name for column in TRANSFERS.columns]
     if info["granularity"] == "node":
-        return dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
+        return dict(zip(names, columns_of(rows, len(names)), strict=True))
     shares = [row[-1] for row in rows]
     counts = [len(each.sources) for each in shares]
     ids, numbers, children, tasks, destinations = (

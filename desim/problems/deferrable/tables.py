@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from desim.problems.deferrable.job import REQUESTS, JobSet
-from desim.tables import Column, Table, arrival_number, turnaround_time, waiting_time
+from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
 __all__ = ["EVICTIONS", "INFO", "JOBS", "SLOTS", "STATUSES", "TABLES"]
 
@@ -29,7 +29,7 @@ INFO = (
 
 def _pack_jobs(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
     """Take rows (rows of a set of jobs, end, place in `STATUSES`) apart."""
-    sets, finishes, statuses = zip(*rows, strict=True) if rows else [()] * 3
+    sets, finishes, statuses = columns_of(rows, 3)
     counts = [len(jobs) for jobs in sets]
     jobs = JobSet(np.concatenate([np.empty((0, REQUESTS + len(info["resources"]))), *sets]))
     return {
