@@ -12,17 +12,21 @@
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
-from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases
+from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
 from desim.problems.batch import BatchObservation, Queue, Start, WaitFor, WaitUntil, lowest_cores
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
+
+
+FEW = 16
+"""So many jobs are looked at one by one in less time than arrays of them take."""
 
 
 class SimpleBackfilling:
@@ -40,19 +44,24 @@ class SimpleBackfilling:
         self.priority = as_priority(order)
         self.name = f"backfilling-{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> list[int] | None:
-        """Return the jobs to start."""
+    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
+        """Return the jobs to start, or what to wait for if no job fits."""
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
-        candidates = _in_order(self.priority, queue, observation.time, (cores <= free).nonzero()[0])
-        started: list[int] = []
-        while len(candidates):
-            position = candidates[0]
-            started.append(int(queue.job_id[position]))
-            free -= int(cores[position])
-            candidates = candidates[1:]
-            candidates = candidates[cores[candidates] <= free]
-        return started or None
+        if not len(cores):
+            return None
+        fitting = (cores <= free).nonzero()[0]
+        if not len(fitting):
+            return [WaitFor(int(cores.min()))]
+        positions = _in_order(self.priority, queue, observation.time, fitting)
+        started: list[int | WaitFor] = []
+        for job_id, width in zip(queue.job_id[positions].tolist(), cores[positions].tolist(), strict=True):
+            if width <= free:
+                started.append(job_id)
+                free -= width
+                if not free:
+                    break
+        return started
 
 
 class EASYBackfilling:
@@ -78,11 +87,13 @@ class EASYBackfilling:
         cores = queue.requested_cores
         if not len(cores):
             return None
-        fitting = cores <= free
+        positions = (cores <= free).nonzero()[0]
+        if not len(positions):
+            return [WaitFor(int(cores.min()))]
         blocked = self.priority.first(queue, time)
         actions: list[int | Start | WaitFor] = []
         slots: list[Slot] = []
-        if fitting[blocked]:
+        if cores[blocked] <= free:
             order = self.priority.order(queue, time)
             count = int(cores[order[:free]].cumsum().searchsorted(free, "right"))
             room = self._room(observation, np.inf)
@@ -91,16 +102,16 @@ class EASYBackfilling:
                 actions.append(_start(queue, position, slots[-1]))
             if count == len(order) or not room.free:
                 return actions
-            fitting[order[:count]] = False
             blocked = int(order[count])
-        elif not fitting.any():
-            return [WaitFor(int(cores.min()))]
+            positions = np.setdiff1d(positions, order[:count], assume_unique=True)
         room = self._room_beside(observation, slots, blocked)
-        ends = time + queue.requested_time
-        candidates = (fitting & room.allows(cores, ends)).nonzero()[0]
-        for position in _in_order(self.priority, queue, time, candidates).tolist():
-            width, end = int(cores[position]), float(ends[position])
-            if room.allows_one(width, end):
+        times = queue.requested_time
+        if len(positions) > FEW:
+            positions = positions[room.allows(cores[positions], time + times[positions])]
+        positions = _in_order(self.priority, queue, time, positions)
+        widths, ends = cores[positions].tolist(), (time + times[positions]).tolist()
+        for position, width, end in zip(positions.tolist(), widths, ends, strict=True):
+            if width <= room.free and (end <= room.shadow or width <= room.spare):
                 actions.append(_start(queue, position, room.take(width, time, end)))
                 if not room.free:
                     break
@@ -124,25 +135,23 @@ class EASYBackfilling:
             room.remove(slot)
         return room
 
-    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int, duration: float) -> _Room | None:
+    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int, _: float) -> _Room | None:
         """Reserve a number of cores for a blocked job, at the shadow time; None if there never are so many.
 
         What is free only grows as the running jobs end, so that there is no need of a profile.
         """
-        ends, released, _ = expected_releases(observation)
+        available = observation.free_cores - sum(slot.cores for slot in slots)
+        releases = upcoming_releases(observation)
         if slots:
-            ends = np.append(ends, [slot.end for slot in slots])
-            order = ends.argsort(kind="stable")
-            ends, released = ends[order], np.append(released, [slot.cores for slot in slots])[order]
-        free = observation.free_cores
-        available = released.cumsum()
-        available += free - sum(slot.cores for slot in slots)
-        place = int(available.searchsorted(cores))
-        if place == len(available):
-            return None
-        shadow = float(ends[place])
-        last = int(ends.searchsorted(shadow, "right")) - 1  # of jobs that end together, all give their cores back
-        return _Room(free, shadow, int(available[last]) - cores)
+            releases = merge(releases, sorted((slot.end, slot.cores) for slot in slots))
+        shadow = np.inf
+        for end, released in releases:
+            if end > shadow:  # of jobs that end together, all give their cores back
+                break
+            available += released
+            if available >= cores:
+                shadow = end
+        return _Room(observation.free_cores, shadow, available - cores) if shadow < np.inf else None
 
     def _reserve_cores(
         self, observation: BatchObservation, slots: list[Slot], cores: int, duration: float
@@ -172,10 +181,6 @@ class _Room:
     def allows(self, cores: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Tell for each of n jobs, by cores and expected end in seconds, whether it may start."""
         return (cores <= self.free) & ((ends <= self.shadow) | (cores <= self.spare))
-
-    def allows_one(self, cores: int, end: float) -> bool:
-        """Tell whether a job may start."""
-        return cores <= self.free and (end <= self.shadow or cores <= self.spare)
 
     def take(self, cores: int, start: float, end: float) -> Slot:
         """Let an allowed job have its cores."""

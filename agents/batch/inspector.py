@@ -66,7 +66,8 @@ class BackfilledPriority:
             Position of the job that waits, and does not fit.
         """
         self._reserving.position = blocked
-        return self._easy.act(observation)  # type: ignore[return-value]  # cores are not named
+        answer = self._easy.act(observation) or []
+        return [job_id for job_id in answer if isinstance(job_id, int)] or None  # the inspector is asked all the same
 
 
 class _Reserving(Priority):

@@ -70,7 +70,10 @@ class Priority:
         if not len(queue):
             return None
         cores = queue.requested_cores
-        if cores[self.first(queue, observation.time)] > free:
+        first = self.first(queue, observation.time)
+        if cores[first] > free:
+            if type(self).scores in FIXED_SCORES:  # jobs that are queued already will not come before this one
+                return [WaitFor(int(cores[first]))]
             return until_one_fits(cores, free)
         order = self.order(queue, observation.time)[:free]
         count = int(cores[order].cumsum().searchsorted(free, "right"))
@@ -221,6 +224,9 @@ class UNICEP(Priority):
         width = np.where(queue.requested_cores > 1, np.log2(queue.requested_cores), 1.0)
         return np.asarray(-waiting / (width * np.maximum(queue.requested_time, 1.0)))
 
+
+FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1, F2, F3, F4)}
+"""Scores that do not change as time goes by."""
 
 PRIORITIES: dict[str, type[Priority]] = {
     priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP)

@@ -6,6 +6,7 @@ i + 1; the last one lasts for ever.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch import BatchObservation, lowest_cores
 
-__all__ = ["AvailabilityProfile", "CoreProfile", "Slot", "expected_releases"]
+__all__ = ["AvailabilityProfile", "CoreProfile", "Slot", "expected_releases", "upcoming_releases"]
 
 OVERRUN_PATIENCE = 60.0
 
@@ -66,6 +67,26 @@ def expected_releases(
     ends = np.where(ends > time, ends, time + np.maximum(time - ends, OVERRUN_PATIENCE))
     order = ends.argsort(kind="stable")
     return ends[order], running.requested_cores[order], running.job_id[order]
+
+
+def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, int]]:
+    """Return the same one after the other, without the job ids: for who needs few of them.
+
+    Parameters
+    ----------
+    observation : BatchObservation
+        R jobs are running.
+
+    Returns
+    -------
+    iterator of (float, int)
+        Expected ends in seconds, ascending, and the cores that are given back.
+    """
+    running = observation.running
+    if running.first_end > observation.time:
+        return running.releases()
+    ends, cores, _ = expected_releases(observation)
+    return zip(ends.tolist(), cores.tolist(), strict=True)
 
 
 class AvailabilityProfile:

@@ -10,7 +10,7 @@ import pytest
 
 from desim import Result, simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Job, WaitUntil
+from desim.problems.batch import BatchCluster, Job, WaitFor, WaitUntil
 from desim.processes import Outage, planned_outages
 
 BACKFILLING = ("backfilling", "easy", "easy-specific", "conservative", "conservative-specific")
@@ -75,7 +75,7 @@ class NeverIdle:
         )
         state = f"{observation!r}, cores {observation.free_core_set:b} free"
         action = self.agent.act(observation)
-        assert not idle or (action and type(action[0]) is not WaitUntil), f"{state}, {action}"
+        assert not idle or (action and type(action[0]) not in (WaitFor, WaitUntil)), f"{state}, {action}"
         return action
 
 
@@ -116,3 +116,31 @@ def test_jobs_wider_than_what_is_up_wait_for_the_repair_and_others_do_not(name: 
     jobs = [Job(1, 1.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
     table = run(name, 2, jobs, [Outage(0.0, 20.0, 0b10)]).jobs
     assert table["starting_time"].to_list() == [20, 1]
+
+
+class AskedAlways:
+    """An agent that says of nothing what it waits for, and so is asked each time."""
+
+    def __init__(self, name: str) -> None:
+        self.agent = create(name)
+        self.waits = 0
+
+    def act(self, observation: Any) -> Any:
+        answer = self.agent.act(observation)
+        starts = [one for one in answer or [] if not isinstance(one, WaitFor)]
+        self.waits += len(answer or []) - len(starts)
+        return starts or None
+
+
+@pytest.mark.parametrize("name", ["fcfs", "lcfs", "sjf", "f3", "wfp3", "backfilling-sjf", "easy", "easy-wfp3"])
+def test_questions_that_agents_are_spared_would_change_nothing(name: str) -> None:
+    waits = 0
+    for number in range(60):
+        jobs, num_cores, outages, options = disturbed(f"spared {number}")
+        cluster = BatchCluster(jobs, num_cores, too_wide="reject", processes=[planned_outages(outages)], **options)
+        asked = AskedAlways(name)
+        spared, always = simulate(cluster, create(name)), simulate(cluster, asked)
+        for table in spared.table_names:
+            assert spared.table(table).equals(always.table(table)), f"scenario {number}"
+        waits += asked.waits
+    assert waits > 60

@@ -90,7 +90,7 @@ class TestWhatABatchAgentKnows:
         outages = [Outage(1.0, 6.0, 0b01), Outage(8.0, 9.0, 0b10)]
         jobs = make_jobs((0.0, 1, 20.0), (2.0, 1, 3.0), (2.5, 2, 1.0))
         cluster = BatchCluster(jobs, 2, processes=[planned_outages(outages)])
-        simulation = at_decision(cluster, create("easy"), 2.5)
+        simulation = at_decision(cluster, FirstFit(), 2.5)
         assert ends(simulation.fork(foresight=False), create("easy")) == {1: [1, 21], 2: [21, 24], 3: [None, None]}
 
     def test_a_cut_job_starts_afresh_for_as_long_as_it_requests(self) -> None:

@@ -264,7 +264,7 @@ class BatchCluster(FailingCluster, Problem):
         """Note what to wait for; return whether the action says that, and what may happen."""
         if type(action) is WaitFor and action.cores <= self.num_cores:
             if action.cores > self._state.num_free:
-                self._awaited_cores, self._hears_arrivals = action
+                self._awaited_cores, self._hears_arrivals = action.cores, action.arrivals
             return True
         if type(action) is WaitUntil and action.time > self.env.now:
             if action.time < self._next_wake:

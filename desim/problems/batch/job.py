@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
 
@@ -57,7 +58,8 @@ class Start(NamedTuple):
     cores: int
 
 
-class WaitFor(NamedTuple):
+@dataclass(frozen=True, slots=True)  # no tuple, which numpy would take for numbers where job ids are compared
+class WaitFor:
     """The action that ends a scheduling cycle and spares the questions whose answer is known: to go on waiting.
 
     The next cycle opens as soon as so many cores are free, or at what else may change the answer: an outage, a repair,

@@ -5,7 +5,7 @@ Views are valid until the decision is answered; copy what must last longer.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from heapq import heappush
 from operator import attrgetter, itemgetter
@@ -23,14 +23,19 @@ __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running"]
 
 
 class _Rows:
-    """Rows of numbers between two ends of growing buffers; a view of a column is one slice."""
+    """Rows of numbers between two ends of a growing buffer, whose views show its columns.
+
+    All numbers lie in one block, whatever their type, so that rows move at once.
+    """
 
     def __init__(self, num_integers: int, num_floats: int) -> None:
         self._begin = self._end = 0
-        self._allocate(np.empty((num_integers, 256), np.int64), np.empty((num_floats, 256), np.float64))
+        self._num_integers = num_integers
+        self._allocate(np.empty((num_integers + num_floats, 256), np.int64))
 
-    def _allocate(self, integers: NDArray[np.int64], floats: NDArray[np.float64]) -> None:
-        self._integers, self._floats = integers, floats
+    def _allocate(self, block: NDArray[np.int64]) -> None:
+        self._block = block
+        integers, floats = block[: self._num_integers], block[self._num_integers :].view(np.float64)
         self._integer_items: list[Any] = [memoryview(row) for row in integers]  # for single items twice as fast
         self._float_items: list[Any] = [memoryview(row) for row in floats]
         self._integer_views: list[NDArray[np.int64]] = [row.view() for row in integers]
@@ -43,26 +48,22 @@ class _Rows:
         return self._end - self._begin
 
     def _make_room(self) -> None:
-        """Move the rows to the front of the buffers, which grow when they are half full."""
+        """Move the rows to the front of the buffer, which grows when it is half full."""
         begin, end = self._begin, self._end
         length = end - begin
-        capacity = self._integers.shape[1]
-        size = 2 * capacity if length > capacity // 2 else capacity
-        integers = np.empty((len(self._integers), size), np.int64)
-        floats = np.empty((len(self._floats), size), np.float64)
-        integers[:, :length] = self._integers[:, begin:end]
-        floats[:, :length] = self._floats[:, begin:end]
-        self._allocate(integers, floats)
+        capacity = self._block.shape[1]
+        block = np.empty((len(self._block), 2 * capacity if length > capacity // 2 else capacity), np.int64)
+        block[:, :length] = self._block[:, begin:end]
+        self._allocate(block)
         self._begin, self._end = 0, length
 
     def _open(self, position: int) -> int:
-        """Open a gap at a position, counted from the first row; return its place in the buffers."""
-        if self._end == self._integers.shape[1]:
+        """Open a gap at a position, counted from the first row; return its place in the buffer."""
+        if self._end == self._block.shape[1]:
             self._make_room()
         place, end = self._begin + position, self._end
         if place < end:
-            self._integers[:, place + 1 : end + 1] = self._integers[:, place:end]
-            self._floats[:, place + 1 : end + 1] = self._floats[:, place:end]
+            self._block[:, place + 1 : end + 1] = self._block[:, place:end]
         self._end = end + 1
         return place
 
@@ -72,13 +73,15 @@ class _Rows:
         place = begin + position
         if place - begin <= end - place:
             if place > begin:
-                self._integers[:, begin + 1 : place + 1] = self._integers[:, begin:place]
-                self._floats[:, begin + 1 : place + 1] = self._floats[:, begin:place]
+                self._block[:, begin + 1 : place + 1] = self._block[:, begin:place]
             self._begin = begin + 1
         else:
-            self._integers[:, place : end - 1] = self._integers[:, place + 1 : end]
-            self._floats[:, place : end - 1] = self._floats[:, place + 1 : end]
+            self._block[:, place : end - 1] = self._block[:, place + 1 : end]
             self._end = end - 1
+
+    def _position(self, number: int) -> int:
+        """Return the position of the row whose first column holds a number."""
+        return int((self._integer_views[0][self._begin : self._end] == number).argmax())
 
 
 class Queue(_Rows):
@@ -128,10 +131,10 @@ class Queue(_Rows):
         if self._integer_items[0][self._begin] == job_id:
             self._begin += 1
         else:
-            self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
+            self._close(self._position(job_id))
 
 
-class Running(_Rows):
+class Running:
     """The running jobs by expected end; every column is an array of their number R.
 
     The expected end is the start plus the requested time. A job that is allowed to run longer
@@ -142,39 +145,68 @@ class Running(_Rows):
     """How often a job has started or ended so far: what is derived from the table holds until this changes."""
 
     def __init__(self) -> None:
-        super().__init__(2, 2)
         self.changes = 0
+        self._ends: list[float] = []  # few jobs run, as a rule: lists are then faster than arrays
+        self._starts: list[float] = []
+        self._cores: list[int] = []
+        self._ids: list[int] = []
+        self._arrays: dict[str, NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of running jobs."""
+        return len(self._ids)
 
     @property
     def job_id(self) -> NDArray[np.int64]:
         """Job ids, shape (R,)."""
-        return self._integer_views[0][self._begin : self._end]
+        return self._array("job_id", self._ids, np.int64)
 
     @property
     def requested_cores(self) -> NDArray[np.int64]:
         """Cores in use, shape (R,)."""
-        return self._integer_views[1][self._begin : self._end]
+        return self._array("requested_cores", self._cores, np.int64)
 
     @property
     def expected_end(self) -> NDArray[np.float64]:
         """Ends by the requested times, in seconds, ascending, shape (R,)."""
-        return self._float_views[0][self._begin : self._end]
+        return self._array("expected_end", self._ends, np.float64)
 
     @property
     def starting_time(self) -> NDArray[np.float64]:
         """Starting times in seconds, shape (R,)."""
-        return self._float_views[1][self._begin : self._end]
+        return self._array("starting_time", self._starts, np.float64)
+
+    @property
+    def first_end(self) -> float:
+        """When the first running job is expected to end, in seconds; infinite if none is running."""
+        return self._ends[0] if self._ends else np.inf
+
+    def releases(self) -> Iterator[tuple[float, int]]:
+        """Return expected ends and cores, first to last, which costs less than arrays if few are looked at."""
+        return zip(self._ends, self._cores, strict=True)
+
+    def _array(self, name: str, values: list[Any], dtype: type) -> NDArray[Any]:
+        """Return a column as an array, which serves until a job starts or ends."""
+        array = self._arrays.get(name)
+        if array is None:
+            array = self._arrays[name] = np.array(values, dtype)
+            array.flags.writeable = False
+        return array
 
     def _add(self, job_id: int, requested_cores: int, expected_end: float, starting_time: float) -> None:
         self.changes += 1
-        place = self._open(int(self.expected_end.searchsorted(expected_end, "right")))
-        job_ids, cores = self._integer_items
-        ends, starts = self._float_items
-        job_ids[place], cores[place], ends[place], starts[place] = job_id, requested_cores, expected_end, starting_time
+        self._arrays = {}
+        place = bisect_right(self._ends, expected_end)
+        self._ends.insert(place, expected_end)
+        self._starts.insert(place, starting_time)
+        self._cores.insert(place, requested_cores)
+        self._ids.insert(place, job_id)
 
-    def _remove(self, job_id: int) -> None:
+    def _remove(self, job_id: int, expected_end: float) -> None:
         self.changes += 1
-        self._close(int((self._integers[0, self._begin : self._end] == job_id).argmax()))
+        self._arrays = {}
+        place = self._ids.index(job_id, bisect_left(self._ends, expected_end))
+        del self._ends[place], self._starts[place], self._cores[place], self._ids[place]
 
 
 class Execution(simpy.Event):
@@ -307,7 +339,7 @@ class BatchState:
         job_id = execution.job.job_id
         del self.running[job_id]
         if self.running_table is not None:
-            self.running_table._remove(job_id)
+            self.running_table._remove(job_id, execution.expected_end)
         self.free |= execution.cores & ~self.down if self.down else execution.cores
         self.num_free = self.free.bit_count()
 
