@@ -17,7 +17,15 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from desim.agents.learning.policy import Distribution, MaskedCategorical, Observations, Policy, initialized, mlp
+from desim.agents.learning.policy import (
+    Distribution,
+    MaskedCategorical,
+    Observations,
+    Policy,
+    initialized,
+    mlp,
+    versions_of,
+)
 from desim.envs import ACTION_MASK
 from desim.problems.dag.graph_encoder import (
     CANDIDATE_FEATURES,
@@ -182,6 +190,35 @@ INPUTS: dict[str, Inputs] = {
 """What each kind sees. Decima knows neither transfers nor ranks nor when a node would finish."""
 
 
+MOST_KNOWN = 4_096
+"""Jobs that are kept in mind while a policy acts."""
+
+
+class _Memory:
+    """What a policy has computed of jobs while it acts: their graphs stay the same until it has learned.
+
+    Attributes
+    ----------
+    places : dict of int to int
+        Row of each job, by its key.
+    parts : tuple of Tensor
+        Features, embeddings and what is summed up of nodes, of shape (jobs, N, ...); empty if nothing is known.
+    """
+
+    def __init__(self) -> None:
+        self.versions: tuple[int, ...] = ()
+        self.places: dict[int, int] = {}
+        self.parts: tuple[Tensor, ...] = ()
+
+    def __reduce__(self) -> tuple[type[_Memory], tuple[()]]:
+        """Leave behind what is known when a policy is copied or sent to another process."""
+        return _Memory, ()
+
+    def clear(self, versions: tuple[int, ...]) -> None:
+        """Forget all."""
+        self.versions, self.places, self.parts = versions, {}, ()
+
+
 class GraphPolicy(Policy):
     """Scores candidates from their node, their job and the whole system, with the same weights.
 
@@ -216,6 +253,12 @@ class GraphPolicy(Policy):
         assert isinstance(last, nn.Linear)
         nn.init.constant_(last.bias, -2.0)  # begins by assigning what it can
         self.critic = initialized(mlp([whole, *hidden, 1], Activation), rng)
+        self._memory = _Memory()
+
+    def train(self, mode: bool = True) -> GraphPolicy:
+        """Begin to learn, or to act only; nothing is kept in mind from what was before."""
+        self._memory.clear(())
+        return super().train(mode)
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
         """Return the distribution over the actions, and the values, shape (B,)."""
@@ -231,11 +274,11 @@ class GraphPolicy(Policy):
         """Return the scores of all candidates, shape (B, C), and the summary of the system, shape (B, D + S)."""
         present = observations["present"].bool()
         batch, places = present.any(-1).nonzero(as_tuple=True)  # the jobs, P of them
-        graph_of_job, own, embedded = self._embed(observations, batch, places)
+        look_up = self._embed if torch.is_grad_enabled() else self._recall
+        graph_of_job, (own, embedded, of_nodes) = look_up(observations, batch, places)
         jobs = observations["jobs"][batch, places][:, self.inputs.jobs]
         left = observations["unassigned"][batch, places].to(own.dtype).unsqueeze(-1)
-        of_nodes = self.of_node(torch.cat([own, embedded], dim=2))[graph_of_job]
-        summary = (of_nodes * left).sum(1) / left.sum(1).clamp(min=1.0)
+        summary = (of_nodes[graph_of_job] * left).sum(1) / left.sum(1).clamp(min=1.0)
         summary = self.of_job(torch.cat([jobs, summary], dim=1))
         counts = present.any(-1).sum(1, keepdim=True).clamp(min=1).to(own.dtype)
         of_jobs = own.new_zeros(len(present), self.width).index_add(0, batch, summary) / counts
@@ -252,16 +295,39 @@ class GraphPolicy(Policy):
         scores = torch.full(observations["candidates"].shape[:2], -1e9, dtype=own.dtype, device=own.device)
         return scores.index_put((rows, slots), found), whole
 
-    def _embed(self, observations: Observations, batch: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Embed each graph of the batch once.
+    def _embed(
+        self, observations: Observations, batch: Tensor, places: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Embed every graph once, though many observations may show it.
 
-        Returns which graph each job is, shape (P,), and of the graphs the features and embeddings of their nodes, shape
-        (U, N, F) and (U, N, D).
+        Returns which graph each job is, shape (P,), and of the graphs the features and embeddings of their nodes, and
+        what is summed up of these, shape (U, N, F), (U, N, D) and (U, N, D).
         """
         keys, graph_of_job = torch.unique(observations["keys"][batch, places], return_inverse=True)
         one = torch.zeros(len(keys), dtype=torch.long, device=keys.device)
         one[graph_of_job] = torch.arange(len(graph_of_job), device=keys.device)
-        batch, places = batch[one], places[one]
+        return graph_of_job, self._embedded(observations, batch[one], places[one])
+
+    def _recall(
+        self, observations: Observations, batch: Tensor, places: Tensor
+    ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """Do the same while the policy acts, with jobs that it has seen before with these weights in mind."""
+        memory = self._memory
+        versions = versions_of(self)
+        keys = observations["keys"][batch, places].tolist()
+        if versions != memory.versions or len(memory.places) > MOST_KNOWN:
+            memory.clear(versions)
+        new = {key: number for number, key in enumerate(keys) if key not in memory.places}
+        if new:
+            one = torch.tensor(list(new.values()), device=batch.device)
+            found = self._embedded(observations, batch[one], places[one])
+            memory.places |= {key: len(memory.places) + number for number, key in enumerate(new)}
+            memory.parts = tuple(map(torch.cat, zip(memory.parts, found, strict=True))) if memory.parts else found
+        own, embedded, of_nodes = memory.parts
+        return torch.tensor([memory.places[key] for key in keys], device=batch.device), (own, embedded, of_nodes)
+
+    def _embedded(self, observations: Observations, batch: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return features, embeddings and what is summed up of the nodes of some graphs."""
         present = observations["present"][batch, places].bool()
         own = observations["nodes"][batch, places][:, :, self.inputs.nodes]
         edges = observations["edges"][batch, places].long()
@@ -271,7 +337,7 @@ class GraphPolicy(Policy):
         flat = (edges + first[:, None, None])[there]
         embedded = own.new_zeros(*present.shape, self.width)
         embedded[present] = self.embedding(own[present], flat, observations["edge_times"][batch, places][there])
-        return graph_of_job, own, embedded
+        return own, embedded, self.of_node(torch.cat([own, embedded], dim=2))
 
 
 #: The names that PyTorch Geometric has for what it knows of.

@@ -28,7 +28,16 @@ from torch import Tensor, nn
 from torch.nn.functional import log_softmax, softplus
 
 from desim.agents.learning.experience import Experience
-from desim.agents.learning.policy import Distribution, Gaussian, Observations, Policy, drawn, initialized, mlp
+from desim.agents.learning.policy import (
+    Distribution,
+    Gaussian,
+    Observations,
+    Policy,
+    drawn,
+    initialized,
+    mlp,
+    versions_of,
+)
 from desim.envs import ACTION_MASK
 from desim.problems.deferrable.encoder import HISTORY_FEATURES, ScoreEncoder
 
@@ -116,9 +125,18 @@ class AuxiliaryTasks(nn.Module):
         low = torch.tanh(self.shared(state))
         return low, torch.tanh(self.tasks(low))
 
-    def predictions(self, history: Tensor) -> Tensor:
-        """Return what is expected of the next slot, shape (B, tasks), as the targets of :func:`next_slots`."""
-        _, high = self.vectors(history)
+    def predictions(self, history: Tensor, high: Tensor | None = None) -> Tensor:
+        """Return what is expected of the next slot, shape (B, tasks), as the targets of :func:`next_slots`.
+
+        Parameters
+        ----------
+        history : Tensor of shape (B, H, F)
+            Of :class:`~desim.problems.deferrable.encoder.ScoreEncoder`.
+        high : Tensor, optional
+            The high-level vector of this history, where it is known.
+        """
+        if high is None:
+            _, high = self.vectors(history)
         parts = high.reshape(len(high), len(TASKS), -1)
         found: Tensor = (parts * self.outputs).sum(2) + self.biases + self._expected(history)
         return found
@@ -132,11 +150,19 @@ class AuxiliaryTasks(nn.Module):
         duration = (history[:, :, _DURATION] * there).sum(1) / number
         return torch.stack([capacity, cores, duration, torch.zeros_like(capacity)], dim=1)
 
-    def loss(self, observations: dict[str, Tensor]) -> Tensor:
-        """Return the mean squared error over all tasks, each in units of its own usual error."""
+    def loss(self, observations: dict[str, Tensor], high: Tensor | None = None) -> Tensor:
+        """Return the mean squared error over all tasks, each in units of its own usual error.
+
+        Parameters
+        ----------
+        observations : dict of str to Tensor
+            A batch, with its targets.
+        high : Tensor, optional
+            As for :meth:`predictions`.
+        """
         known = observations[KNOWN]
         scale = observations[TARGETS].new_tensor(UNITS)
-        errors = (self.predictions(observations["history"]) - observations[TARGETS]) / scale
+        errors = (self.predictions(observations["history"], high) - observations[TARGETS]) / scale
         return (errors.square() * known).sum() / known.sum().clamp(min=1.0)
 
 
@@ -200,6 +226,26 @@ Network = Literal["attention", "mlp", "pointer"]
 LEAST_DEVIATION = 0.02
 
 
+class _Last:
+    """The high-level vector of the last history that was seen while learning, which the auxiliary loss needs again."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Tensor, Tensor, tuple[int, ...]] | None = None
+
+    def __reduce__(self) -> tuple[type[_Last], tuple[()]]:
+        """Leave it behind when a policy is copied or sent to another process."""
+        return _Last, ()
+
+    def note(self, history: Tensor, high: Tensor, versions: tuple[int, ...]) -> None:
+        """Keep a vector in mind, and what tells of the weights."""
+        self._known = history, high, versions
+
+    def take(self, history: Tensor, versions: tuple[int, ...]) -> Tensor | None:
+        """Return the vector of a history if it was the last one, with these weights; it is forgotten then."""
+        known, self._known = self._known, None
+        return known[1] if known is not None and known[0] is history and known[2] == versions else None
+
+
 class ScorePolicy(Policy):
     """Base class of the networks: the context that all of them see, and the auxiliary module.
 
@@ -223,6 +269,7 @@ class ScorePolicy(Policy):
         self.auxiliary_rate = 100.0
         self.context_width = self.shapes["system"][0] + int(np.prod(self.shapes["free"]))
         self.auxiliary: AuxiliaryTasks | None = None
+        self._last = _Last()
         if auxiliary in WITH_AUXILIARY:
             self.auxiliary = AuxiliaryTasks(self.shapes["history"][1], self.num_resources, rng)
             width = self.auxiliary.shared.out_features
@@ -233,7 +280,10 @@ class ScorePolicy(Policy):
         """Return what is seen of the system, with the vectors of the auxiliary module, shape (B, context_width)."""
         parts = [observations["system"], observations["free"].flatten(1)]
         if self.auxiliary is not None:
-            low, high = (vector.detach() for vector in self.auxiliary.vectors(observations["history"]))
+            vectors = self.auxiliary.vectors(observations["history"])
+            if vectors[1].requires_grad:
+                self._last.note(observations["history"], vectors[1], versions_of(self.auxiliary))
+            low, high = (vector.detach() for vector in vectors)
             if self.auxiliary_kind != "low":
                 parts.append(high)
             if self.auxiliary_kind != "high":
@@ -250,7 +300,10 @@ class ScorePolicy(Policy):
 
     def auxiliary_loss(self, observations: Observations) -> Tensor | None:
         """Return the error of the predictions."""
-        return None if self.auxiliary is None else self.auxiliary.loss(observations)
+        if self.auxiliary is None:
+            return None
+        high = self._last.take(observations["history"], versions_of(self.auxiliary))
+        return self.auxiliary.loss(observations, high)
 
 
 def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import numpy as np
@@ -35,6 +35,7 @@ __all__ = [
     "mlp",
     "one_thread",
     "to_tensors",
+    "versions_of",
 ]
 
 Observations = dict[str, Tensor]
@@ -195,6 +196,20 @@ def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> O
     """
     single = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in arrays.items()}
     return {name: torch.from_numpy(array).to(device) for name, array in single.items()}
+
+
+def versions_of(module: nn.Module) -> tuple[int, ...]:
+    """Return numbers that are others once the weights of a module have changed, as torch counts changes in place.
+
+    Of weights made in inference mode, whose changes it does not count, they are always others.
+    """
+    parameters = list(module.parameters())
+    if any(parameter.is_inference() for parameter in parameters):
+        return (next(_NEW),)
+    return tuple(parameter._version for parameter in parameters)
+
+
+_NEW = count(-1, -1)
 
 
 @contextmanager

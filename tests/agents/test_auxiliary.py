@@ -215,6 +215,25 @@ def test_policies_do_not_learn_the_predictions_and_predictions_do_not_learn_poli
 
 
 @every_network
+def test_what_the_policy_has_seen_serves_the_predictions_until_the_weights_change(config: ScoreConfig) -> None:
+    policy, fresh = policy_of(config), policy_of(config)
+    seen = batch_of(met_arrays(config, count=9))
+    seen |= {TARGETS: torch.ones(9, 4), KNOWN: torch.ones(9, 4)}
+    for change in (0.0, 0.1):
+        policy(seen)
+        for one in (policy, fresh):
+            with torch.no_grad():
+                one.auxiliary.tasks.weight.add_(change)
+        losses = [one.auxiliary_loss(seen) for one in (policy, fresh)]
+        assert losses[0] == losses[1]
+        for one, loss in zip((policy, fresh), losses, strict=True):
+            one.zero_grad()
+            loss.backward()
+        gradients = [one.auxiliary.recurrent.weight_hh_l0.grad for one in (policy, fresh)]
+        assert torch.equal(*gradients)
+
+
+@every_network
 def test_what_was_is_seen_through_the_module_alone(config: ScoreConfig) -> None:
     seen = batch_of(met_arrays(config, count=9)[-1:])
     earlier = seen | {"history": seen["history"] + 0.5}

@@ -114,6 +114,29 @@ def test_a_batch_gives_what_one_by_one_gives(config: GraphConfig) -> None:
             torch.testing.assert_close(value[0], values[number])
 
 
+@pytest.mark.parametrize("kind", ["lachesis", "decima"])
+def test_what_is_kept_in_mind_is_what_would_be_computed(kind: Any) -> None:
+    config = GraphConfig(kind)
+    policy = deepcopy(policy_of(config))
+    gym_env = make_env(GraphTraining(config, episodes=GraphEpisodes((6, 6), (4,))))
+    seen, _ = gym_env.reset(seed=1)
+    rng = np.random.default_rng(0)
+    for step in range(60):
+        tensors = to_tensors({name: array[None] for name, array in seen.items()})
+        with torch.inference_mode():
+            acting, value = policy(tensors)
+        learning, expected = policy(tensors)  # which looks at everything anew
+        torch.testing.assert_close(acting.log_probabilities, learning.log_probabilities.detach())
+        torch.testing.assert_close(value, expected.detach())
+        if step == 30:
+            with torch.no_grad():
+                for parameter in policy.parameters():
+                    parameter.mul_(1.1)
+        seen, _, terminated, _, _ = gym_env.step(int(rng.choice(np.flatnonzero(seen["action_mask"]))))
+        if terminated:
+            seen, _ = gym_env.reset()
+
+
 def renumbered(job: Job, job_id: int, rng: np.random.Generator) -> Job:
     """Return the same job with its nodes given in another order, under their old names."""
     order = rng.permutation(job.num_nodes)

@@ -99,6 +99,8 @@ _TO_RANK = 0.01
 """What a second of rank counts beside a second of work: it orders the nodes of a job."""
 
 _DELAY = CANDIDATE_FEATURES.index("delay")
+_COMPUTED = [0, 1, 4, 3, 5, 6, 2, 7, 8]
+"""The features of candidates in the order in which they are computed."""
 
 
 class JobProgress(NamedTuple):
@@ -247,11 +249,9 @@ def describe_progress(progress: Sequence[JobProgress], unfinished: Sequence[int]
     array of float, shape (j, 5)
         Compressed.
     """
-    rows = np.empty((len(progress), len(JOB_FEATURES)))
-    rows[:, [0, 2, 3]] = np.array(progress).reshape(-1, 3)
-    rows[:, 1] = np.array(unfinished) - rows[:, 0]
-    rows[:, 4] = ages
-    result: NDArray[np.float32] = compressed(rows).astype(np.float32)
+    told = zip(progress, unfinished, ages.tolist(), strict=True)
+    rows = [(one.unassigned, left - one.unassigned, one.time, one.critical, age) for one, left, age in told]
+    result: NDArray[np.float32] = compressed(np.array(rows).reshape(-1, len(JOB_FEATURES))).astype(np.float32)
     return result
 
 
@@ -290,12 +290,9 @@ def describe_system(
     left = sum(one.time for one in progress) / len(available)
     critical = max((one.critical for one in progress), default=0.0)
     counts = len(progress), len(candidates), hidden, int(np.count_nonzero(delays <= PROMPT))
-    result = np.empty(len(SYSTEM_GRAPH_FEATURES), np.float32)
-    result[[0, 1, 2, 3, 6, 7, 8, 9, 10]] = compressed((*counts, next_idle, *backlogs, left, critical))
-    result[4] = delays.min(initial=MOST_DELAY)
-    result[5] = np.count_nonzero(idle) / len(available)
-    result[11] = next_idle < np.inf
-    return result
+    numbers = compressed((*counts, next_idle, *backlogs, left, critical)).tolist()
+    others = float(delays.min(initial=MOST_DELAY)), np.count_nonzero(idle) / len(available)
+    return np.array([*numbers[:4], *others, *numbers[4:], next_idle < np.inf], np.float32)
 
 
 def describe_candidates(
@@ -336,22 +333,23 @@ def describe_candidates(
     if len(columns):
         chosen = columns[finish[:, columns].argmin(axis=1)]
         earliest_idle = finish[rows, chosen]
-    table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))
-    table[0] = earliest
-    table[1] = earliest_idle
-    table[4] = ready[rows, chosen]
-    table[[0, 1, 4]] -= time
-    np.maximum(table, 0.0, out=table)
+    table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))  # in the order _COMPUTED, those to be compressed first
+    table[0], table[1] = earliest, earliest_idle
+    table[2] = ready[rows, chosen]
+    table[:3] -= time
+    np.maximum(table[:3], 0.0, out=table[:3])
     with np.errstate(invalid="ignore"):  # nodes that no executor can run, while it is down
-        table[2] = np.log((table[1] + 1.0) / (table[0] + 1.0))
-    delay = table[2] = np.nan_to_num(np.minimum(table[2], MOST_DELAY), nan=MOST_DELAY)
+        ratios = np.log((table[1] + 1.0) / (table[0] + 1.0))
+    table[6] = delay = np.fmin(ratios, MOST_DELAY)  # which takes MOST_DELAY for what is not a number
     table[3] = run_times[rows, chosen]
-    table[5] = _before(-ranks, delay <= PROMPT)
-    table[6] = _before(work - _TO_RANK * ranks, delay <= SOON)
-    table[[0, 1, 3, 4, 5, 6]] = compressed(table[[0, 1, 3, 4, 5, 6]])
+    table[4] = _before(-ranks, delay <= PROMPT)
+    table[5] = _before(work - _TO_RANK * ranks, delay <= SOON)
+    table[:6] = compressed(table[:6])
     table[7] = np.maximum(np.log((ranks + 1.0) / (ranks.max(initial=0.0) + 1.0)), -MOST_DELAY)
     table[8] = np.minimum(np.log((work + 1.0) / (work.min(initial=np.inf) + 1.0)), MOST_DELAY)
-    return np.ascontiguousarray(table.T, np.float32)
+    result = np.empty((len(nodes), len(CANDIDATE_FEATURES)), np.float32)
+    result.T[_COMPUTED] = table
+    return result
 
 
 def _before(keys: Floats, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -639,7 +637,8 @@ class GraphEncoder:
         observation : DagObservation
             A decision.
         """
-        return bool(self.usable(observation).min() == np.inf)
+        soonest = observation.available_times.min()
+        return bool(soonest > observation.time if self.only_idle else soonest == np.inf)
 
     def decode(self, observation: DagObservation, action: Any) -> tuple[Assign | None, bool]:
         """Return the assignment that an action stands for, and whether the action is possible.
