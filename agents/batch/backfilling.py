@@ -258,6 +258,7 @@ class ConservativeBackfilling:
         self.reservations: dict[int, Slot] = {}
         self._starts: list[tuple[float, int]] = []  # heap of reserved starts; those that have moved are stale
         self._running: dict[int, Slot] = {}
+        self._ends: dict[float, int] = {}  # how many running jobs are expected to end at a time
         self._profile: AvailabilityProfile | None = None
         self._changes = 0
         self._down = 0
@@ -271,7 +272,7 @@ class ConservativeBackfilling:
         else:
             profile.advance(observation.time)
             if observation.running.changes != self._changes:
-                self._release_ended(profile, observation)
+                profile = self._release_ended(profile, observation)
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
         if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
@@ -286,54 +287,68 @@ class ConservativeBackfilling:
         kind = CoreProfile if self.specific_cores else AvailabilityProfile
         self._profile = profile = kind.of_running(observation)
         self._down = observation.down_cores
-        self._running = {
-            job_id: Slot(observation.time, end, cores, observation.core_set_of(job_id) if self.specific_cores else 0)
-            for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
-        }
+        self._running, self._ends = {}, {}
+        for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True):
+            core_set = observation.core_set_of(job_id) if self.specific_cores else 0
+            self._note_running(job_id, Slot(observation.time, end, cores, core_set))
         self._changes = observation.running.changes
         self.reservations = {}
         self._starts = []
         self._settled = True
         return profile
 
-    def _release_ended(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
-        """Free what ended jobs have left, and let the queue move up."""
+    def _note_running(self, job_id: int, slot: Slot) -> None:
+        """Note that a job has its slot in the profile from now on because it runs."""
+        self._running[job_id] = slot
+        self._ends[slot.end] = self._ends.get(slot.end, 0) + 1
+
+    def _release_ended(self, profile: AvailabilityProfile, observation: BatchObservation) -> AvailabilityProfile:
+        """Free what ended jobs have left, and let the queue move up; return the profile, made anew if need be."""
         self._changes = observation.running.changes
         time = observation.time
-        running = set(observation.running.job_id.tolist())
-        ended = [job_id for job_id in self._running if job_id not in running]
+        ended = self._running.keys() - observation.running.ids()
         for job_id in ended:
             slot = self._running.pop(job_id)
+            if self._ends[slot.end] == 1:
+                del self._ends[slot.end]
+            else:
+                self._ends[slot.end] -= 1
             if slot.end > time:
                 profile.give(slot._replace(start=time))
                 self._settled = False
         if ended and not self._settled:
+            if self._is_late(time):
+                return self._rebuild(observation)
             self._fit_again(profile, observation)
+        return profile
+
+    def _is_late(self, time: float) -> bool:
+        """Tell whether a reserved time has passed, since somebody overran."""
+        return self._next_start()[0] < time and any(
+            slot.start < min(time, slot.end) for slot in self.reservations.values()
+        )
 
     def _fit_again(self, profile: AvailabilityProfile, observation: BatchObservation) -> None:
-        """Take out and fit each queued job once, in order.
+        """Find each queued job the first place beside all others once, in order.
 
         If none moves, none will at the next end of a job either, unless that came early: the
         free cores have only become fewer. That is what ``_settled`` remembers.
         """
-        queue = observation.queue
-        order = self.priority.order(queue, observation.time)
         self._settled = True
-        for job_id, cores, requested in zip(
-            queue.job_id[order].tolist(),
-            queue.requested_cores[order].tolist(),
-            queue.requested_time[order].tolist(),
-            strict=True,
-        ):
+        if not self.reservations:
+            return
+        queue = observation.queue
+        job_ids, requested_times = queue.job_id, queue.requested_time
+        if not isinstance(self.priority, FCFS):
+            order = self.priority.order(queue, observation.time)
+            job_ids, requested_times = job_ids[order], requested_times[order]
+        for job_id, requested in zip(job_ids.tolist(), requested_times.tolist(), strict=True):
             slot = self.reservations.get(job_id)
             if slot is None:
                 continue
-            points = profile.give(slot)
-            better = profile.fit(cores, requested)
-            assert better is not None
-            if better == slot:
-                profile.put_back(slot, points)
-            else:
+            better = profile.fit_again(slot, requested)
+            if better is not slot:
+                profile.give(slot)
                 self._reserve(profile, job_id, better)
                 self._settled = False
 
@@ -399,9 +414,9 @@ class ConservativeBackfilling:
             free -= slot.cores
             free_set &= ~slot.core_set
             actions.append(Start(job_id, slot.core_set) if slot.core_set else job_id)
-            self._running[job_id] = slot
+            self._note_running(job_id, slot)
         self._changes += len(actions)
         following, _ = self._next_start()
-        if observation.time < following < np.inf and not any(slot.end == following for slot in self._running.values()):
+        if observation.time < following < np.inf and following not in self._ends:
             actions.append(WaitUntil(following))
         return actions or None

@@ -6,8 +6,11 @@ i + 1; the last one lasts for ever.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import repeat
+from operator import add, xor
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,94 +95,50 @@ def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, in
 class AvailabilityProfile:
     """The number of free cores from now on.
 
+    Plain lists: most queries look at a few points near the beginning, and most changes at a few points anywhere, which
+    costs less so than with arrays up to about a thousand points.
+
     Parameters
     ----------
     time : float
         Where the profile begins, in seconds.
     free : int
-        Free cores at that time.
+        What is free at that time.
+
+    Attributes
+    ----------
+    times : list of float
+        Times of the points in seconds, strictly ascending.
+    free : list of int
+        What is free from each point on; it differs from what is free before.
     """
 
+    _add = staticmethod(add)
+
     def __init__(self, time: float, free: int) -> None:
-        self._times = np.empty(64)
-        self._free = np.empty(64, np.int64)
-        self._times[0], self._free[0] = time, free
-        self._begin, self._end = 0, 1
+        self.times = [time]
+        self.free = [free]
 
     @classmethod
-    def of_running(cls, observation: BatchObservation) -> AvailabilityProfile:
+    def of_running(cls, observation: BatchObservation) -> Self:
         """Return what the running jobs leave free, by their expected ends."""
-        ends, cores, _ = expected_releases(observation)
         profile = cls(observation.time, observation.free_cores)
-        if len(ends):
-            last = np.empty(len(ends), np.bool_)  # of jobs that end together, the last one counts for all
-            np.not_equal(ends[1:], ends[:-1], out=last[:-1])
-            last[-1] = True
-            times, free = ends[last], cores.cumsum()[last]
-            profile._reallocate(len(times) + 1)
-            profile._times[1 : len(times) + 1] = times
-            np.add(free, observation.free_cores, out=profile._free[1 : len(times) + 1])
-            profile._end = len(times) + 1
+        ends, cores, _ = expected_releases(observation)
+        for end, count in zip(ends.tolist(), cores.tolist(), strict=True):
+            profile._change(end, np.inf, count)
         return profile
-
-    def _reallocate(self, length: int) -> None:
-        """Get buffers for a number of points and some more, and move those that are there to their front."""
-        times, free, kept = self.times, self.free, len(self)
-        self._times = np.empty(length + 64)
-        self._free = np.empty(length + 64, np.int64)
-        self._times[:kept], self._free[:kept] = times, free
-        self._begin, self._end = 0, kept
 
     def __len__(self) -> int:
         """Return the number of points."""
-        return self._end - self._begin
-
-    @property
-    def times(self) -> NDArray[np.float64]:
-        """Times of the points in seconds, strictly ascending, shape (P,)."""
-        return self._times[self._begin : self._end]
-
-    @property
-    def free(self) -> NDArray[np.int64]:
-        """Free cores from each point on, shape (P,)."""
-        return self._free[self._begin : self._end]
+        return len(self.times)
 
     def advance(self, time: float) -> None:
         """Let the profile begin at a later time."""
-        place = self._begin + int(self.times.searchsorted(time, "right")) - 1
-        if place >= self._begin:
-            self._begin = place
-            self._times[place] = time
-
-    def _split(self, time: float) -> int:
-        """Return the place of the point at a time, a new one if need be; the end of all points for infinity."""
-        place = self._begin + int(self.times.searchsorted(time))
-        if time == np.inf or (place < self._end and self._times[place] == time):
-            return place
-        self._insert(place, time)
-        return place
-
-    def _insert(self, place: int, time: float) -> None:
-        """Insert a point at which nothing changes yet."""
-        end = self._end
-        self._times[place + 1 : end + 1] = self._times[place:end]
-        self._free[place + 1 : end + 1] = self._free[place:end]
-        self._times[place] = time
-        self._free[place] = self._free[place - 1]
-        self._end = end + 1
-
-    def _make_room(self) -> None:
-        """Drop the points at which nothing changes, and get larger buffers."""
-        keep = self._points_to_keep()
-        length = int(keep.sum())
-        self._times[self._begin : self._begin + length] = self.times[keep]
-        self._free[self._begin : self._begin + length] = self.free[keep]
-        self._end = self._begin + length
-        self._reallocate(2 * length)
-
-    def _points_to_keep(self) -> NDArray[np.bool_]:
-        free = self.free
-        return np.append(True, free[1:] != free[:-1])
+        times = self.times
+        if len(times) > 1 and times[1] <= time:
+            past = bisect_right(times, time) - 1
+            del times[:past], self.free[:past]
+        times[0] = max(times[0], time)
 
     def fit(self, cores: int, duration: float) -> Slot | None:
         """Find the first time from which enough cores stay free for a duration.
@@ -196,24 +155,50 @@ class AvailabilityProfile:
         Slot or None
             None if there are never enough.
         """
-        times = self.times
-        short = (self.free < cores).nonzero()[0]
-        count = len(short)
-        if not count or (short[0] and times[0] + duration <= times[short[0]]):
-            start = times[0]
-        elif short[-1] == count - 1 and count < len(times):  # short up to some point and never after
-            start = times[count]
-        else:
-            gaps = (short[1:] - short[:-1] > 1).nonzero()[0]  # stretches of enough cores between points that are short
-            begins = times[short[gaps] + 1]
-            fitting = (begins + duration <= times[short[gaps + 1]]).nonzero()[0]
-            if len(fitting):
-                start = begins[fitting[0]]
-            elif short[-1] + 1 < len(times):
-                start = times[short[-1] + 1]
+        start = self._earliest(cores, duration, np.inf)
+        return Slot(start, start + duration, cores, 0) if start < np.inf else None
+
+    def fit_again(self, slot: Slot, duration: float) -> Slot:
+        """Find the first slot for a job that holds one, as if it held none.
+
+        Parameters
+        ----------
+        slot : Slot
+            What the job holds: the first that there was when it was taken.
+        duration : float
+            For how long the job wants its cores, in seconds.
+
+        Returns
+        -------
+        Slot
+            The very same if there is none before.
+        """
+        if slot.start == slot.end:  # it holds nothing, so that others may be in its place
+            return self.fit(slot.cores, duration) or slot
+        start = self._earliest(slot.cores, duration, slot.start)
+        return Slot(start, start + duration, slot.cores, 0) if start < slot.start else slot
+
+    def _earliest(self, cores: int, duration: float, before: float) -> float:
+        """Return the first time from which enough cores stay free, for a duration or until the time ``before``.
+
+        Without such a time, it is ``before``.
+        """
+        times, free = self.times, self.free
+        place, stop = 0, bisect_left(times, before)
+        while place < stop:
+            if free[place] < cores:
+                place += 1
+                continue
+            start = times[place]
+            end = start + duration
+            place += 1
+            while place < stop and times[place] < end:
+                if free[place] < cores:
+                    break
+                place += 1
             else:
-                return None
-        return Slot(float(start), float(start) + duration, cores, 0)
+                return start
+        return before
 
     def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
         """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
@@ -225,108 +210,98 @@ class AvailabilityProfile:
         taken : list of Slot
             Slots that begin now and are taken in the profile, but whose jobs have not started.
         """
-        return int(self.free[0]) + sum(slot.cores for slot in taken) == observation.free_cores
-
-    def free_at(self, time: float) -> int:
-        """Return how many cores are free at a time, in seconds, not before the profile begins."""
-        return int(self.free[self.times.searchsorted(time, "right") - 1])
+        return self.free[0] + sum(slot.cores for slot in taken) == observation.free_cores
 
     def take(self, slot: Slot) -> None:
         """Occupy a slot."""
-        self._change(self._points(slot), slot, -slot.cores)
+        self._change(slot.start, slot.end, -slot.cores)
 
-    def give(self, slot: Slot) -> slice:
-        """Free a slot that was taken before; return its points, for :meth:`put_back`."""
-        points = self._points(slot)
-        self._change(points, slot, slot.cores)
-        return points
+    def give(self, slot: Slot) -> None:
+        """Free a slot that was taken before."""
+        self._change(slot.start, slot.end, slot.cores)
 
-    def put_back(self, slot: Slot, points: slice) -> None:
-        """Undo :meth:`give`, as long as nothing else has changed."""
-        self._change(points, slot, -slot.cores)
-
-    def _points(self, slot: Slot) -> slice:
-        """Return the positions of a slot's points, which are inserted where they are missing."""
-        if not slot.start < slot.end:
-            return slice(0)
-        if self._end + 2 > len(self._times):
-            self._make_room()
-        first = self._split(slot.start)
-        last = self._split(slot.end)
-        return slice(first - self._begin, last - self._begin)
-
-    def _change(self, points: slice, slot: Slot, cores: int) -> None:
-        """Change the free cores at the points of a slot."""
-        self.free[points] += cores
+    def _change(self, start: float, end: float, change: int) -> None:
+        """Change what is free in an interval, and keep no point at which nothing changes."""
+        if not start < end:
+            return
+        times, free = self.times, self.free
+        first = bisect_left(times, start)
+        if first == len(times) or times[first] != start:
+            times.insert(first, start)
+            free.insert(first, free[first - 1])
+        last = bisect_left(times, end, first)
+        if end < np.inf and (last == len(times) or times[last] != end):
+            times.insert(last, end)
+            free.insert(last, free[last - 1])
+        free[first:last] = map(self._add, free[first:last], repeat(change))
+        for place in (last, first):
+            if 0 < place < len(free) and free[place] == free[place - 1]:
+                del times[place], free[place]
 
 
 class CoreProfile(AvailabilityProfile):
-    """The sets of free cores from now on.
+    """The sets of free cores from now on, as bit sets.
 
     A job fits where the intersection of the free sets over its whole requested time is large
     enough, and takes the lowest cores of that: so do the reference schedulers of Batsim.
-
-    Parameters
-    ----------
-    time : float
-        Where the profile begins, in seconds.
-    core_set : int
-        Free cores at that time, as a bit set.
     """
 
-    def __init__(self, time: float, core_set: int) -> None:
-        super().__init__(time, core_set.bit_count())
-        self._sets = [core_set]
+    _add = staticmethod(xor)
 
     @classmethod
-    def of_running(cls, observation: BatchObservation) -> CoreProfile:
+    def of_running(cls, observation: BatchObservation) -> Self:
         """Return what the running jobs leave free, by their expected ends."""
         profile = cls(observation.time, observation.free_core_set)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
-            cores = observation.core_set_of(job_id)
-            profile.give(Slot(end, np.inf, cores.bit_count(), cores))
+            profile._change(end, np.inf, observation.core_set_of(job_id))
         return profile
-
-    def advance(self, time: float) -> None:
-        """Let the profile begin at a later time."""
-        before = self._begin
-        super().advance(time)
-        del self._sets[: self._begin - before]
-
-    def _insert(self, place: int, time: float) -> None:
-        super()._insert(place, time)
-        position = place - self._begin
-        self._sets.insert(position, self._sets[position - 1])
-
-    def _points_to_keep(self) -> NDArray[np.bool_]:
-        keep = [True, *(a != b for a, b in zip(self._sets[1:], self._sets, strict=False))]
-        self._sets = [cores for cores, kept in zip(self._sets, keep, strict=True) if kept]
-        return np.array(keep)
-
-    def _change(self, points: slice, slot: Slot, cores: int) -> None:
-        super()._change(points, slot, cores)
-        self._sets[points] = [core_set ^ slot.core_set for core_set in self._sets[points]]
 
     def agrees_with(self, observation: BatchObservation, taken: list[Slot]) -> bool:
         """Tell whether the profile begins with the cores that are free now, but for slots that are yet to be filled."""
-        free = self._sets[0]
+        free = self.free[0]
         for slot in taken:
             free |= slot.core_set
         return free == observation.free_core_set
 
+    def take(self, slot: Slot) -> None:
+        """Occupy a slot."""
+        self._change(slot.start, slot.end, slot.core_set)
+
+    def give(self, slot: Slot) -> None:
+        """Free a slot that was taken before."""
+        self._change(slot.start, slot.end, slot.core_set)
+
     def fit(self, cores: int, duration: float) -> Slot | None:
         """Find the first point from which enough cores stay free together for a duration."""
-        times, sets = self.times.tolist(), self._sets
-        for position in np.flatnonzero(self.free >= cores).tolist():
-            end = times[position] + duration
-            common = sets[position]
-            for later in range(position + 1, len(times)):
-                if times[later] >= end:
-                    break
-                common &= sets[later]
-                if common.bit_count() < cores:
-                    break
-            if common.bit_count() >= cores:
-                return Slot(times[position], end, cores, lowest_cores(common, cores))
+        for place, start in enumerate(self.times):
+            slot = self._slot(place, start, cores, duration, None)
+            if slot is not None:
+                return slot
+        return None
+
+    def fit_again(self, slot: Slot, duration: float) -> Slot:
+        """Find the first slot for a job that holds one, as if it held none; it may start as before on lower cores."""
+        since, _, cores, _ = slot
+        if slot.start == slot.end:
+            return self.fit(cores, duration) or slot
+        for place in range(bisect_left(self.times, since)):
+            if self.free[place].bit_count() >= cores:
+                earlier = self._slot(place, self.times[place], cores, duration, slot)
+                if earlier is not None:
+                    return earlier
+        found = self._slot(bisect_right(self.times, since) - 1, since, cores, duration, slot)
+        return slot if found is None or found == slot else found
+
+    def _slot(self, place: int, start: float, cores: int, duration: float, held: Slot | None) -> Slot | None:
+        """Return the slot at or after a point, if there is one; what the job holds counts as free."""
+        times, free = self.times, self.free
+        end = start + duration
+        since, own = (np.inf, 0) if held is None else (held.start, held.core_set)
+        common = free[place] | own if start >= since else free[place]
+        while common.bit_count() >= cores:
+            place += 1
+            if place == len(times) or times[place] >= end:
+                return Slot(start, end, cores, lowest_cores(common, cores))
+            common &= free[place] | own if times[place] >= since else free[place]
         return None

@@ -185,6 +185,10 @@ class Running:
         """Return expected ends and cores, first to last, which costs less than arrays if few are looked at."""
         return zip(self._ends, self._cores, strict=True)
 
+    def ids(self) -> Iterator[int]:
+        """Return the job ids by expected end, which costs less than the array."""
+        return iter(self._ids)
+
     def _array(self, name: str, values: list[Any], dtype: type) -> NDArray[Any]:
         """Return a column as an array, which serves until a job starts or ends."""
         array = self._arrays.get(name)
