@@ -199,6 +199,10 @@ class _Memory:
 
     Attributes
     ----------
+    parameters : list of torch.nn.Parameter
+        The weights that play a part; to look for them takes longer than to see whether they have changed.
+    versions : tuple of int
+        Of these weights.
     places : dict of int to int
         Row of each job, by its key.
     parts : tuple of Tensor
@@ -206,6 +210,7 @@ class _Memory:
     """
 
     def __init__(self) -> None:
+        self.parameters: list[nn.Parameter] = []
         self.versions: tuple[int, ...] = ()
         self.places: dict[int, int] = {}
         self.parts: tuple[Tensor, ...] = ()
@@ -313,7 +318,9 @@ class GraphPolicy(Policy):
     ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
         """Do the same while the policy acts, with jobs that it has seen before with these weights in mind."""
         memory = self._memory
-        versions = versions_of(self)
+        if not memory.parameters:
+            memory.parameters = [*self.embedding.parameters(), *self.of_node.parameters()]
+        versions = versions_of(memory.parameters)
         keys = observations["keys"][batch, places].tolist()
         if versions != memory.versions or len(memory.places) > MOST_KNOWN:
             memory.clear(versions)

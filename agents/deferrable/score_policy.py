@@ -282,7 +282,7 @@ class ScorePolicy(Policy):
         if self.auxiliary is not None:
             vectors = self.auxiliary.vectors(observations["history"])
             if vectors[1].requires_grad:
-                self._last.note(observations["history"], vectors[1], versions_of(self.auxiliary))
+                self._last.note(observations["history"], vectors[1], versions_of(list(self.auxiliary.parameters())))
             low, high = (vector.detach() for vector in vectors)
             if self.auxiliary_kind != "low":
                 parts.append(high)
@@ -302,7 +302,7 @@ class ScorePolicy(Policy):
         """Return the error of the predictions."""
         if self.auxiliary is None:
             return None
-        high = self._last.take(observations["history"], versions_of(self.auxiliary))
+        high = self._last.take(observations["history"], versions_of(list(self.auxiliary.parameters())))
         return self.auxiliary.loss(observations, high)
 
 

@@ -198,12 +198,11 @@ def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> O
     return {name: torch.from_numpy(array).to(device) for name, array in single.items()}
 
 
-def versions_of(module: nn.Module) -> tuple[int, ...]:
-    """Return numbers that are others once the weights of a module have changed, as torch counts changes in place.
+def versions_of(parameters: Sequence[nn.Parameter]) -> tuple[int, ...]:
+    """Return numbers that are others once weights have changed, as torch counts changes in place.
 
     Of weights made in inference mode, whose changes it does not count, they are always others.
     """
-    parameters = list(module.parameters())
     if any(parameter.is_inference() for parameter in parameters):
         return (next(_NEW),)
     return tuple(parameter._version for parameter in parameters)

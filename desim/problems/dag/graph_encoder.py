@@ -320,28 +320,26 @@ def describe_candidates(
     array of float, shape (c, 9)
         Without a usable executor the best of all stands for the best usable one.
     """
-    shape = len(nodes), len(available)
-    ready = np.array([state.ready_times(node) for state, node in nodes]).reshape(shape)
-    run_times = np.array([state.run_times[node] for state, node in nodes]).reshape(shape)
-    finish = np.maximum(ready, available)
-    finish += run_times
-    rows = np.arange(len(nodes))
-    best = finish.argmin(axis=1)
-    earliest = finish[rows, best]
-    chosen, earliest_idle = best, earliest
+    count, wide = len(nodes), len(available)
+    if not count:
+        return np.empty((0, len(CANDIDATE_FEATURES)), np.float32)
+    ready = np.concatenate([state.ready_times(node) for state, node in nodes])
+    run_times = np.concatenate([state.run_times[node] for state, node in nodes])
+    finish = np.maximum(ready.reshape(count, wide), available)
+    finish += run_times.reshape(count, wide)
+    earliest = finish.min(axis=1)
     columns = np.flatnonzero(usable)
-    if len(columns):
-        chosen = columns[finish[:, columns].argmin(axis=1)]
-        earliest_idle = finish[rows, chosen]
+    chosen = columns[finish[:, columns].argmin(axis=1)] if len(columns) else finish.argmin(axis=1)
+    chosen += np.arange(0, count * wide, wide)  # now places in the flat arrays
     table = np.empty((len(CANDIDATE_FEATURES), len(nodes)))  # in the order _COMPUTED, those to be compressed first
-    table[0], table[1] = earliest, earliest_idle
-    table[2] = ready[rows, chosen]
+    table[0], table[1] = earliest, finish.take(chosen)
+    table[2] = ready.take(chosen)
     table[:3] -= time
     np.maximum(table[:3], 0.0, out=table[:3])
     with np.errstate(invalid="ignore"):  # nodes that no executor can run, while it is down
         ratios = np.log((table[1] + 1.0) / (table[0] + 1.0))
     table[6] = delay = np.fmin(ratios, MOST_DELAY)  # which takes MOST_DELAY for what is not a number
-    table[3] = run_times[rows, chosen]
+    table[3] = run_times.take(chosen)
     table[4] = _before(-ranks, delay <= PROMPT)
     table[5] = _before(work - _TO_RANK * ranks, delay <= SOON)
     table[:6] = compressed(table[:6])
@@ -451,6 +449,8 @@ class _Joined:
 
     def __init__(self) -> None:
         self._states: list[JobState] = []
+        self.graphs: list[JobGraph] = []
+        self.place: dict[JobState, int] = {}
         self._arrays: Arrays = {}
         self.padded: Arrays = {}
 
@@ -458,9 +458,11 @@ class _Joined:
         """Leave behind what is known when an encoder is copied or sent to another process."""
         return _Joined, ()
 
-    def of(self, states: list[JobState], graphs: list[JobGraph]) -> Arrays:
+    def of(self, states: list[JobState], graph_of: Callable[[JobState], JobGraph]) -> Arrays:
         """Return what a system's graph holds of its jobs, by name."""
         if states != self._states or not self._arrays:
+            self.graphs = graphs = [graph_of(state) for state in states]
+            self.place = {state: number for number, state in enumerate(states)}
             job_start = _starts([len(graph.nodes) for graph in graphs])
             edges = [graph.edges + begin for graph, begin in zip(graphs, job_start[:-1].tolist(), strict=True)]
             width = len(FIXED_FEATURES)
@@ -558,13 +560,12 @@ class GraphEncoder:
         states, nodes = self.shown(observation)
         time, executors, available = observation.time, observation.executors, observation.available_times
         idle = available <= time
-        graphs = [self.graphs.of(state, executors) for state in states]
+        same = self._joined.of(states, lambda state: self.graphs.of(state, executors))
+        graphs, place = self._joined.graphs, self._joined.place
         assigned = [state.assigned for state in states]
         progress = [graph.progress(done) for graph, done in zip(graphs, assigned, strict=True)]
         unfinished = [state.num_unfinished for state in states]
         ages = np.array([time - state.job.submission_time for state in states])
-        same = self._joined.of(states, graphs)
-        place = {state: number for number, state in enumerate(states)}
         places = [place[state] for state, _ in nodes]
         ranks = np.array([graphs[at].rank_up[node] for at, (_, node) in zip(places, nodes, strict=True)])
         work = np.array([progress[at].time for at in places])
