@@ -100,10 +100,12 @@ class EASYBackfilling:
             for position in order[:count].tolist():
                 slots.append(room.take(int(cores[position]), time, time + float(queue.requested_time[position])))
                 actions.append(_start(queue, position, slots[-1]))
-            if count == len(order) or not room.free:
+            if count == len(positions) or not room.free:
                 return actions
             blocked = int(order[count])
-            positions = np.setdiff1d(positions, order[:count], assume_unique=True)
+            left = np.ones(len(order), np.bool_)
+            left[order[:count]] = False
+            positions = positions[left[positions]]
         room = self._room_beside(observation, slots, blocked)
         times = queue.requested_time
         if len(positions) > FEW:
@@ -126,26 +128,26 @@ class EASYBackfilling:
     def _room_beside(self, observation: BatchObservation, slots: list[Slot], blocked: int) -> _Room:
         """Reserve for the blocked job; return what others may use, once the given slots are taken."""
         queue = observation.queue
-        cores, duration = int(queue.requested_cores[blocked]), float(queue.requested_time[blocked])
         reserve = self._reserve_cores if self.specific_cores else self._reserve
-        room = reserve(observation, slots, cores, duration)
+        room = reserve(observation, slots, int(queue.requested_cores[blocked]))
         if room is None:  # cores are down, and nobody knows for how long: nothing delays the job further
             room = self._room(observation, np.inf)
         for slot in slots:
             room.remove(slot)
         return room
 
-    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int, _: float) -> _Room | None:
+    def _reserve(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
         """Reserve a number of cores for a blocked job, at the shadow time; None if there never are so many.
 
         What is free only grows as the running jobs end, so that there is no need of a profile.
         """
-        available = observation.free_cores - sum(slot.cores for slot in slots)
+        available = observation.free_cores
         releases = upcoming_releases(observation)
         if slots:
-            releases = merge(releases, sorted((slot.end, slot.cores) for slot in slots))
+            available -= sum(slot.cores for slot in slots)
+            releases = merge(releases, sorted((slot.end, slot.cores, 0) for slot in slots))
         shadow = np.inf
-        for end, released in releases:
+        for end, released, _ in releases:
             if end > shadow:  # of jobs that end together, all give their cores back
                 break
             available += released
@@ -153,17 +155,23 @@ class EASYBackfilling:
                 shadow = end
         return _Room(observation.free_cores, shadow, available - cores) if shadow < np.inf else None
 
-    def _reserve_cores(
-        self, observation: BatchObservation, slots: list[Slot], cores: int, duration: float
-    ) -> _Room | None:
-        """Reserve particular cores for a blocked job; None if there never are enough."""
-        profile = CoreProfile.of_running(observation)
-        for slot in slots:
-            profile.take(slot)
-        reservation = profile.fit(cores, duration)
-        if reservation is None:
+    def _reserve_cores(self, observation: BatchObservation, slots: list[Slot], cores: int) -> _Room | None:
+        """Reserve the lowest of the cores that are free then; None if there never are enough."""
+        available = observation.free_core_set
+        releases = ((end, observation.core_set_of(job_id)) for end, _, job_id in upcoming_releases(observation))
+        if slots:
+            available &= ~sum(slot.core_set for slot in slots)
+            releases = merge(releases, sorted((slot.end, slot.core_set) for slot in slots))
+        shadow = np.inf
+        for end, released in releases:
+            if end > shadow:
+                break
+            available |= released
+            if available.bit_count() >= cores:
+                shadow = end
+        if shadow == np.inf:
             return None
-        return _CoreRoom(observation.free_core_set, reservation.start, reservation.core_set)
+        return _CoreRoom(observation.free_core_set, shadow, lowest_cores(available, cores))
 
 
 class _Room:
@@ -179,8 +187,8 @@ class _Room:
         self.spare = spare
 
     def allows(self, cores: NDArray[np.int64], ends: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Tell for each of n jobs, by cores and expected end in seconds, whether it may start."""
-        return (cores <= self.free) & ((ends <= self.shadow) | (cores <= self.spare))
+        """Tell for each of n jobs that fit, by cores and expected end in seconds, whether it may start."""
+        return (ends <= self.shadow) | (cores <= self.spare)
 
     def take(self, cores: int, start: float, end: float) -> Slot:
         """Let an allowed job have its cores."""

@@ -72,8 +72,8 @@ def expected_releases(
     return ends[order], running.requested_cores[order], running.job_id[order]
 
 
-def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, int]]:
-    """Return the same one after the other, without the job ids: for who needs few of them.
+def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, int, int]]:
+    """Return the same one after the other: for who needs few of them.
 
     Parameters
     ----------
@@ -82,14 +82,13 @@ def upcoming_releases(observation: BatchObservation) -> Iterator[tuple[float, in
 
     Returns
     -------
-    iterator of (float, int)
-        Expected ends in seconds, ascending, and the cores that are given back.
+    iterator of (float, int, int)
+        Expected ends in seconds, ascending, the cores that are given back, and the job.
     """
     running = observation.running
     if running.first_end > observation.time:
         return running.releases()
-    ends, cores, _ = expected_releases(observation)
-    return zip(ends.tolist(), cores.tolist(), strict=True)
+    return zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
 
 
 class AvailabilityProfile:

@@ -181,9 +181,9 @@ class Running:
         """When the first running job is expected to end, in seconds; infinite if none is running."""
         return self._ends[0] if self._ends else np.inf
 
-    def releases(self) -> Iterator[tuple[float, int]]:
-        """Return expected ends and cores, first to last, which costs less than arrays if few are looked at."""
-        return zip(self._ends, self._cores, strict=True)
+    def releases(self) -> Iterator[tuple[float, int, int]]:
+        """Return expected ends, cores and job ids, first to last, which costs less than arrays if few are looked at."""
+        return zip(self._ends, self._cores, self._ids, strict=True)
 
     def ids(self) -> Iterator[int]:
         """Return the job ids by expected end, which costs less than the array."""
