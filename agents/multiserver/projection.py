@@ -68,15 +68,20 @@ def project(points: Any, upper: Any, capacity: Any, weights: Any = None) -> Any:
     >>> project(np.array([[3.0], [1.0]]), np.array([[2.5], [2.0]]), np.array([2.0])).ravel()
     array([2., 0.])
     """
-    library = array_namespace(points)
+    library = _library_of(points)
     upper, capacity = library.astype(upper, points.dtype), library.astype(capacity, points.dtype)
     weights = None if weights is None else library.astype(weights, points.dtype)
     return _project(points, upper, capacity, weights, None)[0]
 
 
+def _library_of(array: Any) -> Any:
+    """Return the functions for an array; those of numpy follow the standard by themselves, and faster than wrapped."""
+    return np if isinstance(array, np.ndarray) else array_namespace(array)
+
+
 def _project(points: Any, upper: Any, capacity: Any, weights: Any, guess: Any) -> tuple[Any, Any]:
     """Return the projection and its multipliers; the nearer the guess of the multipliers, the fewer the steps."""
-    library = array_namespace(points)
+    library = _library_of(points)
     w = 1.0 if weights is None else weights
     tau = _multipliers(points, upper, capacity, w, guess)
     result = (points - w * tau).clip(library.zeros_like(upper[:1, :1]), upper)
@@ -89,7 +94,7 @@ def _project(points: Any, upper: Any, capacity: Any, weights: Any, guess: Any) -
 
 def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
     """Return for each column the smallest tau >= 0 at which the clipped sum is within the capacity."""
-    library = array_namespace(z)
+    library = _library_of(z)
     zero, nothing = library.zeros_like(a[:1, :1]), library.zeros_like(c)
     weighted = not isinstance(w, float)
     high, tolerance = _scales(z, c, w)
@@ -128,7 +133,7 @@ def _multipliers(z: Any, a: Any, c: Any, w: Any, guess: Any) -> Any:
 
 def _scales(z: Any, c: Any, w: Any) -> tuple[Any, Any]:
     """Return for each column a tau that leaves nothing, and how far from the capacity a sum may end."""
-    library = array_namespace(z)
+    library = _library_of(z)
     weighted = not isinstance(w, float)
     high = library.max(z / w if weighted else z, axis=0)
     if not library.all(high < np.inf):
