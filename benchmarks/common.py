@@ -10,7 +10,7 @@ from statistics import median
 from desim.problems.batch import Job
 from desim.workloads import lublin, swf
 
-__all__ = ["best_and_median", "print_table", "trace"]
+__all__ = ["best_and_median", "print_table", "processor_seconds", "trace"]
 
 SWF = Path(__file__).resolve().parents[2] / "shared" / "data" / "swf"
 """Where the traces lie in the project's own workplace; they are not part of the package."""
@@ -38,6 +38,18 @@ def best_and_median(runs: int, *calls: Callable[[], object]) -> list[tuple[float
             call()
             times.append(time.perf_counter() - begin)
     return [(min(times), median(times)) for times in seconds]
+
+
+def processor_seconds(runs: int, *calls: Callable[[], object]) -> list[float]:
+    """Time calls in turn, after one that warms up; return the least processor time of each."""
+    best = [float("inf")] * len(calls)
+    for round_ in range(runs + 1):
+        for place, call in enumerate(calls):
+            begin = time.process_time()
+            call()
+            seconds = time.process_time() - begin
+            best[place] = min(best[place], seconds) if round_ else best[place]
+    return best
 
 
 def print_table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

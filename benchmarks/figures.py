@@ -1,0 +1,262 @@
+"""The figures of merit: one number each, measured in a process of its own, kept in JSON, compared with earlier ones.
+
+``python -m benchmarks figures [NAME ...] [--against FILE] [--against-tree PATH]``. Figures go to
+``build/benchmarks/COMMIT.json`` and are compared with the last file there, or with ``--against``. With
+``--against-tree``, a checkout of another commit (``git worktree add PATH COMMIT``), both trees are measured in turns by
+the programs of this one, which is the only fair comparison on a machine whose speed changes. Times are processor times,
+and of all repeats the best counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.common import print_table, processor_seconds, trace
+
+TREE = Path(__file__).resolve().parents[1]
+STORE = TREE / "build" / "benchmarks"
+TURNS = 3
+
+# `benchmarks` is that of this tree, `desim` that of the tree to be measured.
+CODE = """
+import sys
+sys.path.insert(0, {ours!r})
+import benchmarks
+sys.path[0] = {measured!r}
+from benchmarks import figures
+print(figures.FIGURES[{name!r}].measure())
+"""
+
+
+class Figure(NamedTuple):
+    """A figure: its unit, whether more is better, and what measures it."""
+
+    unit: str
+    more_is_better: bool
+    measure: Callable[[], float]
+
+
+def kernel_ratio() -> float:
+    """Return FCFS with full records over the shortest SimPy program, in speed."""
+    from benchmarks.replay import replay, shortest_program
+
+    _, jobs = trace("lublin_256")
+    bare, full = processor_seconds(7, partial(shortest_program, jobs), partial(replay, jobs))
+    return bare / full
+
+
+def batch_speed(agent: str, workload: str) -> float:
+    """Return jobs a second."""
+    from desim import simulate
+    from desim.agents.batch import create
+    from desim.problems.batch import BatchCluster
+    from desim.workloads import lublin
+
+    if workload == "deep":  # some hundred jobs in the queue, requests up to five times too long
+        num_cores, jobs = 200, lublin.generate(4_000, 200, seed=0, load=1.1, overestimate=5.0)
+    else:
+        num_cores, jobs = {"lublin_256": 256, "KTH-SP2-1996-2": 100}[workload], trace(workload)[1]
+    (seconds,) = processor_seconds(2, lambda: simulate(BatchCluster(jobs, num_cores), create(agent)))
+    return len(jobs) / seconds
+
+
+def fork_milliseconds(num_decisions: int) -> float:
+    """Return the time of a fork after so many decisions of FCFS, with about a hundred jobs in the system."""
+    from desim import Simulation
+    from desim.agents.batch import FCFS
+    from desim.problems.batch import BatchCluster, Job
+
+    # One core and a hundred jobs there at the beginning; from then on one comes whenever one goes.
+    jobs = [Job(number, float(max(0, number - 100)), 1, 1.0, 1.0) for number in range(num_decisions + 500)]
+    simulation, agent = Simulation(BatchCluster(jobs, 1)), FCFS()
+    for _ in range(num_decisions):
+        decision = simulation.advance()
+        assert decision is not None
+        decision.answer(agent.act(decision.observation))
+    simulation.advance()
+    (seconds,) = processor_seconds(5, simulation.fork)
+    return 1e3 * seconds
+
+
+def environment_speed(name: str) -> float:
+    """Return steps a second of an environment as ``gymnasium.make`` returns it; the first possible action each time."""
+    import gymnasium
+    import numpy as np
+
+    import desim.envs  # noqa: F401 - registers them
+
+    gym_env: Any = gymnasium.make(f"desim/{name}-v0").unwrapped
+    seen, _ = gym_env.reset(seed=1)
+    discrete = isinstance(gym_env.action_space, gymnasium.spaces.Discrete)
+    zeros = None if discrete else np.zeros(gym_env.action_space.shape, np.float32)
+
+    def steps() -> None:
+        nonlocal seen
+        for _ in range(2_000):
+            action = int(seen["action_mask"].argmax()) if discrete else zeros
+            seen, _, terminated, truncated, _ = gym_env.step(action)
+            if terminated or truncated:
+                seen, _ = gym_env.reset()
+
+    (seconds,) = processor_seconds(3, steps)
+    return 2_000 / seconds
+
+
+def training_speed() -> float:
+    """Return decisions a second of training in `batch` in one process, network and updates included."""
+    from benchmarks.learning import NETWORKS, NUM_ENVS, NUM_STEPS, iterations
+
+    found = iterations(NETWORKS["scorer (64, 32)"], 0)
+    return NUM_ENVS * NUM_STEPS / (found.collect + found.update)
+
+
+def planning_speed() -> float:
+    """Return slots a second of the rolling horizon."""
+    from desim import simulate
+    from desim.agents.deferrable.registry import create
+    from desim.problems.deferrable import DeferrableCluster
+    from desim.workloads.deferrable import DEFAULT, generate
+
+    scenario = generate(seed=0)
+    cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario.num_slots)
+    (seconds,) = processor_seconds(2, lambda: simulate(cluster, create("rolling-horizon")))
+    return DEFAULT.num_slots / seconds
+
+
+def streamed(num_jobs: int, *, memory: bool) -> float:
+    """Return peak MB or microseconds a job of EASY over generated jobs: records to files, metrics and validation."""
+    from desim import simulate
+    from desim.agents.batch import EASYBackfilling
+    from desim.problems.batch import BatchCluster
+    from desim.validation import validate
+    from desim.workloads import lublin
+
+    begin = time.process_time()
+    with tempfile.TemporaryDirectory() as directory:
+        jobs = lublin.stream(num_jobs, 256, seed=0, load=0.8)
+        result = simulate(BatchCluster(jobs, 256), EASYBackfilling("fcfs"), out=Path(directory) / "run")
+        result.metrics()
+        validate(result).raise_if_invalid()
+    if memory:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return 1e6 * (time.process_time() - begin) / num_jobs
+
+
+FIGURES = {
+    "kernel": Figure("of the SimPy program", True, kernel_ratio),
+    **{
+        f"{agent}, {workload}": Figure("jobs/s", True, partial(batch_speed, agent, workload))
+        for workload in ("lublin_256", "KTH-SP2-1996-2", "deep")
+        for agent in ("fcfs", "easy", "conservative")
+    },
+    "fork after 1,000": Figure("ms", False, partial(fork_milliseconds, 1_000)),
+    "fork after 32,000": Figure("ms", False, partial(fork_milliseconds, 32_000)),
+    **{
+        f"environment {name}": Figure("steps/s", True, partial(environment_speed, name))
+        for name in ("Batch", "Dag", "Deferrable", "MultiServer")
+    },
+    "training, batch": Figure("decisions/s", True, training_speed),
+    "rolling horizon": Figure("slots/s", True, planning_speed),
+    "time, 10^5 jobs": Figure("us a job", False, partial(streamed, 100_000, memory=False)),
+    "time, 10^6 jobs": Figure("us a job", False, partial(streamed, 1_000_000, memory=False)),
+    "memory, 10^6 jobs": Figure("peak MB", False, partial(streamed, 1_000_000, memory=True)),
+}
+
+
+def measured(name: str, tree: Path = TREE) -> float:
+    """Measure a figure of a tree in a fresh interpreter."""
+    code = CODE.format(ours=str(TREE), measured=str(tree), name=name)
+    one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | one_thread, check=False, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(f"{name} of {tree} failed:\n{done.stderr}")
+    return float(done.stdout)
+
+
+def best(name: str, trees: Sequence[Path]) -> list[float]:
+    """Return the best of some measurements of each tree, in turns if there are several."""
+    turns = TURNS if len(trees) > 1 and "10^6" not in name else 1
+    found = [[measured(name, tree) for tree in trees] for _ in range(turns)]
+    choose = max if FIGURES[name].more_is_better else min
+    return [choose(values) for values in zip(*found, strict=True)]
+
+
+def commit_of(tree: Path) -> str:
+    """Return the commit that a tree holds, with a plus if it was changed since; "unknown" outside of git."""
+    try:
+        git = partial(subprocess.run, cwd=tree, check=True, capture_output=True, text=True)
+        changed = git(["git", "status", "--porcelain", "--untracked-files=no"]).stdout
+        return git(["git", "rev-parse", "--short", "HEAD"]).stdout.strip() + "+" * bool(changed)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def last_stored() -> Path | None:
+    """Return the file that was written last, if any."""
+    return max(STORE.glob("*.json"), key=lambda path: path.stat().st_mtime, default=None)
+
+
+def stored(path: Path) -> dict[str, float]:
+    """Read figures from a file."""
+    try:
+        return {name: float(value) for name, value in json.loads(path.read_text())["figures"].items()}
+    except (OSError, ValueError, KeyError) as error:
+        sys.exit(f"{path} holds no figures: {error}")
+
+
+def store(figures: dict[str, float], commit: str) -> Path:
+    """Write figures to the file of a commit; what it held of others stays."""
+    path = STORE / f"{commit}.json"
+    STORE.mkdir(parents=True, exist_ok=True)
+    earlier = stored(path) if path.exists() else {}
+    machine = {"processor": platform.processor() or platform.machine(), "python": platform.python_version()}
+    path.write_text(json.dumps({"commit": commit, **machine, "figures": earlier | figures}, indent=2) + "\n")
+    return path
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    """Measure, print beside what is compared with, and store."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks figures")
+    parser.add_argument("names", nargs="*", help=f"by default all: {', '.join(FIGURES)}")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="compare with these figures, not with the last")
+    parser.add_argument("--against-tree", type=Path, metavar="PATH", help="measure this checkout, too, in turns")
+    given = parser.parse_args(arguments)
+    names = given.names or list(FIGURES)
+    if unknown := [name for name in names if name not in FIGURES]:
+        parser.error(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    if given.against_tree:
+        other, what = {}, commit_of(given.against_tree)
+    else:
+        path = given.against or last_stored()
+        other, what = (stored(path), path.stem) if path else ({}, "nothing stored")
+    trees = [TREE, given.against_tree.resolve()] if given.against_tree else [TREE]
+    found, rows = {}, []
+    for name in names:
+        values = best(name, trees)
+        found[name] = values[0]
+        if given.against_tree:
+            other[name] = values[1]
+        ratio = f"{found[name] / other[name]:.2f} x" if name in other else ""
+        before = f"{other[name]:,.4g}" if name in other else ""
+        rows.append([name, FIGURES[name].unit, f"{found[name]:,.4g}", before, ratio])
+    commit = commit_of(TREE)
+    print_table("Figures of merit", ["figure", "unit", commit, what, "ratio"], rows)
+    print(f"  stored in {store(found, commit)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
