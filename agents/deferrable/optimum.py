@@ -10,7 +10,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.deferrable.program import Instance, check_limits, improved, solve, value_of
+from desim.agents.bounds import Bounded
+from desim.agents.deferrable.program import Instance, check_limits, solve, value_of
+from desim.agents.deferrable.reinsertion import improved
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
 from desim.problems.deferrable.job import check_job
@@ -25,7 +27,7 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Optimum:
+class Optimum(Bounded):
     """The best schedule that was found, and how much better another can be.
 
     Attributes
@@ -51,15 +53,15 @@ class Optimum:
     proved: bool
     seconds: float
 
-    @property
-    def gap(self) -> float:
-        """The most that a better schedule could add to the value, in core-slots."""
-        return self.bound - self.value
+    def highest(self) -> float:
+        """Return the bound.
 
-    @property
-    def relative_gap(self) -> float:
-        """The gap, relative to the bound; 0 if there is no gap."""
-        return self.gap / self.bound if self.gap > 0 else 0.0
+        Returns
+        -------
+        float
+            In core-slots, as the gap is.
+        """
+        return self.bound
 
 
 def offline_optimum(

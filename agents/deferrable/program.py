@@ -20,28 +20,23 @@ last job that still runs was started, or than what is held from the outset. That
 
 from __future__ import annotations
 
-import ctypes
-import os
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents.deferrable.solver import Program, maximize
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.observation import TOLERANCE
 
 __all__ = [
     "Instance",
     "Kinds",
+    "Model",
     "Options",
     "Room",
     "Solution",
     "check_limits",
-    "improved",
-    "no_solver_output",
     "solve",
     "usage",
     "value_of",
@@ -192,8 +187,13 @@ class Kinds(NamedTuple):
         """Find the kinds."""
         columns = (instance.first, instance.last, instance.worth, instance.duration)
         table = np.column_stack([*columns, instance.requests])
-        _, example, of_job, count = np.unique(table, axis=0, return_index=True, return_inverse=True, return_counts=True)
-        return cls(example, count, of_job.reshape(-1))
+        order = np.lexsort(table.T[::-1])
+        is_new = np.ones(len(table), dtype=bool)
+        is_new[1:] = (table[order[1:]] != table[order[:-1]]).any(axis=1)
+        begin = np.flatnonzero(is_new)
+        of_job = np.empty(len(table), dtype=np.int64)
+        of_job[order] = np.cumsum(is_new) - 1
+        return cls(order[begin], np.diff(begin, append=len(table)), of_job)
 
     def assign(self, kind: Ints, slot: Ints) -> Ints:
         """Return a schedule in which jobs of these kinds, in ascending order, begin in these slots."""
@@ -267,12 +267,16 @@ class Options(NamedTuple):
 
     def reach(self, num_slots: int) -> Floats:
         """Return the most that they can hold in each slot, of shape (num_slots, num_resources)."""
-        pairs = self.kind[self.entry_option] * num_slots + self.entry_slot
-        _, entry = np.unique(pairs, return_index=True)
-        option = self.entry_option[entry]
-        reach = np.zeros((num_slots, self.requests.shape[1]))
-        np.add.at(reach, self.entry_slot[entry], self.requests[option] * self.num_jobs[option][:, None])
-        return reach
+        begin = self.slot.copy()
+        end = begin + np.bincount(self.entry_option, minlength=self.number)
+        # what the option before has in common with this one counts once
+        is_next = np.flatnonzero(self.kind[1:] == self.kind[:-1]) + 1
+        begin[is_next] = np.maximum(begin[is_next], end[is_next - 1])
+        amount = self.requests * self.num_jobs[:, None]
+        changes = np.zeros((num_slots + 1, self.requests.shape[1]))
+        np.add.at(changes, begin, amount)
+        np.subtract.at(changes, end, amount)
+        return np.asarray(np.cumsum(changes[:-1], axis=0))
 
 
 def _ranges(lengths: Ints) -> tuple[Ints, Ints]:
@@ -287,68 +291,6 @@ def _check_size(entries: int) -> None:
             f"the model has {entries} entries (windows times durations times resources), and at most {LARGEST} can be "
             "solved: plan fewer jobs, or fewer slots"
         )
-
-
-STDOUT = 1
-
-
-class _Redirection:
-    """How many threads are within, and what the standard output was before the first of them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._depth = 0
-        self._saved: int | None = None
-
-    def begin(self) -> None:
-        """Redirect, if nobody has."""
-        with self._lock:
-            self._depth += 1
-            if self._depth == 1:
-                with suppress(OSError):  # there may be no standard output
-                    _flush()
-                    self._saved = os.dup(STDOUT)
-                    nowhere = os.open(os.devnull, os.O_WRONLY)
-                    os.dup2(nowhere, STDOUT)
-                    os.close(nowhere)
-
-    def end(self) -> None:
-        """Put things back, if nobody else is within."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0 and self._saved is not None:
-                _flush()
-                os.dup2(self._saved, STDOUT)
-                os.close(self._saved)
-                self._saved = None
-
-
-_redirection = _Redirection()
-
-
-def _flush() -> None:
-    """Write what the C library holds back."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).fflush(None)
-
-
-@contextmanager
-def no_solver_output() -> Iterator[None]:
-    """Let C code within print to nowhere.
-
-    HiGHS 1.12, as in scipy 1.17, leaves a line for debugging on the standard output now and then, whatever its options
-    are.
-
-    Yields
-    ------
-    None
-        Nothing; all threads of the process are concerned.
-    """
-    _redirection.begin()
-    try:
-        yield
-    finally:
-        _redirection.end()
 
 
 #: By how much the solver's bound may be off, where all values are whole numbers.
@@ -415,33 +357,21 @@ def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool =
     InvalidConfiguration
         If the model is hopelessly large.
     """
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    model = _Model(instance)
+    model = Model(instance)
     # violations that there are anyhow are not part of the model
     constant = value_of(instance, np.full(instance.num_jobs, -1, dtype=np.int64))
     if not model.options.number:
         return Solution(np.full(instance.num_jobs, -1, dtype=np.int64), constant)
-    with no_solver_output():
-        answer: Any = milp(
-            -model.gain,
-            integrality=model.integrality if integral else None,
-            bounds=Bounds(0.0, model.upper),
-            constraints=LinearConstraint(model.matrix, -np.inf, model.right),
-            options={"time_limit": time_limit, "mip_rel_gap": gap},
-        )
-    if answer.x is None:
-        return Solution(None, constant + model.most)
-    if not integral:
-        return Solution(None, constant - answer.fun)
-    bound = constant - answer.mip_dual_bound
-    if instance.is_whole:
+    answer = maximize(model.program, time_limit=time_limit, gap=gap, integral=integral)
+    bound = constant + answer.bound
+    if integral and instance.is_whole:
         bound = np.floor(bound + BOUND_OFF)
-    return Solution(model.starts_of(answer.x), min(float(bound), constant + model.most))
+    starts = model.starts_of(answer.values) if integral and answer.values is not None else None
+    return Solution(starts, min(float(bound), constant + model.most))
 
 
-class _Model:
-    """The program as arrays: maximize gain x subject to matrix x <= right, 0 <= x <= upper.
+class Model:
+    """The program as arrays.
 
     Its variables are, one kind after the other: how many jobs are started for each option; violations, where there can
     be any; those of their first units that cost less; and y.
@@ -462,7 +392,7 @@ class _Model:
             tight &= instance.violation_weights > 0  # others cost nothing
         self._tight = np.nonzero(tight)
         self._row = np.where(tight, np.cumsum(tight).reshape(tight.shape) - 1, -1)
-        self._columns: list[tuple[Floats, Floats, Floats]] = []
+        self._columns: list[tuple[Floats, Floats, NDArray[np.bool_]]] = []
         self._entries: list[tuple[Ints, Ints, Floats]] = []
         self._right: list[Floats] = []
         self._add_jobs()
@@ -472,11 +402,11 @@ class _Model:
         above, first_unit = self._add_violations(instance, largest)
         if not instance.overcommit:
             self._add_switches(largest, above, first_unit)
-        self.gain, self.upper, self.integrality = (np.concatenate(parts) for parts in zip(*self._columns, strict=True))
-        self.right = np.concatenate(self._right)
-        self.matrix = self._matrix()
+        gain, upper, is_whole = (np.concatenate(parts) for parts in zip(*self._columns, strict=True))
+        row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
+        self.program = Program(gain, upper, is_whole, np.concatenate(self._right), row, column, value)
 
-    def _add_columns(self, gain: Floats, upper: Floats, is_whole: Floats) -> Ints:
+    def _add_columns(self, gain: Floats, upper: Floats, is_whole: NDArray[np.bool_]) -> Ints:
         """Add variables and return their numbers."""
         first = sum(len(parts[0]) for parts in self._columns)
         self._columns.append((gain, upper, is_whole))
@@ -487,19 +417,14 @@ class _Model:
         first = sum(map(len, self._right))
         self._right.append(right)
         for row, column, value in entries:
-            self._entries.append((first + row, column, np.broadcast_to(value, row.shape)))
-
-    def _matrix(self) -> Any:
-        from scipy.sparse import csc_array
-
-        rows, columns, values = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
-        return csc_array((values, (rows, columns)), shape=(len(self.right), len(self.gain)))
+            each = value if isinstance(value, np.ndarray) else np.full(len(row), value)
+            self._entries.append((first + row, column, each))
 
     def _add_jobs(self) -> None:
         """So many jobs of each kind; where it has a single option, that is the variable's bound."""
         options = self.options
         count = options.num_jobs.astype(np.float64)
-        self._add_columns(options.gain, count, np.ones(options.number))
+        self._add_columns(options.gain, count, np.ones(options.number, dtype=bool))
         several = np.bincount(options.kind, minlength=len(self.kinds.num_jobs)) > 1
         column = np.flatnonzero(several[options.kind])
         row = (np.cumsum(several) - 1)[options.kind[column]]
@@ -508,20 +433,22 @@ class _Model:
     def _add_violations(self, instance: Instance, largest: Floats) -> tuple[Ints, Ints]:
         """What runs, less what is above, is at most what is free; return the variables of each row, -1 for none."""
         options, (slot, resource) = self.options, self._tight
-        weights, is_whole = instance.violation_weights[resource], self._room.is_whole[resource].astype(np.float64)
-        above = self._add_columns(-weights, largest, is_whole)
+        weights, is_whole = instance.violation_weights[resource], self._room.is_whole[resource]
+        can_be = np.flatnonzero(largest > 0)
+        above = np.full(len(slot), -1)
+        above[can_be] = self._add_columns(-weights[can_be], largest[can_be], is_whole[can_be])
         discount = self._room.discount[slot, resource]
         cheap = np.flatnonzero((discount > 0) & (largest > 0))
         first_unit = np.full(len(slot), -1)
         first_unit[cheap] = self._add_columns(
-            -(weights * (1 - discount))[cheap], np.ones(len(cheap)), np.ones(len(cheap))
+            -(weights * (1 - discount))[cheap], np.ones(len(cheap)), np.ones(len(cheap), dtype=bool)
         )
         rows, values = self._row[options.entry_slot], options.requests[options.entry_option]
         entry, kind = np.nonzero((rows >= 0) & (values > 0))
         self._add_rows(
             self._room.free[slot, resource],
             (rows[entry, kind], options.entry_option[entry], values[entry, kind]),
-            (np.arange(len(slot)), above, -1.0),
+            (can_be, above[can_be], -1.0),
             (cheap, first_unit[cheap], -1.0),
         )
         return above, first_unit
@@ -529,9 +456,10 @@ class _Model:
     def _largest_violations(self, instance: Instance) -> Floats:
         """Return how large the violation of each row can be that comes of a capacity that has fallen."""
         level = self._room.level
-        longest = int(instance.duration.max(initial=1))
-        peak = [level[max(0, slot - longest + 1) : slot + 1].max(axis=0) for slot in range(len(level))]
-        largest: Floats = np.maximum(np.array(peak) - np.maximum(level, instance.held), 0.0)
+        longest = min(int(instance.duration.max(initial=1)), len(level))
+        before = np.concatenate([np.full((longest - 1, level.shape[1]), -np.inf), level])
+        peak = np.lib.stride_tricks.sliding_window_view(before, longest, axis=0).max(axis=2)
+        largest: Floats = np.maximum(peak - np.maximum(level, instance.held), 0.0)
         return largest[self._tight]
 
     def _add_switches(self, largest: Floats, above: Ints, first_unit: Ints) -> None:
@@ -543,7 +471,7 @@ class _Model:
         option, row = option[largest[row] > 0], row[largest[row] > 0]
         row, switch = np.unique(row, return_inverse=True)
         number = len(row)
-        columns = self._add_columns(np.zeros(number), np.ones(number), np.ones(number))
+        columns = self._add_columns(np.zeros(number), np.ones(number), np.ones(number, dtype=bool))
         each = np.arange(len(option))
         count = options.num_jobs[option].astype(np.float64)
         self._add_rows(np.zeros(len(option)), (each, option, 1.0), (each, columns[switch], -count))
@@ -560,116 +488,3 @@ class _Model:
         """Return the schedule of a solution: of equal jobs the first starts first."""
         counts = np.rint(variables[: self.options.number]).astype(np.int64)
         return self.kinds.assign(np.repeat(self.options.kind, counts), np.repeat(self.options.slot, counts))
-
-
-#: Passes over all jobs; two or three are usual.
-MOST_PASSES = 10
-
-
-def improved(instance: Instance, starts: Ints | None = None) -> Ints:
-    """Return a schedule that is no worse, and to which nothing can be added.
-
-    Of starts that bring the same the earliest is taken. A start that is not allowed, because the job does not fit, is
-    replaced.
-
-    Parameters
-    ----------
-    instance : Instance
-        What is to be planned.
-    starts : numpy.ndarray of int64, shape (num_jobs,), optional
-        A schedule to begin with; if left out, jobs are put into an empty one, those that bring most first.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (num_jobs,)
-        The schedule.
-    """
-    timetable = _Timetable(instance)
-    if starts is None:
-        starts = np.full(instance.num_jobs, -1, dtype=np.int64)
-    missing = np.flatnonzero(starts < 0)
-    placed = np.flatnonzero(starts >= 0)
-    order = [
-        *placed[np.argsort(starts[placed], kind="stable")].tolist(),
-        *missing[np.argsort(-instance.worth[missing], kind="stable")].tolist(),
-    ]
-    for job in order:
-        start = int(starts[job])
-        if start >= 0 and timetable.allows(job)[start - instance.first[job]]:
-            timetable.put(job, start)
-    for _ in range(MOST_PASSES):
-        if not sum(timetable.move(job) for job in order):
-            break
-    return timetable.starts
-
-
-class _Timetable:
-    """Which jobs are started when, and what they hold.
-
-    Parameters
-    ----------
-    instance : Instance
-        What is to be planned.
-    """
-
-    def __init__(self, instance: Instance) -> None:
-        self._instance = instance
-        self._limit = instance.limit
-        self._used = instance.held.copy()
-        self._begun = np.zeros(self._used.shape, dtype=np.int64)  # how many that hold a resource begin in a slot
-        self.starts = np.full(instance.num_jobs, -1, dtype=np.int64)
-
-    def put(self, job: int, start: int, sign: int = 1) -> None:
-        """Put a job in, or take it out."""
-        requests = self._instance.requests[job]
-        self._used[start : start + self._instance.duration[job]] += sign * requests
-        self._begun[start] += sign * (requests > 0)
-        self.starts[job] = start if sign > 0 else -1
-
-    def move(self, job: int) -> bool:
-        """Take a job out, put it in where it brings most, and tell whether that has changed anything."""
-        before = int(self.starts[job])
-        if before >= 0:
-            self.put(job, before, -1)
-        gains = np.where(self.allows(job), self._gains(job), -np.inf)
-        best = int(gains.argmax())
-        if gains[best] > 0:
-            self.put(job, int(self._instance.first[job]) + best)
-        return before != int(self.starts[job])
-
-    def allows(self, job: int) -> NDArray[np.bool_]:
-        """Tell for each slot of a job's window whether it may begin there."""
-        instance = self._instance
-        reach, width = self._reach(job)
-        if instance.overcommit:
-            return np.ones(width, dtype=bool)
-        requests = instance.requests[job]
-        over = (self._used[reach] + requests > self._limit[reach]) & (requests > 0)
-        spoils = (over & (self._begun[reach] > 0)).any(axis=1)
-        allowed: NDArray[np.bool_] = ~over[:width].any(axis=1) & (self._over_runs(job, spoils.astype(np.float64)) == 0)
-        return allowed
-
-    def _gains(self, job: int) -> Floats:
-        """Return for each slot of a job's window what it adds if it begins there."""
-        instance = self._instance
-        reach, width = self._reach(job)
-        used, limit, capacity = self._used[reach], self._limit[reach], instance.capacity[reach]
-        after = used + instance.requests[job]
-        more = np.where(after > limit, after - np.where(used > limit, used, capacity), 0.0)
-        delays = instance.delay_weight * np.arange(width)
-        gains: Floats = instance.worth[job] - delays - self._over_runs(job, more @ instance.violation_weights)
-        return gains
-
-    def _over_runs(self, job: int, values: Floats) -> Floats:
-        """Return the sum of values over the slots in which a job runs, for each slot of its window."""
-        _, width = self._reach(job)
-        sums = np.concatenate([[0.0], np.cumsum(values)])
-        begins = np.arange(width)
-        over: Floats = sums[np.minimum(begins + self._instance.duration[job], len(values))] - sums[begins]
-        return over
-
-    def _reach(self, job: int) -> tuple[slice, int]:
-        """Return the slots in which a job may run, and the number of those in which it may begin."""
-        instance = self._instance
-        first, last = int(instance.first[job]), int(instance.last[job])
-        return slice(first, last + int(instance.duration[job])), last - first + 1

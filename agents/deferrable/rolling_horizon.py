@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from desim.agents.deferrable.forecasts import Forecast, LastValue, whole_number
 from desim.agents.deferrable.orders import first_fitting
-from desim.agents.deferrable.program import Instance, check_limits, improved, solve, usage
+from desim.agents.deferrable.program import Instance, check_limits, solve, usage
+from desim.agents.deferrable.reinsertion import improved
 from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.agents.bounds import Bounded
 from desim.agents.multiserver.interior_point import FixedAllocationProgram, Point, central_path
 from desim.agents.multiserver.projection import Projection
 from desim.exceptions import DesimError, InvalidConfiguration, MissingDependency
@@ -169,7 +170,7 @@ SHARES_OFF = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Hindsight:
+class Hindsight(Bounded):
     """A fixed allocation, and proof of how good it is.
 
     Attributes
@@ -198,15 +199,15 @@ class Hindsight:
     iterations: int
     method: str
 
-    @property
-    def gap(self) -> float:
-        """The most that a better allocation could add to the value."""
-        return self.upper_bound - self.value
+    def highest(self) -> float:
+        """Return the bound.
 
-    @property
-    def relative_gap(self) -> float:
-        """The gap, relative to the upper bound; 0 if there is no gap."""
-        return self.gap / self.upper_bound if self.gap > 0 else 0.0
+        Returns
+        -------
+        float
+            For all slots, as the gap is.
+        """
+        return self.upper_bound
 
 
 def best_fixed_allocation(

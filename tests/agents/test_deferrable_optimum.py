@@ -5,18 +5,20 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
+from deferrable_slow_reinsertion import slowly_improved
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder, optimum
 from desim.agents.deferrable import program as options_module
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
-from desim.agents.deferrable.program import Instance, Solution, improved, no_solver_output, solve
+from desim.agents.deferrable.program import Instance, Solution, solve
+from desim.agents.deferrable.reinsertion import improved
+from desim.agents.deferrable.solver import Answer, Program, no_solver_output
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
 from desim.validation import validate
@@ -276,10 +278,10 @@ class TestBounds:
 
     @pytest.mark.parametrize("is_found", [False, True])
     def test_a_bound_without_the_solver(self, is_found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        def no_time(cost: Any, **_: Any) -> SimpleNamespace:
-            return SimpleNamespace(x=np.zeros(len(cost)) if is_found else None, fun=0.0, mip_dual_bound=-np.inf)
+        def no_time(program: Program, **_: Any) -> Answer:
+            return Answer(np.zeros(len(program.gain)) if is_found else None, np.inf)
 
-        monkeypatch.setattr("scipy.optimize.milp", no_time)
+        monkeypatch.setattr(options_module, "maximize", no_time)
         jobs = (job(1, 0, 0, 2, 2, 2), job(2, 0, 1, 1, 2, 3), job(3, 0, 1, 1, 2, 3))
         for capacity, value in ((9.0, 16), (6.0, 12), (4.0, 6)):
             best = offline_optimum(Foresight(jobs, np.full((4, 1), capacity)))
@@ -313,6 +315,23 @@ class TestBounds:
 
 
 class TestReinsertion:
+    @pytest.mark.parametrize("overcommit", [True, False])
+    def test_together_jobs_move_as_one_by_one(self, overcommit: bool) -> None:
+        moved = 0
+        for seed in range(120):
+            case = random_case(seed, max_jobs=40, max_slots=12, slack=4)
+            case = case._replace(jobs=tuple(job for job in case.jobs if job.earliest_start < len(case.capacity)))
+            instance = program_of(case, overcommit=overcommit)
+            rng = np.random.default_rng(seed)
+            held = rng.integers(0, 4, case.capacity.shape) * rng.choice([0, 1, 1.5])
+            instance = instance._replace(held=np.cumsum(held, axis=0)[::-1].astype(np.float64))
+            random = np.where(rng.random(instance.num_jobs) < 0.6, rng.integers(instance.first, instance.last + 1), -1)
+            for starts in (None, random):
+                answer = improved(instance, starts)
+                assert answer.tolist() == slowly_improved(instance, starts).tolist(), seed
+                moved += starts is not None and (answer != starts).any()
+        assert moved > 60
+
     @pytest.mark.parametrize("overcommit", [True, False])
     def test_a_schedule_becomes_no_worse_and_stays_feasible(self, overcommit: bool) -> None:
         better = 0
