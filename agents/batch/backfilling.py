@@ -350,6 +350,7 @@ class ConservativeBackfilling:
         if not isinstance(self.priority, FCFS):
             order = self.priority.order(queue, observation.time)
             job_ids, requested_times = job_ids[order], requested_times[order]
+        profile.begin_round()
         for job_id, requested in zip(job_ids.tolist(), requested_times.tolist(), strict=True):
             slot = self.reservations.get(job_id)
             if slot is None:

@@ -117,6 +117,8 @@ class AvailabilityProfile:
     def __init__(self, time: float, free: int) -> None:
         self.times = [time]
         self.free = [free]
+        self._freed_until = -np.inf  # nothing was freed after this since the round before began
+        self._freed_next = -np.inf  # the same for the next round
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
@@ -154,11 +156,18 @@ class AvailabilityProfile:
         Slot or None
             None if there are never enough.
         """
-        start = self._earliest(cores, duration, np.inf)
+        start = self._earliest(cores, duration, np.inf, np.inf)
         return Slot(start, start + duration, cores, 0) if start < np.inf else None
+
+    def begin_round(self) -> None:
+        """Begin a round of :meth:`fit_again`, once for each job that holds a slot."""
+        self._freed_until, self._freed_next = self._freed_next, -np.inf
 
     def fit_again(self, slot: Slot, duration: float) -> Slot:
         """Find the first slot for a job that holds one, as if it held none.
+
+        The slot was the first when it was taken, or in the last round, so that an earlier one must use what was freed
+        since: by an end, or by another job that has moved.
 
         Parameters
         ----------
@@ -174,17 +183,18 @@ class AvailabilityProfile:
         """
         if slot.start == slot.end:  # it holds nothing, so that others may be in its place
             return self.fit(slot.cores, duration) or slot
-        start = self._earliest(slot.cores, duration, slot.start)
+        start = self._earliest(slot.cores, duration, slot.start, self._freed_until)
         return Slot(start, start + duration, slot.cores, 0) if start < slot.start else slot
 
-    def _earliest(self, cores: int, duration: float, before: float) -> float:
+    def _earliest(self, cores: int, duration: float, before: float, freed_until: float) -> float:
         """Return the first time from which enough cores stay free, for a duration or until the time ``before``.
 
-        Without such a time, it is ``before``.
+        Without such a time, it is ``before``, as when it would not come before the end of what was freed.
         """
         times, free = self.times, self.free
         place, stop = 0, bisect_left(times, before)
-        while place < stop:
+        last = stop if freed_until >= before else bisect_left(times, freed_until, 0, stop)
+        while place < last:
             if free[place] < cores:
                 place += 1
                 continue
@@ -218,6 +228,8 @@ class AvailabilityProfile:
     def give(self, slot: Slot) -> None:
         """Free a slot that was taken before."""
         self._change(slot.start, slot.end, slot.cores)
+        self._freed_until = max(self._freed_until, slot.end)
+        self._freed_next = max(self._freed_next, slot.end)
 
     def _change(self, start: float, end: float, change: int) -> None:
         """Change what is free in an interval, and keep no point at which nothing changes."""
