@@ -9,6 +9,7 @@ from benchmarks import figures
 
 BENCHMARKS = (
     "figures",
+    "growth",
     "imports",
     "workloads",
     "replay",

@@ -238,8 +238,9 @@ def main(arguments: Sequence[str] = ()) -> None:
     names = given.names or list(FIGURES)
     if unknown := [name for name in names if name not in FIGURES]:
         parser.error(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    other: dict[str, float] = {}
     if given.against_tree:
-        other, what = {}, commit_of(given.against_tree)
+        what = commit_of(given.against_tree)
     else:
         path = given.against or last_stored()
         other, what = (stored(path), path.stem) if path else ({}, "nothing stored")

@@ -19,8 +19,8 @@ __all__ = ["Conflicts", "CoreRanges", "conflicts", "overloads", "read_core_range
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-PAIRS = 1 << 21
-"""Pairs of an interval and a core that are looked at together, which takes some 150 MB."""
+PAIRS = 1 << 19
+"""Pairs of an interval and a core that are looked at together, which takes some 40 MB."""
 
 CHUNK_ROWS = 65_536
 _FORMAT = r"^[0-9]{1,9}(-[0-9]{1,9})?( [0-9]{1,9}(-[0-9]{1,9})?)*$"

@@ -90,7 +90,10 @@ def _executions(run: Recorded) -> pl.DataFrame:
 
 
 def _jobs_by_number(run: Recorded) -> pl.DataFrame:
-    return run["jobs"].filter(status != "rejected").unique("arrival_number", keep="first", maintain_order=True)
+    """Return the jobs that were interrupted, each number once; few of all, so that joins with them are small."""
+    interrupted = pl.col("arrival_number").is_in(run["interruptions"]["arrival_number"].implode())
+    jobs = run["jobs"].filter((status != "rejected") & interrupted)
+    return jobs.unique("arrival_number", keep="first", maintain_order=True)
 
 
 def _ranges_of_executions(run: Recorded) -> CoreRanges:
@@ -122,7 +125,8 @@ def _core_count(run: Recorded) -> pl.DataFrame:
 
 
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
-    executions = run.once(_executions).filter("known").sort("arrival_number", "final", "begin", "end")
+    again = pl.col("arrival_number").is_duplicated()  # a single execution overlaps with no other
+    executions = run.once(_executions).filter("known").filter(again).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
     return executions.with_columns(before).filter(pl.col("end_before") > pl.col("begin"))
 
@@ -253,8 +257,11 @@ def _lost_unseen(run: Recorded) -> pl.DataFrame:
 
 def _attempts(run: Recorded) -> pl.DataFrame:
     cuts = run["interruptions"].group_by(KEY).agg(cuts=pl.len().cast(pl.Int64))
-    jobs = run["jobs"].join(cuts, on=KEY, how="left", maintain_order="left")
     begun = status.is_in(["completed", "killed", "running"])
+    # Only a job that was interrupted can want more than its last execution: the join is with few rows.
+    interrupted = pl.col("arrival_number").is_in(cuts["arrival_number"].implode())
+    jobs = run["jobs"].filter(interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
+    jobs = jobs.join(cuts, on=KEY, how="left", maintain_order="left")
     admitted = pl.when(status == "rejected").then(0).otherwise(pl.col("cuts").fill_null(0))
     jobs = jobs.with_columns(cuts=admitted, want=admitted + begun)
     return jobs.filter(pl.col("attempts") != pl.col("want"))
