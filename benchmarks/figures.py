@@ -72,20 +72,22 @@ def batch_speed(agent: str, workload: str) -> float:
     return len(jobs) / seconds
 
 
-def fork_milliseconds(num_decisions: int) -> float:
-    """Return the time of a fork after so many decisions of FCFS, with about a hundred jobs in the system."""
+def fork_milliseconds(num_jobs: int) -> float:
+    """Return the time of a fork after so many jobs under FCFS, with a hundred more in the system.
+
+    The past is told in jobs, as how many questions are asked of an agent differs from commit to commit.
+    """
     from desim import Simulation
     from desim.agents.batch import FCFS
     from desim.problems.batch import BatchCluster, Job
 
     # One core and a hundred jobs there at the beginning; from then on one comes whenever one goes.
-    jobs = [Job(number, float(max(0, number - 100)), 1, 1.0, 1.0) for number in range(num_decisions + 500)]
+    jobs = [Job(number, float(max(0, number - 100)), 1, 1.0, 1.0) for number in range(num_jobs + 500)]
     simulation, agent = Simulation(BatchCluster(jobs, 1)), FCFS()
-    for _ in range(num_decisions):
-        decision = simulation.advance()
-        assert decision is not None
+    decision = simulation.advance()
+    while decision is not None and decision.observation.time < num_jobs:
         decision.answer(agent.act(decision.observation))
-    simulation.advance()
+        decision = simulation.advance()
     (seconds,) = processor_seconds(5, simulation.fork)
     return 1e3 * seconds
 
@@ -161,8 +163,8 @@ FIGURES = {
         for workload in ("lublin_256", "KTH-SP2-1996-2", "deep")
         for agent in ("fcfs", "easy", "conservative")
     },
-    "fork after 1,000": Figure("ms", False, partial(fork_milliseconds, 1_000)),
-    "fork after 32,000": Figure("ms", False, partial(fork_milliseconds, 32_000)),
+    "fork after 1,000 jobs": Figure("ms", False, partial(fork_milliseconds, 1_000)),
+    "fork after 32,000 jobs": Figure("ms", False, partial(fork_milliseconds, 32_000)),
     **{
         f"environment {name}": Figure("steps/s", True, partial(environment_speed, name))
         for name in ("Batch", "Dag", "Deferrable", "MultiServer")
