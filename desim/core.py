@@ -18,7 +18,7 @@ import math
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
@@ -30,7 +30,7 @@ import numpy as np
 import simpy
 from simpy.events import NORMAL, EventPriority
 
-from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
+from desim.exceptions import DesimError, InvalidConfiguration
 from desim.records import Records
 
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ if TYPE_CHECKING:
     from desim.result import Result
 
 __all__ = [
+    "RESUMED",
     "Agent",
     "Decision",
     "Phase",
+    "Resumable",
     "Simulation",
     "SimulationInterrupted",
     "at",
@@ -50,6 +52,7 @@ __all__ = [
     "reschedule",
     "schedule_at",
     "simulate",
+    "start_process",
 ]
 
 
@@ -209,6 +212,45 @@ class SimulationInterrupted(KeyboardInterrupt):
         self.result = result
 
 
+RESUMED: Any = None
+"""What a resumed process yields first: it stands for what the process waits for already."""
+
+
+class Resumable(Protocol):
+    """A process that forks can copy: an object that knows where it stands, which a generator does not tell.
+
+    Started by :func:`start_process`.
+    """
+
+    def run(self) -> Generator[simpy.Event, Any, Any]:
+        """Return the process, from its beginning."""
+
+    def resume(self) -> Generator[simpy.Event, Any, Any]:
+        """Return the process from where it waits now; before all else it yields :data:`RESUMED`."""
+
+
+def start_process(env: simpy.Environment, process: Resumable | Generator[simpy.Event, Any, Any]) -> simpy.Process:
+    """Start a process.
+
+    Parameters
+    ----------
+    env : simpy.Environment
+        Where it runs.
+    process : Resumable or generator
+        What it does; a run with processes that are generators is forked by replaying its past.
+
+    Returns
+    -------
+    simpy.Process
+        As ``env.process()`` returns it.
+    """
+    if isinstance(process, Generator):
+        return env.process(process)
+    started = env.process(process.run())
+    started.source = process  # type: ignore[attr-defined]
+    return started
+
+
 class Agent(Protocol):
     """What answers decisions.
 
@@ -310,6 +352,8 @@ class Simulation:
         The actions answered so far; None if they are not logged.
     truncated : bool
         Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
+    replayed : bool
+        Whether this is a fork for which the past had to be replayed, see :meth:`fork`.
 
     Raises
     ------
@@ -333,7 +377,7 @@ class Simulation:
         self.env = simpy.Environment()
         self.seed = seed
         self.until = until
-        self.truncated = False
+        self.truncated = self.replayed = False
         self.actions: list[Any] | None = [] if log_actions else None
         self._answered_at: list[float] | None = [] if log_actions else None
         self._forgotten: tuple[int, ...] = ()  # after how many actions the future was forgotten
@@ -411,7 +455,11 @@ class Simulation:
         return min(self.env.now, self.until)
 
     def fork(self, *, problem: Problem | None = None, foresight: bool = True) -> Simulation:
-        """Return an independent simulation in the same state, made by replaying the actions.
+        """Return an independent simulation in the same state.
+
+        The state is copied, which takes as long as there are jobs in the system, whatever the past. Where that cannot
+        be done, the actions are replayed, and ``replayed`` of the copy says so: with processes of the user's own, which
+        are generators, with problems of the user's own, and onto another problem.
 
         The copy has no listeners and keeps its records in memory. An agent that has state of
         its own is not part of the simulation: copy it as well.
@@ -439,7 +487,9 @@ class Simulation:
         DesimError
             If the replay differs: a decision is not due when it was, or an answer not possible.
         """
-        return _fork(self, problem=problem, foresight=foresight)
+        from desim.forks import fork
+
+        return fork(self, problem=problem, foresight=foresight)
 
     def finish(self, *, status: str | None = None, agent: str = "") -> Result:
         """Close the records and return the result; what is still in the system is recorded as such.
@@ -546,92 +596,3 @@ def simulate(
         result = simulation.finish(status="interrupted", agent=name)
         raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
     return simulation.finish(agent=name)
-
-
-def _fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> Simulation:
-    """Return a copy of a simulation; see :meth:`Simulation.fork`."""
-    _require_replayable(original, is_changed=problem is not None, foresight=foresight)
-    configuration = copy(original._configuration if problem is None else problem)
-    configuration.check_replayable()
-    configuration.listeners = {event: [] for event in configuration.events}
-    configuration.listening = False
-    other = type(original)(configuration, seed=original.seed, until=original.until)
-    is_due = _replay(original, other)
-    if not (is_due or (problem is None and foresight)):
-        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s: it has no other future")
-    if not foresight:
-        _forget_future(other)
-    return other
-
-
-def _require_replayable(original: Simulation, *, is_changed: bool, foresight: bool) -> None:
-    """Raise InvalidConfiguration unless a simulation can be copied in the way that is asked for."""
-    if original.actions is None:
-        raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
-    if is_changed and not foresight:
-        raise InvalidConfiguration("a fork has a changed future or none that is known: pass problem or foresight=False")
-    if (is_changed or not foresight) and not original._pending:
-        raise InvalidConfiguration(
-            f"no decision is due at time {original.env.now}: a fork without foresight or onto another problem begins "
-            "where one is, so call advance() first"
-        )
-
-
-def _replay(original: Simulation, other: Simulation) -> bool:
-    """Bring a new simulation to the state of another one, by giving it the same answers at the same times.
-
-    Return whether a decision is due then.
-    """
-    assert original.actions is not None
-    assert original._answered_at is not None
-    times = original._answered_at
-    for number, (action, time) in enumerate(zip(original.actions, times, strict=True)):
-        decision = _decision(other, number, time)
-        if number in original._forgotten:
-            _forget_future(other)
-        if decision is None:
-            raise _different(number, time, "the run is at its end")
-        try:
-            decision.answer(action)
-        except InfeasibleAction as error:
-            raise _not_possible(number, time, error) from error
-    if not original._pending:
-        return False
-    decision = _decision(other, len(times), original.env.now)
-    if len(times) in original._forgotten:
-        _forget_future(other)
-    return decision is not None
-
-
-def _forget_future(simulation: Simulation) -> None:
-    """Let a copy go on as far as its agent can know at the decision that is due."""
-    assert simulation.actions is not None
-    simulation.problem.forget_future()
-    simulation.until = math.inf
-    simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
-
-
-def _different(number: int, time: float, instead: str) -> DesimError:
-    """Return the error of a replay that differs from the run."""
-    return DesimError(
-        f"the replay differs from the run: decision {number + 1} was due at {time} s, and now {instead}; the "
-        "workload or a process is not reproducible, or the problem has another past"
-    )
-
-
-def _not_possible(number: int, time: float, error: InfeasibleAction) -> DesimError:
-    """Return the error of a replay in which an answer is not possible."""
-    return _different(number, time, f"what was answered before cannot be carried out ({error})")
-
-
-def _decision(other: Simulation, number: int, time: float) -> Decision | None:
-    """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
-    try:
-        decision = other.advance()
-    except InfeasibleAction as error:
-        raise _not_possible(number, time, error) from error
-    if decision is None and not other._pending:
-        raise _different(number, time, "no decision is")
-    if other.env.now != time:
-        raise _different(number, time, f"at {other.env.now} s")
-    return decision

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import simpy
 
+from desim.core import Resumable, start_process
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ __all__ = [
     "reference",
 ]
 
-Process = Callable[[Any], Generator[simpy.Event, Any, Any]]
+Process = Callable[[Any], Resumable | Generator[simpy.Event, Any, Any]]
 """Makes a SimPy process: called with the bound problem, returns the generator to be run."""
 
 Better = Literal["lower", "higher"]
@@ -332,12 +333,15 @@ class Problem:
         What listeners may ask for.
     sources : tuple of str
         Attributes that hold a workload, which may be iterators.
+    constants : tuple of type
+        Classes whose objects no run changes: forks share them.
     """
 
     name: ClassVar[str] = "problem"
     kind: ClassVar[Kind | None] = None
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
+    constants: ClassVar[tuple[type, ...]] = ()
     simulation: Simulation
     env: simpy.Environment
 
@@ -378,15 +382,14 @@ class Problem:
         self.foreground: list[simpy.Process] = []
         self.begin()
         for process in self.processes:
-            generator = process(self)
             if getattr(process, "background", False):
-                self.env.process(generator)
+                start_process(self.env, process(self))
             else:
-                self.keep_running(generator)
+                self.keep_running(process(self))
 
-    def keep_running(self, process: Generator[simpy.Event, Any, Any]) -> None:
+    def keep_running(self, process: Resumable | Generator[simpy.Event, Any, Any]) -> None:
         """Start a process that keeps the run going until it has ended."""
-        started = self.env.process(process)
+        started = start_process(self.env, process)
         self.foreground.append(started)
         started.callbacks.append(self.foreground_ended)
 

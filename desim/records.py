@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ class TableWriter:
         self._rows: list[Any] = []
         self._held = 0
         self._frames: list[pl.DataFrame] = []
+        self._elsewhere: list[Path] = []  # parts that the simulation wrote of which this one is a fork
         self._parts = 0
         if directory is not None:
             self._flush()  # an empty part, so that a table has its columns even after a crash
@@ -56,13 +58,21 @@ class TableWriter:
         if self._held >= self._chunk_rows:
             self._flush()
 
+    def copied(self) -> TableWriter:
+        """Return a writer that goes on in memory with what is recorded so far."""
+        other = copy(self)
+        other._rows, other._frames, other._directory = self._rows.copy(), self._frames.copy(), None
+        if self._directory is not None:
+            other._elsewhere = [self._directory / _part(number) for number in range(self._parts)]
+        return other
+
     def _flush(self) -> None:
         frame = self._table.to_frame(self._rows)
         self._rows, self._held = [], 0
         if self._directory is None:
             self._frames.append(frame)
         else:
-            write_atomically(self._directory / f"part-{self._parts:06d}.parquet", frame.write_parquet)
+            write_atomically(self._directory / _part(self._parts), frame.write_parquet)
         self._parts += 1
 
     def close(self) -> pl.LazyFrame:
@@ -71,7 +81,12 @@ class TableWriter:
 
         if self._rows or not self._parts:
             self._flush()
-        table = pl.concat(self._frames).lazy() if self._directory is None else scan_parts(self._directory)
+        if self._directory is not None:
+            table = scan_parts(self._directory)
+        elif self._elsewhere:
+            table = pl.concat([pl.scan_parquet(self._elsewhere, glob=False), *(frame.lazy() for frame in self._frames)])
+        else:
+            table = pl.concat(self._frames).lazy()
         return table.sort(self._table.sort_by, maintain_order=True) if self._table.sort_by else table
 
 
@@ -102,6 +117,13 @@ class Records:
             create_directory(self._out, tables)
             write_info(self._out, {**info, "status": "running"}, self._sorting)
         self.tables = {name: TableWriter(table, self._out and self._out / name) for name, table in tables.items()}
+
+    def copied(self) -> Records:
+        """Return records that go on in memory with what is recorded so far."""
+        other = copy(self)
+        other._out = None
+        other.tables = {name: table.copied() for name, table in self.tables.items()}
+        return other
 
     def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame]:
         """Write what is left, note how the run ended, and return the tables."""
@@ -143,6 +165,11 @@ def scan_parts(directory: Path) -> pl.LazyFrame:
     if not parts:
         raise RecordError(f"{directory} holds no part of a table")
     return pl.scan_parquet(parts, glob=False)
+
+
+def _part(number: int) -> str:
+    """Return the name of a part of a table."""
+    return f"part-{number:06d}.parquet"
 
 
 def write_info(directory: Path, info: Mapping[str, Any], sorting: Mapping[str, list[str]]) -> None:

@@ -10,7 +10,7 @@ import simpy
 from desim.checks import whole
 from desim.core import Decision, Phase, schedule_at
 from desim.problem import Problem, Process
-from desim.processes.arrivals import arrivals
+from desim.processes.arrivals import Arrivals
 
 __all__ = ["SlottedProblem"]
 
@@ -52,7 +52,7 @@ class SlottedProblem(Problem):
     def start(self, items: Iterable[Any], time_of: Callable[[Any], float], deliver: Callable[[Any], None]) -> None:
         """Start the slot clock and a workload, see :func:`desim.processes.arrivals`."""
         self.next_slot = 0
-        self.keep_running(arrivals(self.env, items, time_of, deliver))
+        self.keep_running(Arrivals(self.env, items, time_of, deliver))
         self._decision = Decision(self.simulation, self.observation)
         self._tick = simpy.Event(self.env)
         self._wind(0)

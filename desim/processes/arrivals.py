@@ -7,17 +7,19 @@ their place.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import simpy
+from simpy.events import EventPriority
 
 from desim.checks import finite
-from desim.core import Phase, Simulation, at, schedule_at
+from desim.core import RESUMED, Phase, Simulation, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 
-__all__ = ["arrivals", "job_stream"]
+__all__ = ["Arrivals", "Numbered", "arrivals", "job_stream"]
 
 Item = TypeVar("Item")
 
@@ -37,13 +39,8 @@ class PortedCluster(Protocol):
 Process = Callable[[PortedCluster], Generator[simpy.Event, None, None]]
 
 
-def arrivals(
-    env: simpy.Environment,
-    items: Iterable[Item],
-    time_of: Callable[[Item], float],
-    deliver: Callable[[Item], None],
-) -> Generator[simpy.Event, None, None]:
-    """Deliver items at their times: a process to be started with ``env.process``.
+class Arrivals:
+    """Items that are delivered at their times: a process for :func:`desim.core.start_process`.
 
     Items are drawn one ahead of the clock, so an endless iterator will do, and memory does not
     follow its length. Items of one instant are delivered in their order.
@@ -58,34 +55,104 @@ def arrivals(
         Returns the time of an item in seconds.
     deliver : callable
         Called with each item when its time has come.
-
-    Yields
-    ------
-    simpy.Event
-        The next arrival.
+    phase : int
+        When that is within its instant: a constant of :class:`~desim.core.Phase`.
 
     Raises
     ------
     WorkloadError
-        If an item lies before the one before it, or has no finite time.
+        While the run goes on, if an item lies before the one before it, or has no finite time.
     """
-    arrival = simpy.Event(env)
-    last = env.now
-    for item in items:
-        time = time_of(item)
-        if not last <= time < math.inf:
-            reason = (
-                f"before {last!r}, where the one before it has arrived: sort the workload"
-                if 0 <= time < last
-                else "want a time from 0 on"
-            )
-            raise WorkloadError(f"{item!r} arrives at {time!r}: {reason}")
-        last = time
-        if time > env.now:
-            arrival.callbacks = []  # the same event serves again
-            schedule_at(arrival, time, Phase.ARRIVAL)
-            yield arrival
-        deliver(item)
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        items: Iterable[Item],
+        time_of: Callable[[Item], float],
+        deliver: Callable[[Item], None],
+        phase: EventPriority = Phase.ARRIVAL,
+    ) -> None:
+        self.env, self.items, self.phase = env, items, phase
+        self.time_of, self.deliver = time_of, deliver
+        self.arrival = simpy.Event(env)  # the same event serves again and again
+        self.position = 0  # of the item that is waited for
+
+    def run(self) -> Generator[simpy.Event, Any, Any]:
+        """Return the process, from its beginning."""
+        return self._go_on(waits=False)
+
+    def resume(self) -> Generator[simpy.Event, Any, Any]:
+        """Return the process from where it waits now."""
+        return self._go_on(waits=True)
+
+    def _go_on(self, *, waits: bool) -> Generator[simpy.Event, Any, Any]:
+        if waits:
+            yield RESUMED
+        env, arrival, phase, time_of, deliver = self.env, self.arrival, self.phase, self.time_of, self.deliver
+        last = 0.0 if waits else env.now
+        for position, item in enumerate(_rest(self.items, self.position), self.position):
+            time = time_of(item)
+            if not last <= time < math.inf:
+                reason = (
+                    f"before {last!r}, where the one before it has arrived: sort the workload"
+                    if 0 <= time < last
+                    else "want a time from 0 on"
+                )
+                raise WorkloadError(f"{item!r} arrives at {time!r}: {reason}")
+            last = time
+            if time > env.now:
+                self.position = position
+                arrival.callbacks = []
+                schedule_at(arrival, time, phase)
+                yield arrival
+            deliver(item)
+
+
+class Numbered:
+    """Items with their numbers, which can be read again if the items can.
+
+    Parameters
+    ----------
+    items : iterable
+        What is counted, from 0 on.
+    """
+
+    def __init__(self, items: Iterable[Item]) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Return pairs of number and item."""
+        return enumerate(self.items)
+
+
+def _rest(items: Iterable[Item], begin: int) -> Iterable[Item]:
+    """Return the items from a position on."""
+    if not begin:
+        return items
+    if isinstance(items, Sequence):
+        return map(items.__getitem__, range(begin, len(items)))
+    return islice(items, begin, None)
+
+
+def arrivals(
+    env: simpy.Environment,
+    items: Iterable[Item],
+    time_of: Callable[[Item], float],
+    deliver: Callable[[Item], None],
+) -> Generator[simpy.Event, None, None]:
+    """Return :class:`Arrivals` as a generator for ``env.process``, which forks have to replay.
+
+    Parameters
+    ----------
+    env, items, time_of, deliver
+        See there.
+
+    Returns
+    -------
+    generator
+        The process.
+    """
+    return Arrivals(env, items, time_of, deliver).run()
 
 
 def job_stream(

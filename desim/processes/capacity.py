@@ -7,9 +7,11 @@ purpose: copy one and change it where your platform behaves in another way.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import cycle, pairwise
+from operator import itemgetter
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -17,8 +19,9 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import finite, whole
-from desim.core import Phase, Simulation, at, schedule_at
+from desim.core import Phase, Simulation, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.processes.arrivals import Arrivals
 from desim.processes.endings import in_background
 
 __all__ = [
@@ -49,7 +52,7 @@ class FluctuatingCluster(Protocol):
         """Let the capacity be this much from now on, one number for each resource."""
 
 
-CapacityProcess = Callable[[FluctuatingCluster], Generator[simpy.Event, None, None]]
+CapacityProcess = Callable[[FluctuatingCluster], Generator[simpy.Event, None, None] | Arrivals]
 """Makes a SimPy process that sets the capacity; it must not look at the jobs, so that all agents face the same one."""
 
 
@@ -85,21 +88,32 @@ def replayed_capacity(series: ArrayLike, *, repeat: bool = False) -> CapacityPro
     """
     table = checked_series(series)
 
-    def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
+    series_of_slots = _Slots(table, repeat)
+
+    def run(cluster: FluctuatingCluster) -> Arrivals:
         """Set one slot's capacity after the other."""
-        env = cluster.env
-        change = simpy.Event(env)
-        slot = math.ceil(env.now)
-        while True:
-            cluster.set_capacity(table[slot % len(table) if repeat else min(slot, len(table) - 1)])
-            slot += 1
-            if slot >= len(table) and not repeat:
-                return
-            change.callbacks = []  # the same event serves again
-            schedule_at(change, slot, Phase.CAPACITY)
-            yield change
+        return _changes(cluster, series_of_slots)
 
     return in_background(run)
+
+
+class _Slots:
+    """The capacity of each slot, which may begin again after the last one."""
+
+    def __init__(self, table: Floats, repeat: bool) -> None:
+        self.table, self.repeat = table, repeat
+
+    def __iter__(self) -> Iterator[tuple[int, Floats]]:
+        return enumerate(cycle(self.table) if self.repeat else self.table)
+
+
+def _changes(cluster: FluctuatingCluster, changes: Iterable[tuple[float, Any]]) -> Arrivals:
+    """Return the process that makes changes (time, amounts) at their times."""
+    return Arrivals(cluster.env, changes, itemgetter(0), partial(_change, cluster), Phase.CAPACITY)
+
+
+def _change(cluster: FluctuatingCluster, change: tuple[float, Any]) -> None:
+    cluster.set_capacity(change[1])
 
 
 def stepped_capacity(steps: Iterable[tuple[float, Amounts]]) -> CapacityProcess:
@@ -130,12 +144,9 @@ def stepped_capacity(steps: Iterable[tuple[float, Amounts]]) -> CapacityProcess:
         if not before <= after < math.inf:
             raise InvalidConfiguration(f"the capacity changes at time {after!r} after time {before!r}: sort the steps")
 
-    def run(cluster: FluctuatingCluster) -> Generator[simpy.Event, None, None]:
+    def run(cluster: FluctuatingCluster) -> Arrivals:
         """Make one change after the other."""
-        for time, amounts in changes:
-            if time > cluster.env.now:
-                yield at(cluster.env, time, Phase.CAPACITY)
-            cluster.set_capacity(amounts)
+        return _changes(cluster, changes)
 
     return in_background(run)
 

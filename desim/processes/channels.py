@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 
 import simpy
 
-from desim.core import at
+from desim.core import RESUMED, at, start_process
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Flow", "SharedChannels", "fair_rates"]
@@ -218,7 +218,7 @@ class SharedChannels:
         self._num_started = 0
         self._pause: simpy.Event | None = None
         self._told = True  # it looks by itself when it comes to life
-        self._process = env.process(self._live())
+        self._process = start_process(env, self)
 
     @property
     def next_event(self) -> simpy.Event:
@@ -302,24 +302,39 @@ class SharedChannels:
                 del self._users[link][flow]
                 self._changed[link] = None
 
-    def _live(self) -> Generator[simpy.Event, None, None]:
-        env = self._env
+    def run(self) -> Generator[simpy.Event, None, None]:
+        """Return their process, from the beginning."""
+        return self._live(waits=False)
+
+    def resume(self) -> Generator[simpy.Event, None, None]:
+        """Return their process from where it stands."""
+        return self._live(waits=True)
+
+    def _live(self, *, waits: bool) -> Generator[simpy.Event, None, None]:
         while True:
             try:
-                self._let_happen()
-                self._share()
-                due = min((flow.due for flow in self.flows), default=math.inf)
-                if due <= env.now:
-                    continue
-                self._told = False
-                if due < math.inf:
-                    yield at(env, due)
+                if waits:
+                    waits = False
+                    yield RESUMED
                 else:
-                    self._pause = simpy.Event(env)
-                    yield self._pause
+                    yield self._go_on()
                 self._told = True
             except simpy.Interrupt:
                 pass
+
+    def _go_on(self) -> simpy.Event:
+        """Let happen what is due; return what the process waits for then."""
+        env = self._env
+        due = -math.inf
+        while due <= env.now:
+            self._let_happen()
+            self._share()
+            due = min((flow.due for flow in self.flows), default=math.inf)
+        self._told = False
+        if due < math.inf:
+            return at(env, due)
+        self._pause = simpy.Event(env)
+        return self._pause
 
     def _look_again(self) -> None:
         """Wake the process, unless it is awake or about to be."""

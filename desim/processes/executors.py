@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import simpy
 
-from desim.core import at
+from desim.core import RESUMED, at, start_process
 
 __all__ = ["ExecutorProcess", "ExecutorStatus"]
 
@@ -65,31 +65,50 @@ class ExecutorProcess:
         self._executor = executor
         self._pause: simpy.Event | None = None
         self._interrupted = False
-        self._process = env.process(self._live())
+        self._item: Any = None  # what is running
+        self._process = start_process(env, self)
 
-    def _live(self) -> Generator[simpy.Event, None, None]:
-        env, host, executor = self._env, self._host, self._executor
+    def run(self) -> Generator[simpy.Event, None, None]:
+        """Return its life, from the beginning."""
+        return self._live(waits=False)
+
+    def resume(self) -> Generator[simpy.Event, None, None]:
+        """Return its life from where it stands."""
+        return self._live(waits=True)
+
+    def _live(self, *, waits: bool) -> Generator[simpy.Event, None, None]:
         while True:
             try:
-                if self.status is ExecutorStatus.DOWN:
-                    yield self._until_told()
-                    continue
-                item = host.next_item(executor)
-                if item is None:
-                    self.status = ExecutorStatus.IDLE
-                    yield self._until_told()
-                    continue
-                start = host.start_time(item)
-                if start is None or start > env.now:
-                    self.status = ExecutorStatus.RECEIVING
-                    yield self._until_told() if start is None else at(env, start)
-                    continue  # more may have happened than that time has passed
-                self.status = ExecutorStatus.RUNNING
-                yield at(env, max(host.begin(item, start), env.now))
-                self.status = ExecutorStatus.IDLE
-                host.complete(item)
+                if waits:
+                    waits = False
+                    yield RESUMED
+                else:
+                    yield self._go_on()
+                if self.status is ExecutorStatus.RUNNING:
+                    self._finish()
             except simpy.Interrupt:
                 self._interrupted = False
+
+    def _finish(self) -> None:
+        item, self._item = self._item, None
+        self.status = ExecutorStatus.IDLE
+        self._host.complete(item)
+
+    def _go_on(self) -> simpy.Event:
+        """Begin with what is to be done now; return what it waits for then."""
+        env, host = self._env, self._host
+        if self.status is ExecutorStatus.DOWN:
+            return self._until_told()
+        item = host.next_item(self._executor)
+        if item is None:
+            self.status = ExecutorStatus.IDLE
+            return self._until_told()
+        start = host.start_time(item)
+        if start is None or start > env.now:
+            self.status = ExecutorStatus.RECEIVING
+            return self._until_told() if start is None else at(env, start)  # more may have to happen than that
+        self.status, self._item = ExecutorStatus.RUNNING, item
+        return at(env, max(host.begin(item, start), env.now))
 
     def _until_told(self) -> simpy.Event:
         self._pause = pause = simpy.Event(self._env)

@@ -201,7 +201,7 @@ def test_a_duplicate_needs_inputs_of_its_own() -> None:
 def test_what_came_before_in_a_list_is_carried_out() -> None:
     with pytest.raises(InfeasibleAction, match="job 9 is not in the system") as caught:
         simulate(cluster_of([chain(1)], 2), Scripted([(0, [FIRST, Assign(9, 0, 0), FIRST])]))
-    assert outcomes(caught.value.result, 1) == [(0, 0, 0, None, "running")]  # type: ignore[attr-defined]
+    assert outcomes(caught.value.result, 1) == [(0, 0, None, None, "queued")]  # type: ignore[attr-defined]
 
 
 def test_a_refused_place_changes_nothing() -> None:
@@ -221,9 +221,8 @@ def test_a_refused_place_changes_nothing() -> None:
     decision = simulation.advance()
     assert decision is not None
     before = seen(decision.observation)
-    decision.answer(Assign(1, 2, 1, (0,), 0))
     with pytest.raises(InfeasibleAction, match="it does not fit into the idle time there"):
-        simulation.advance()
+        decision.answer(Assign(1, 2, 1, (0,), 0))
     assert seen(decision.observation) == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -440,6 +441,7 @@ class TestChangedFutures:
         def submit_later_every_time(cluster: Any) -> Generator[simpy.Event, Any, None]:
             yield cluster.env.timeout(1.0 + next(calls))
             cluster.submit(Job(7, cluster.env.now, 1, 1.0, 1.0))
+            yield cluster.env.timeout(99.0)
 
         cluster = BatchCluster(make_jobs((0.0, 1, 0.5), (5.0, 1, 1.0)), 1, processes=[submit_later_every_time])
         simulation = at_decision(cluster, FirstFit(), 5.0)
@@ -519,3 +521,57 @@ class TestAgentsThatLookAhead:
     def test_results_can_be_pickled(self) -> None:
         result = simulate(BatchCluster(make_jobs((0.0, 1, 1.0)), 1), Looking(FirstFit()))
         assert pickle.loads(pickle.dumps(result)).jobs.equals(result.jobs)
+
+
+class TestWays:
+    """Forks copy the state; where processes are generators that cannot be copied, the past is replayed."""
+
+    @pytest.mark.parametrize("foresight", [True, False])
+    def test_a_copy_goes_on_as_a_replay_does(self, foresight: bool) -> None:
+        jobs = random_jobs(120, 8)
+        simulation = Simulation(BatchCluster(jobs, 8))
+        for _ in range(40):
+            agent = create("easy")
+            drive(simulation, agent, 3)
+            assert simulation.advance() is not None
+            copied = simulation.fork(foresight=foresight)
+            replayed = simulation.fork(problem=BatchCluster(jobs, 8))
+            if not foresight:
+                replayed = replayed.fork(foresight=False)
+            assert (copied.replayed, copied.env.now) == (False, simulation.env.now)
+            assert ends(copied, create("easy")) == ends(replayed, create("easy"))
+
+    def test_what_is_recorded_elsewhere_so_far_is_part_of_a_copy(self, tmp_path: Path) -> None:
+        jobs = random_jobs(3_000, 8)
+        simulation = Simulation(BatchCluster(jobs, 8), out=tmp_path / "run")
+        drive(simulation, FirstFit(), 5_500)
+        copy = simulation.fork()
+        assert not copy.replayed
+        for each in (simulation, copy):
+            drive(each, FirstFit())
+        assert copy.finish().jobs.equals(simulation.finish().jobs)
+
+    def test_processes_of_which_nothing_is_known_are_replayed(self) -> None:
+        outage = planned_outages([Outage(50.0, 60.0, 1)])
+        for processes, replayed in (((), False), ((outage,), True)):
+            simulation = Simulation(BatchCluster(random_jobs(20, 4), 4, processes=processes))
+            drive(simulation, FirstFit(), 5)
+            assert simulation.fork().replayed == replayed
+
+    def test_a_cluster_of_ones_own_is_replayed(self) -> None:
+        class Own(BatchCluster):
+            pass
+
+        simulation = Simulation(Own(random_jobs(20, 4), 4))
+        drive(simulation, FirstFit(), 5)
+        assert simulation.fork().replayed
+
+    def test_so_are_callbacks_of_ones_own(self) -> None:
+        simulation = Simulation(BatchCluster(random_jobs(20, 4), 4))
+        heard: list[float] = []
+        simulation.problem.on("start", lambda time, execution: execution.callbacks.append(lambda _: heard.append(time)))
+        drive(simulation, FirstFit(), 9)
+        fork, before = simulation.fork(), len(heard)
+        assert fork.replayed
+        drive(fork, FirstFit())
+        assert len(heard) == before

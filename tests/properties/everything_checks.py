@@ -139,13 +139,13 @@ def forked(one: Scenario, result: Result) -> None:
     for answer in answers[:before]:
         due(original).answer(answer)
     due(original)
-    both = original, original.fork()
-    for answer in answers[before:]:  # in turns: neither may have a part in the other
-        for simulation in both:
+    every = {"original": original, "fork": original.fork(), "replay": original.fork(problem=one.cluster())}
+    for answer in answers[before:]:  # in turns: none may have a part in another
+        for simulation in every.values():
             due(simulation).answer(answer)
-    for simulation in both:
+    for what, simulation in every.items():
         assert simulation.advance() is None, "a decision more"
-        assert_same(result, simulation.finish(agent=name), "replayed" if simulation is original else "forked")
+        assert_same(result, simulation.finish(agent=name), what)
 
 
 def due(simulation: Simulation) -> Decision:

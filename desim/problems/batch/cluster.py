@@ -23,7 +23,7 @@ from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.tables import TABLES
-from desim.processes.arrivals import arrivals
+from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
 
@@ -77,6 +77,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
+    constants: ClassVar[tuple[type, ...]] = (Job,)
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
         "rejection",
@@ -141,7 +142,7 @@ class BatchCluster(FailingCluster, Problem):
         self._decision = Decision(self.simulation, self.observation)
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
-        self.keep_running(arrivals(self.env, self.jobs, _submission_time, self._take))
+        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, self._take))
 
     def is_empty(self) -> bool:
         """Tell whether no job is in the system."""

@@ -47,6 +47,19 @@ class _Rows:
         """Return the number of rows."""
         return self._end - self._begin
 
+    def __getstate__(self) -> tuple[int, NDArray[np.int64]]:
+        """Return what the buffer holds, for a fork."""
+        return self._num_integers, self._block[:, self._begin : self._end]
+
+    def __setstate__(self, state: tuple[int, NDArray[np.int64]]) -> None:
+        """Fill a buffer of its own."""
+        self._num_integers, rows = state
+        width, length = rows.shape
+        block = np.empty((width, max(256, 2 * length)), np.int64)
+        block[:, :length] = rows
+        self._begin, self._end = 0, length
+        self._allocate(block)
+
     def _make_room(self) -> None:
         """Move the rows to the front of the buffer, which grows when it is half full."""
         begin, end = self._begin, self._end

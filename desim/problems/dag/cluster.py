@@ -5,7 +5,7 @@ Model: Luo et al., "Learning to Optimize DAG Scheduling in Heterogeneous Environ
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -19,10 +19,10 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.dag.execution import Execution, Plan
 from desim.problems.dag.executors import Executors, SharedLinks
-from desim.problems.dag.job import Job
+from desim.problems.dag.job import Job, TaskTimes
 from desim.problems.dag.observation import Assign, DagObservation, explain
-from desim.problems.dag.state import Copy, JobState, Setting
-from desim.processes.arrivals import arrivals
+from desim.problems.dag.state import Copy, Delivery, JobState, Setting
+from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 
 __all__ = ["DagCluster"]
@@ -82,6 +82,7 @@ class DagCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "dag"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
+    constants: ClassVar[tuple[type, ...]] = (Job, TaskTimes, Executors, SharedLinks, Delivery)
     granularity: ClassVar[str] = "node"
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -149,8 +150,10 @@ class DagCluster(FailingCluster, Problem):
         self._jobs = self.observation.jobs
         self._executable = self.observation.executable
         self._num_arrived = 0
-        self._cycling = True
-        self.env.process(self._schedule())  # its first decision waits before any arrival
+        self._cycling = False
+        self._decision = Decision(self.simulation, self.observation)
+        self._on_answer: list[Callable[[Any], None]] = [self._act]
+        self._decision.callbacks = self._on_answer
         self._execution = Execution(
             self,
             self.executors,
@@ -159,7 +162,8 @@ class DagCluster(FailingCluster, Problem):
             outages_lose_data=self.outages_lose_data,
             completed=self._completed,
         )
-        self.keep_running(arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take))
+        jobs = Arrivals(self.env, self.jobs, attrgetter("submission_time"), self._take)
+        self.keep_running(jobs)
 
     @property
     def _is_exact(self) -> bool:
@@ -169,25 +173,21 @@ class DagCluster(FailingCluster, Problem):
     def _new_state(self, job: Job) -> JobState:
         return JobState(job, self._num_arrived, self._setting, self._back_since)
 
-    def _schedule(self) -> Generator[simpy.Event, Any, None]:
-        """Carry out decisions: the process that waits for them, cycle after cycle."""
-        self._decision = decision = Decision(self.simulation, self.observation)
-        self._cycling = False
-        executable = self._executable
-        while True:
-            action = yield decision
-            decision.callbacks = []  # the same decision serves again
-            actions = action if type(action) is list else (action,)
-            goes_on = bool(actions)
-            for single in actions:
-                goes_on = single is not None
-                if not goes_on:
-                    break
-                self._carry_out(single)
-            if goes_on and executable:
-                decision.request()
-            else:
-                self._cycling = False
+    def _act(self, decision: simpy.Event) -> None:
+        """Carry an answer out, and ask again if the cycle goes on."""
+        decision.callbacks = self._on_answer  # the same decision serves again
+        action = decision._value
+        actions = action if type(action) is list else (action,)
+        goes_on = bool(actions)
+        for single in actions:
+            goes_on = single is not None
+            if not goes_on:
+                break
+            self._carry_out(single)
+        if goes_on and self._executable:
+            self._decision.request()
+        else:
+            self._cycling = False
 
     def _open_cycle(self) -> None:
         """Ask for a decision, unless a cycle is open already or there is nothing to assign."""

@@ -16,7 +16,7 @@ import simpy
 from numpy.typing import ArrayLike, NDArray
 
 from desim.checks import finite, one_of
-from desim.core import Phase, Simulation, at
+from desim.core import Phase, Simulation, at, start_process
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
 from desim.problems.deferrable.job import (
@@ -125,6 +125,7 @@ class DeferrableCluster(SlottedProblem):
     name: ClassVar[str] = "deferrable"
     events: ClassVar[tuple[str, ...]] = ("arrival", "start", "completion", "expiry", "eviction", "slot")
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
+    constants: ClassVar[tuple[type, ...]] = (Job,)
 
     def __init__(
         self,
@@ -178,7 +179,7 @@ class DeferrableCluster(SlottedProblem):
         self._new: list[Job] = []
         self._arrived = 0
         self._known: set[int] = set()
-        self.env.process(self.capacity_process(self))
+        start_process(self.env, self.capacity_process(self))
         self.start(real_time(self.jobs) if self.real_time else self.jobs, submission_time_of, self.submit)
 
     def set_capacity(self, amounts: ArrayLike) -> None:

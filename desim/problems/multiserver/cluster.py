@@ -22,11 +22,13 @@ from desim.checks import finite, whole
 from desim.core import Phase, at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
+from desim.problems.multiserver.graph import BipartiteGraph
 from desim.problems.multiserver.job import Job, Service, SlotOutcome
 from desim.problems.multiserver.observation import Feasibility, MultiServerObservation
-from desim.problems.multiserver.rewards import Earnings, Gang, Layout, RewardModel
+from desim.problems.multiserver.rewards import Earnings, Gang, GangRewards, Layout, RewardModel
 from desim.problems.multiserver.tables import STATUSES
 from desim.problems.slotted import SlottedProblem
+from desim.processes.arrivals import Numbered
 from desim.tables import Table
 
 __all__ = ["HoldingCluster", "MultiServerCluster"]
@@ -73,6 +75,7 @@ class MultiServerCluster(SlottedProblem):
     name: ClassVar[str] = "multiserver"
     events: ClassVar[tuple[str, ...]] = ("arrival", "slot")
     sources: ClassVar[tuple[str, ...]] = ("arrivals",)
+    constants: ClassVar[tuple[type, ...]] = (BipartiteGraph, RewardModel, Gang, GangRewards, Layout)
 
     def __init__(
         self,
@@ -129,7 +132,7 @@ class MultiServerCluster(SlottedProblem):
         self._early: dict[int, list[float]] = {}
         self._next_job = 0
         self._rows = 0
-        self.start(enumerate(self.arrivals), itemgetter(0), self._take)  # type: ignore[arg-type]
+        self.start(Numbered(self.arrivals), itemgetter(0), self._take)  # type: ignore[arg-type]
 
     def _record_graph(self) -> None:
         rewards, graph = self.rewards, self.rewards.graph

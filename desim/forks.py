@@ -1,0 +1,252 @@
+"""Independent copies of a simulation: its state copied or, where that cannot be done, its past replayed.
+
+A copy is a round trip through :mod:`pickle` in memory, which follows whatever refers to whatever. What never changes is
+shared instead: the configuration with its workload, the classes that a problem lists as ``constants``, rows that are
+recorded. Generators cannot be copied; a process goes on in the copy if its :class:`~desim.core.Resumable` is known.
+Objects of classes outside desim are not copied either, since nobody knows what else refers to them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import math
+import pickle
+from collections.abc import Iterator
+from copy import copy
+from copyreg import __newobj__  # type: ignore[attr-defined]
+from enum import Enum
+from itertools import count
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import simpy
+from simpy.events import PENDING
+
+from desim.core import Decision, Simulation
+from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
+
+if TYPE_CHECKING:
+    from desim.problem import Problem
+
+__all__ = ["fork"]
+
+
+def fork(original: Simulation, *, problem: Problem | None, foresight: bool) -> Simulation:
+    """Return an independent simulation in the same state: the work behind :meth:`desim.Simulation.fork`.
+
+    Parameters
+    ----------
+    original : Simulation
+        What is forked.
+    problem : Problem or None
+        The system to go on with.
+    foresight : bool
+        Whether the copy has the future of the original.
+
+    Returns
+    -------
+    Simulation
+        The fork.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it cannot be forked in this way.
+    DesimError
+        If a replay differs from the run.
+    """
+    _require_forkable(original, is_changed=problem is not None, foresight=foresight)
+    configuration = copy(original._configuration if problem is None else problem)
+    configuration.check_replayable()
+    configuration.listeners = {event: [] for event in configuration.events}
+    configuration.listening = False
+    other = _copied(original, configuration) if problem is None else None
+    if other is None:
+        other = type(original)(configuration, seed=original.seed, until=original.until)
+        other.replayed = True
+        _replay(original, other)
+    is_due = bool(other._pending) and other.advance() is not None  # nothing is, if the run has ended unanswered
+    if not (is_due or (problem is None and foresight)):
+        raise InvalidConfiguration(f"the run has ended at time {other.env.now} s: it has no other future")
+    if not foresight:
+        _forget_future(other)
+    return other
+
+
+class _Unknown(Exception):
+    """Something cannot be copied."""
+
+
+class _Copier(pickle.Pickler):
+    """Takes a simulation apart."""
+
+    def __init__(self, file: io.BytesIO, twins: dict[int, Any], constants: frozenset[type]) -> None:
+        super().__init__(file, protocol=5)
+        self.twins = twins  # by the identity of what they stand for
+        self.constants = constants
+        self.shared: list[Any] = []
+
+    def persistent_id(self, thing: Any) -> int | None:
+        """Return the number of what is not taken apart."""
+        if type(thing) in self.constants or (type(thing) is FunctionType and thing.__closure__ is None):
+            self.shared.append(thing)
+        elif id(thing) in self.twins:
+            self.shared.append(self.twins[id(thing)])
+        else:
+            return None
+        return len(self.shared) - 1
+
+    def reducer_override(self, thing: Any) -> Any:
+        """Say how an object is made again."""
+        kind = type(thing)
+        if isinstance(thing, simpy.Process):
+            return _new, (kind,), _state_of(thing), None, None, _set_process
+        if kind is simpy.Environment:
+            return simpy.Environment, (), (thing._now, thing._queue, next(thing._eid) + 1), None, None, _set_environment
+        if kind.__module__.startswith("desim.") and not issubclass(kind, tuple | Enum):
+            state = thing.__getstate__() if hasattr(kind, "__setstate__") else object.__getstate__(thing)
+            return __newobj__, (kind,), state
+        if kind is FunctionType or (issubclass(kind, Iterator) and kind is not count):
+            raise _Unknown(f"{thing!r} holds a state that it does not tell")
+        if issubclass(kind, type) or kind.__module__.startswith(_COPIED):
+            return NotImplemented
+        raise _Unknown(f"{kind.__qualname__} is none of our classes")
+
+
+class _Rebuilder(pickle.Unpickler):
+    """Puts a simulation together again."""
+
+    def __init__(self, file: io.BytesIO, shared: list[Any]) -> None:
+        super().__init__(file)
+        self.persistent_load = shared.__getitem__  # type: ignore[method-assign]
+
+
+_COPIED = ("builtins", "collections", "desim.", "functools", "itertools", "numpy", "operator", "simpy", "_cython")
+
+
+def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
+    """Return a copy in the same state; None if that is not possible."""
+    problem, records = original.problem, original.records.copied()
+    if problem.processes and problem.listening:  # a process may be among the listeners
+        return None
+    twins: dict[int, Any] = {id(value): value for value in vars(original._configuration).values()}
+    twins |= {id(table): records.tables[name] for name, table in original.records.tables.items()}
+    twins |= {
+        id(PENDING): PENDING,
+        id(original._configuration): configuration,
+        id(original.records): records,
+        id(original.actions): copy(original.actions),
+        id(original._answered_at): copy(original._answered_at),
+        id(problem.listeners): {event: [] for event in problem.events},
+    }
+    file = io.BytesIO()
+    copier = _Copier(file, twins, frozenset(problem.constants))
+    try:
+        copier.dump(original)
+    except (_Unknown, TypeError, AttributeError, pickle.PicklingError):  # generators, open files, local classes, ...
+        return None
+    file.seek(0)
+    other: Simulation = _Rebuilder(file, copier.shared).load()
+    other.problem.listening = other.replayed = False
+    return other
+
+
+def _new(kind: Any) -> Any:
+    return kind.__new__(kind)
+
+
+def _state_of(process: simpy.Process) -> tuple[Any, ...]:
+    """Return what there is to know of a process."""
+    if not process.is_alive:
+        return process.env, process.callbacks, None, None, process._ok, process._value
+    source = getattr(process, "source", None)
+    if source is None:
+        raise _Unknown(f"process {process.name}")
+    begun = inspect.getgeneratorstate(process._generator) != inspect.GEN_CREATED
+    return process.env, process.callbacks, source, begun, None, process._target
+
+
+def _set_process(process: Any, state: tuple[Any, ...]) -> None:
+    process.env, process.callbacks, source, begun, ok, value = state
+    if source is None:
+        process._ok, process._value, process._target = ok, value, None
+        return
+    process.source = source
+    process._value, process._target = PENDING, value
+    process._generator = source.resume() if begun else source.run()
+    if begun:
+        next(process._generator)  # to the wait where it stands
+
+
+def _set_environment(env: simpy.Environment, state: tuple[Any, ...]) -> None:
+    env._now, env._queue, number = state
+    env._eid = count(number)
+
+
+def _require_forkable(original: Simulation, *, is_changed: bool, foresight: bool) -> None:
+    """Raise InvalidConfiguration unless a simulation can be copied in the way that is asked for."""
+    if original.actions is None:
+        raise InvalidConfiguration("a simulation without logged actions cannot be forked: pass log_actions=True")
+    if is_changed and not foresight:
+        raise InvalidConfiguration("a fork has a changed future or none that is known: pass problem or foresight=False")
+    if (is_changed or not foresight) and not original._pending:
+        raise InvalidConfiguration(
+            f"no decision is due at time {original.env.now}: a fork without foresight or onto another problem begins "
+            "where one is, so call advance() first"
+        )
+
+
+def _replay(original: Simulation, other: Simulation) -> None:
+    """Bring a new simulation to the state of another one, by giving it the same answers at the same times."""
+    assert original.actions is not None
+    assert original._answered_at is not None
+    times = original._answered_at
+    for number, (action, time) in enumerate(zip(original.actions, times, strict=True)):
+        decision = _decision(other, number, time)
+        if number in original._forgotten:
+            _forget_future(other)
+        if decision is None:
+            raise _different(number, time, "the run is at its end")
+        try:
+            decision.answer(action)
+        except InfeasibleAction as error:
+            raise _not_possible(number, time, error) from error
+    if original._pending:
+        _decision(other, len(times), original.env.now)
+        if len(times) in original._forgotten:
+            _forget_future(other)
+
+
+def _forget_future(simulation: Simulation) -> None:
+    """Let a copy go on as far as its agent can know at the decision that is due."""
+    assert simulation.actions is not None
+    simulation.problem.forget_future()
+    simulation.until = math.inf
+    simulation._forgotten = (*simulation._forgotten, len(simulation.actions))
+
+
+def _different(number: int, time: float, instead: str) -> DesimError:
+    """Return the error of a replay that differs from the run."""
+    return DesimError(
+        f"the replay differs from the run: decision {number + 1} was due at {time} s, and now {instead}; the "
+        "workload or a process is not reproducible, or the problem has another past"
+    )
+
+
+def _not_possible(number: int, time: float, error: InfeasibleAction) -> DesimError:
+    """Return the error of a replay in which an answer is not possible."""
+    return _different(number, time, f"what was answered before cannot be carried out ({error})")
+
+
+def _decision(other: Simulation, number: int, time: float) -> Decision | None:
+    """Return the decision with a number, which must be due at a time; None if the run ends with it unanswered."""
+    try:
+        decision = other.advance()
+    except InfeasibleAction as error:
+        raise _not_possible(number, time, error) from error
+    if decision is None and not other._pending:
+        raise _different(number, time, "no decision is")
+    if other.env.now != time:
+        raise _different(number, time, f"at {other.env.now} s")
+    return decision
