@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 import simpy
 from simpy.events import PENDING
 
-from desim.core import Decision, Simulation
 from desim.exceptions import DesimError, InfeasibleAction, InvalidConfiguration
 
 if TYPE_CHECKING:
+    from desim.core import Decision, Simulation
     from desim.problem import Problem
 
 __all__ = ["fork"]

@@ -202,6 +202,16 @@ def versions_of(parameters: Sequence[nn.Parameter]) -> tuple[int, ...]:
     """Return numbers that are others once weights have changed, as torch counts changes in place.
 
     Of weights made in inference mode, whose changes it does not count, they are always others.
+
+    Parameters
+    ----------
+    parameters : sequence of torch.nn.Parameter
+        The weights.
+
+    Returns
+    -------
+    tuple of int
+        To be compared.
     """
     if any(parameter.is_inference() for parameter in parameters):
         return (next(_NEW),)

@@ -144,8 +144,14 @@ def arrivals(
 
     Parameters
     ----------
-    env, items, time_of, deliver
-        See there.
+    env : simpy.Environment
+        Whose clock counts.
+    items : iterable
+        In order of time.
+    time_of : callable
+        Returns the time of an item in seconds.
+    deliver : callable
+        Called with each item when its time has come.
 
     Returns
     -------
