@@ -79,27 +79,27 @@ class _Unknown(Exception):
 
 
 class _Copier(pickle.Pickler):
-    """Takes a simulation apart."""
+    """Takes a simulation apart.
 
-    def __init__(self, file: io.BytesIO, twins: dict[int, Any], constants: frozenset[type]) -> None:
+    What is shared, or has a twin already, stands in the memos of both sides from the beginning, where pickle looks
+    first: asking for each object whether it is shared would take longer than all the rest.
+    """
+
+    def __init__(self, file: io.BytesIO, twins: list[tuple[Any, Any]], constants: tuple[type, ...]) -> None:
         super().__init__(file, protocol=5)
-        self.twins = twins  # by the identity of what they stand for
         self.constants = constants
-        self.shared: list[Any] = []
-
-    def persistent_id(self, thing: Any) -> int | None:
-        """Return the number of what is not taken apart."""
-        if type(thing) in self.constants or (type(thing) is FunctionType and thing.__closure__ is None):
-            self.shared.append(thing)
-        elif id(thing) in self.twins:
-            self.shared.append(self.twins[id(thing)])
-        else:
-            return None
-        return len(self.shared) - 1
+        self.shared: list[Any] = []  # constants, by the numbers that stand for them
+        self.find = self.shared.__getitem__
+        known = {id(thing): (thing, twin) for thing, twin in [(self.find, self.find), *twins]}
+        self.memo = {key: (number, thing) for number, (key, (thing, _)) in enumerate(known.items())}
+        self.twins = [twin for _, twin in known.values()]
 
     def reducer_override(self, thing: Any) -> Any:
         """Say how an object is made again."""
         kind = type(thing)
+        if kind in self.constants or (kind is FunctionType and thing.__closure__ is None):
+            self.shared.append(thing)
+            return self.find, (len(self.shared) - 1,)
         if isinstance(thing, simpy.Process):
             return _new, (kind,), _state_of(thing), None, None, _set_process
         if kind is simpy.Environment:
@@ -114,12 +114,16 @@ class _Copier(pickle.Pickler):
         raise _Unknown(f"{kind.__qualname__} is none of our classes")
 
 
-class _Rebuilder(pickle.Unpickler):
-    """Puts a simulation together again."""
-
-    def __init__(self, file: io.BytesIO, shared: list[Any]) -> None:
-        super().__init__(file)
-        self.persistent_load = shared.__getitem__  # type: ignore[method-assign]
+def _rebuilt(taken_apart: bytes, twins: list[Any]) -> Any:
+    """Put together what was taken apart; the first places of the memo are those of the twins."""
+    fill_memo = b"".join(
+        pickle.BININT + number.to_bytes(4, "little") + pickle.BINPERSID + pickle.MEMOIZE + pickle.POP
+        for number in range(len(twins))
+    )
+    rebuilder = pickle.Unpickler(io.BytesIO(fill_memo + pickle.NONE + pickle.STOP + taken_apart))
+    rebuilder.persistent_load = twins.__getitem__  # type: ignore[method-assign]
+    rebuilder.load()  # which leaves the memo as it is for the next one
+    return rebuilder.load()
 
 
 _COPIED = ("builtins", "collections", "desim.", "functools", "itertools", "numpy", "operator", "simpy", "_cython")
@@ -130,24 +134,23 @@ def _copied(original: Simulation, configuration: Problem) -> Simulation | None:
     problem, records = original.problem, original.records.copied()
     if problem.processes and problem.listening:  # a process may be among the listeners
         return None
-    twins: dict[int, Any] = {id(value): value for value in vars(original._configuration).values()}
-    twins |= {id(table): records.tables[name] for name, table in original.records.tables.items()}
-    twins |= {
-        id(PENDING): PENDING,
-        id(original._configuration): configuration,
-        id(original.records): records,
-        id(original.actions): copy(original.actions),
-        id(original._answered_at): copy(original._answered_at),
-        id(problem.listeners): {event: [] for event in problem.events},
-    }
+    twins: list[tuple[Any, Any]] = [(value, value) for value in vars(original._configuration).values()]
+    twins += [(table, records.tables[name]) for name, table in original.records.tables.items()]
+    twins += [
+        (PENDING, PENDING),
+        (original._configuration, configuration),
+        (original.records, records),
+        (original.actions, copy(original.actions)),
+        (original._answered_at, copy(original._answered_at)),
+        (problem.listeners, {event: [] for event in problem.events}),
+    ]
     file = io.BytesIO()
-    copier = _Copier(file, twins, frozenset(problem.constants))
+    copier = _Copier(file, twins, problem.constants)
     try:
         copier.dump(original)
     except (_Unknown, TypeError, AttributeError, pickle.PicklingError):  # generators, open files, local classes, ...
         return None
-    file.seek(0)
-    other: Simulation = _Rebuilder(file, copier.shared).load()
+    other: Simulation = _rebuilt(file.getvalue(), copier.twins)
     other.problem.listening = other.replayed = False
     return other
 
