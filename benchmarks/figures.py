@@ -247,18 +247,19 @@ def main(arguments: Sequence[str] = ()) -> None:
         path = given.against or last_stored()
         other, what = (stored(path), path.stem) if path else ({}, "nothing stored")
     trees = [TREE, given.against_tree.resolve()] if given.against_tree else [TREE]
-    found, rows = {}, []
-    for name in names:
-        values = best(name, trees)
-        found[name] = values[0]
-        if given.against_tree:
-            other[name] = values[1]
-        ratio = f"{found[name] / other[name]:.2f} x" if name in other else ""
+    commit, rows = commit_of(TREE), []
+    for number, name in enumerate(names, 1):
+        value, *values_there = best(name, trees)
+        if values_there:
+            other[name] = values_there[0]
+            store({name: other[name]}, what)
+        path = store({name: value}, commit)  # at once: an interrupted run keeps what it has measured
+        ratio = f"{value / other[name]:.2f} x" if name in other else ""
         before = f"{other[name]:,.4g}" if name in other else ""
-        rows.append([name, FIGURES[name].unit, f"{found[name]:,.4g}", before, ratio])
-    commit = commit_of(TREE)
+        rows.append([name, FIGURES[name].unit, f"{value:,.4g}", before, ratio])
+        print(f"{number} of {len(names)}: " + "  ".join(rows[-1]), file=sys.stderr, flush=True)
     print_table("Figures of merit", ["figure", "unit", commit, what, "ratio"], rows)
-    print(f"  stored in {store(found, commit)}")
+    print(f"  stored in {path}")
 
 
 if __name__ == "__main__":
