@@ -1,0 +1,164 @@
+"""What the search agents of all problems share: their budget, their names, and the compiler of their decoders.
+
+A search agent keeps a plan for the jobs that it knows, decodes changed plans as the simulator would carry them out,
+keeps the better one, and answers with what the best plan does now.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from desim.checks import finite, one_of, whole
+from desim.exceptions import InvalidConfiguration, MissingDependency
+
+__all__ = ["Budget", "SearchName", "decoders"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long a search may go on at each decision.
+
+    Attributes
+    ----------
+    moves : int or None
+        Changed plans that are decoded at most. With moves alone, one seed gives one result.
+    seconds : float or None
+        Time on the clock at most; what is found then depends on the machine.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If neither is given, or one is out of range.
+    """
+
+    moves: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limits."""
+        if self.moves is None and self.seconds is None:
+            raise InvalidConfiguration("a search needs a budget of moves or of seconds")
+        if self.moves is not None:
+            whole("moves", self.moves, least=0)
+        if self.seconds is not None:
+            finite("seconds", self.seconds, above=0)
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Return the budget of a name's part.
+
+        Parameters
+        ----------
+        text : str
+            Moves such as ``"300"``, or seconds such as ``"0.1s"``.
+
+        Returns
+        -------
+        Budget
+            What it says.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If it is neither.
+        """
+        if text.isdecimal():
+            return cls(moves=int(text))
+        if re.fullmatch(r"\d*\.?\d+s", text):
+            return cls(seconds=float(text[:-1]))
+        raise InvalidConfiguration(f"no budget {text!r}; want moves such as 300, or seconds such as 0.1s")
+
+    def __str__(self) -> str:
+        """Return the text that :meth:`parse` reads, which has one of the two limits."""
+        return f"{self.seconds:g}s" if self.moves is None else str(self.moves)
+
+    @property
+    def most_moves(self) -> float:
+        """How many moves there may be, infinitely many if time alone counts."""
+        return math.inf if self.moves is None else self.moves
+
+
+@dataclass(frozen=True)
+class SearchName:
+    """A search agent's name: ``search:PROBLEM``, ``search:PROBLEM:OBJECTIVE``, ``search:PROBLEM:OBJECTIVE:BUDGET``.
+
+    Attributes
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    objective : str
+        What is to be small.
+    budget : Budget
+        How long to search at each decision.
+    """
+
+    problem: str
+    objective: str
+    budget: Budget
+
+    @classmethod
+    def parse(cls, problem: str, rest: str, objectives: Sequence[str], budget: Budget) -> SearchName:
+        """Return what a name says.
+
+        Parameters
+        ----------
+        problem : str
+            Such as ``"batch"``.
+        rest : str
+            What stands behind ``search:``; the problem comes first.
+        objectives : sequence of str
+            What there is to choose from, the default first.
+        budget : Budget
+            That of names that tell none.
+
+        Returns
+        -------
+        SearchName
+            Its parts.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a part is unknown.
+        """
+        name, *parts = rest.split(":")
+        if name != problem or len(parts) > 2:
+            raise InvalidConfiguration(
+                f"no {problem} agent 'search:{rest}'; want for example search:{problem}:{objectives[0]}:{budget}"
+            )
+        objective = one_of("objective", parts[0] if parts else objectives[0], objectives)
+        return cls(problem, objective, Budget.parse(parts[1]) if len(parts) == 2 else budget)
+
+    def __str__(self) -> str:
+        """Return the name in full."""
+        return f"search:{self.problem}:{self.objective}:{self.budget}"
+
+
+def decoders(module: str) -> ModuleType:
+    """Return a module of compiled decoders; it is imported when the first search agent is made.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+
+    Returns
+    -------
+    module
+        Which imports numba.
+
+    Raises
+    ------
+    MissingDependency
+        If numba is not installed.
+    """
+    try:
+        importlib.import_module("numba")
+    except ImportError as error:
+        raise MissingDependency(f"search agents need numba: pip install 'desim[search]' ({error})") from error
+    return importlib.import_module(module)

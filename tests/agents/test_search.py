@@ -1,0 +1,46 @@
+"""Names and budgets of search agents."""
+
+import pytest
+
+from desim.agents.search import Budget, SearchName
+from desim.exceptions import InvalidConfiguration
+
+OBJECTIVES = ("waiting_time", "bounded_slowdown")
+
+
+@pytest.mark.parametrize(
+    ("rest", "full"),
+    [
+        ("batch", "search:batch:waiting_time:300"),
+        ("batch:bounded_slowdown", "search:batch:bounded_slowdown:300"),
+        ("batch:waiting_time:0.1s", "search:batch:waiting_time:0.1s"),
+        ("batch:waiting_time:0", "search:batch:waiting_time:0"),
+    ],
+)
+def test_names_are_read_and_written(rest: str, full: str) -> None:
+    name = SearchName.parse("batch", rest, OBJECTIVES, Budget(moves=300))
+    assert str(name) == full
+    assert SearchName.parse("batch", full.removeprefix("search:"), OBJECTIVES, Budget(moves=1)) == name
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("dag", "no batch agent 'search:dag'; want for example search:batch:waiting_time:300"),
+        ("batch:waiting_time:300:4", "want for example"),
+        ("batch:makespan", "objective"),
+        ("batch:waiting_time:many", "no budget 'many'; want moves such as 300, or seconds such as 0.1s"),
+        ("batch:waiting_time:0s", "seconds is 0.0"),
+        ("batch:waiting_time:-1", "no budget '-1'"),
+    ],
+)
+def test_what_is_wrong_in_a_name_is_said(rest: str, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        SearchName.parse("batch", rest, OBJECTIVES, Budget(moves=300))
+
+
+def test_a_budget_has_a_limit() -> None:
+    with pytest.raises(InvalidConfiguration, match="moves or of seconds"):
+        Budget()
+    assert Budget(seconds=1).most_moves == float("inf")
+    assert Budget(moves=7).most_moves == 7
