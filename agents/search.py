@@ -9,14 +9,17 @@ from __future__ import annotations
 import importlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any, TypeVar, cast
 
 from desim.checks import finite, one_of, whole
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
-__all__ = ["Budget", "SearchName", "decoders"]
+__all__ = ["Budget", "SearchName", "compiled", "decoders"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,24 @@ class SearchName:
     def __str__(self) -> str:
         """Return the name in full."""
         return f"search:{self.problem}:{self.objective}:{self.budget}"
+
+
+def compiled(function: Function) -> Function:
+    """Have a function compiled by numba when it is first called, and the outcome kept on disk.
+
+    Parameters
+    ----------
+    function : callable
+        What numba understands.
+
+    Returns
+    -------
+    callable
+        The same to callers; the original is its attribute ``py_func``.
+    """
+    import numba
+
+    return cast(Function, numba.njit(cache=True)(function))
 
 
 def decoders(module: str) -> ModuleType:

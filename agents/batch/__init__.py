@@ -1,6 +1,7 @@
 """Agents for the batch cluster: priority orders, back-filling, and those that learn.
 
-The latter, and the rules in their window, are imported when they are first asked for: they need gymnasium and torch.
+The latter, and the rules in their window, are imported when they are first asked for: they need gymnasium and torch. So
+is the search over orders, which needs numba.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from desim.agents.batch.rollout import RolloutAgent
 
 if TYPE_CHECKING:
     from desim.agents.batch.inspector import Inspector
+    from desim.agents.batch.search import OrderDecoder, SearchAgent
     from desim.agents.batch.split_window import SplitWindowAgent
     from desim.agents.batch.window_rules import WindowRule
 
@@ -49,8 +51,10 @@ __all__ = [
     "CoreProfile",
     "EASYBackfilling",
     "Inspector",
+    "OrderDecoder",
     "Priority",
     "RolloutAgent",
+    "SearchAgent",
     "SimpleBackfilling",
     "Slot",
     "SmallestFirst",
@@ -63,6 +67,8 @@ __all__ = [
 
 _LATER = {
     "Inspector": "desim.agents.batch.inspector",
+    "OrderDecoder": "desim.agents.batch.search",
+    "SearchAgent": "desim.agents.batch.search",
     "SplitWindowAgent": "desim.agents.batch.split_window",
     "WindowRule": "desim.agents.batch.window_rules",
 }

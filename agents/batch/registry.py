@@ -45,6 +45,13 @@ def _inspector(source: str) -> Agent:
     return Inspector.named(source)
 
 
+def _search(rest: str) -> Agent:
+    """Return the search agent of an objective and perhaps a budget, such as ``waiting_time:300``."""
+    from desim.agents.batch.search import SearchAgent
+
+    return SearchAgent.named(f"batch:{rest}")
+
+
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("a reservation for the first blocked job", EASYBackfilling),
@@ -77,6 +84,11 @@ _REGISTRY: Registry = Registry(
         ),
         "rollout-waiting_time:BASE": Family(
             "The same, for short waits.", lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time")
+        ),
+        "search:batch:OBJECTIVE:BUDGET": Family(
+            "Moves jobs in the order of the queue, and starts what the best plan starts now; needs numba.",
+            _search,
+            "waiting_time",
         ),
     },
 )

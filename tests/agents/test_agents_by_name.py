@@ -33,6 +33,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
         "HEAD-TAIL": ["3-2"],
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
+        "OBJECTIVE": ["waiting_time", "slowdown"],
+        "BUDGET": ["20", "0.001s"],
     },
     "dag": {
         "ORDER": DAG_ORDERS,

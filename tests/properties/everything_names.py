@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import product
 from typing import Any
 
@@ -91,6 +92,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "inspector:NAME": _pretrained("inspector", "inspector"),
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
             "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
+            "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),
         }
     if problem == "dag":
         found: dict[str, Callable[[], list[str]]] = {f"{order}-ALLOCATION": _one_order(order) for order in _orders()}
@@ -108,6 +110,10 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
         return {"score:NAME": _pretrained("score", "score")}
     plain = [name for name in _registry(problem).descriptions() if name.islower()]
     return {"gang-NAME": lambda: [*(f"gang-{name}" for name in plain), f"gang-{ANY}"]}
+
+
+def _searching(problem: str, *kinds: str) -> Callable[[], list[str]]:
+    return lambda: [f"search:{problem}:{kind}" for kind in kinds] if find_spec("numba") else []
 
 
 def _one_order(order: str) -> Callable[[], list[str]]:
@@ -145,7 +151,7 @@ def base_of(name: str) -> str:
 
 def is_learned(name: str) -> bool:
     """Tell whether an agent has trained weights."""
-    return ":" in base_of(name)
+    return ":" in base_of(name) and not name.startswith("search:")
 
 
 def kind_of(name: str) -> str:

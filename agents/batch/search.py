@@ -1,0 +1,276 @@
+"""Search over the order of the queue for the batch cluster.
+
+At each decision the known queue is an order, which back-filling turns into starts: by requested times, as if nothing
+else arrived. Jobs are moved to other places for as long as the budget lasts, and what lowers the objective is kept.
+What the best plan starts now is started; the rest of it is where the next decision begins.
+
+A plan is decoded both by simple and by EASY back-filling, see :mod:`desim.agents.batch.backfilling`, and the better one
+is gone on with. The local search is that of scheduling theory: insertions, first improvement (see for example
+R. Ruiz and T. Stuetzle, European Journal of Operational Research 177(3), 2007, on flow shops).
+"""
+
+from __future__ import annotations
+
+import math
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.agents.batch.profile import expected_releases
+from desim.agents.search import Budget, SearchName, decoders
+from desim.checks import one_of
+from desim.problems.batch import BatchObservation, Queue
+
+__all__ = ["OrderDecoder", "SearchAgent"]
+
+Objective = Literal["waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"]
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOVES = Budget(moves=300)
+THRESHOLD = 10.0  # seconds, as in the metrics
+SHORTEST = 1.0  # seconds, the shortest run time that a slowdown without a bound divides by
+AT_ONCE = 64  # moves between two looks at the clock
+
+
+class OrderDecoder:
+    """Decodes orders of the queue that is observed: from arrays that are made once, and by compiled functions.
+
+    Positions are those in the queue, 0 being its head.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What :meth:`improve` draws from; one number is taken.
+
+    Attributes
+    ----------
+    score : float
+        Of the last decoding: the waits from now on, each times the weight of its job, added up.
+
+    Raises
+    ------
+    MissingDependency
+        If numba is not installed.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._compiled: Any = decoders("desim.agents.batch.decoders")
+        self._random = rng.integers(2**64, size=1, dtype=np.uint64)
+        self._make_room(64, 64)
+        self.score, self._due, self._length = 0.0, 0, 0
+
+    def see(self, observation: BatchObservation, weights: Floats | float = 1.0) -> None:
+        """Take in what is observed.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            Now; L jobs are queued.
+        weights : float or array of float, shape (L,)
+            What a second of waiting counts.
+        """
+        queue = observation.queue
+        ends, released, _ = expected_releases(observation)
+        count, running = len(queue), len(ends)
+        if count > len(self._cores) or running > len(self._ends):
+            self._make_room(max(2 * count, len(self._cores)), max(2 * running, len(self._ends)))
+        self._length = count
+        self._ends[:running] = ends
+        self._released[:running] = released
+        self._cores[:count] = queue.requested_cores
+        self._times[:count] = queue.requested_time
+        self._weights[:count] = weights
+        arrays = self._ends, self._released, self._cores, self._times, self._weights
+        self._situation = self._compiled.Situation(float(observation.time), observation.free_cores, running, *arrays)
+
+    def decode(self, order: Integers, *, easy: bool, limit: float = math.inf) -> float:
+        """Return the score of an order.
+
+        Parameters
+        ----------
+        order : array of int
+            Positions in the queue. What requests more cores than are up is left out.
+        easy : bool
+            Whether by EASY or by simple back-filling.
+        limit : float
+            The score from which on nobody wants to know it.
+
+        Returns
+        -------
+        float
+            Infinite if it is not below the limit; starts are not known then.
+        """
+        self.score, self._due = self._compiled.decode(order, easy, self._situation, limit, self._work)
+        return self.score
+
+    @property
+    def starts(self) -> Floats:
+        """When each job starts by the last decoding, in seconds, shape (L,); only for those in the order."""
+        starts: Floats = self._work.starts[: self._length]
+        return starts.copy()
+
+    @property
+    def due(self) -> Integers:
+        """The positions of the jobs that start now by the last decoding, in the order in which they do."""
+        due: Integers = self._work.sequence[: self._due]
+        return due.copy()
+
+    def improve(self, order: Integers, *, easy: bool, moves: int) -> float:
+        """Try moves of single jobs to other places.
+
+        Parameters
+        ----------
+        order : array of int
+            As in :meth:`decode`; it is changed.
+        easy : bool
+            As there.
+        moves : int
+            How many.
+
+        Returns
+        -------
+        float
+            The score that the order has now.
+        """
+        self.score = self._compiled.improve(order, easy, self._situation, moves, self._work)
+        return self.score
+
+    def _make_room(self, num_jobs: int, num_running: int) -> None:
+        """Make arrays for so many jobs."""
+        whole, real = np.int64, np.float64
+        self._ends, self._released = np.empty(num_running, real), np.empty(num_running, whole)
+        self._cores, self._times, self._weights = (np.empty(num_jobs, kind) for kind in (whole, real, real))
+        self._work: Any = self._compiled.Work(
+            np.empty(num_jobs, real),
+            np.empty(num_jobs, whole),
+            np.empty(num_jobs + num_running, real),
+            np.empty(num_jobs + num_running, whole),
+            np.empty(num_jobs + 1, whole),
+            self._random,
+        )
+
+
+class SearchAgent:
+    """Starts what the best plan starts now, of the plans that a local search over orders of the queue comes by.
+
+    Parameters
+    ----------
+    objective : {"waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"}
+        The mean over the queued jobs, which is to be small, by requested times. Of waits and turnaround times the same
+        plans are best. A bounded slowdown has a threshold of 10 s.
+    budget : Budget, optional
+        How long to search at each decision; by default 300 moves.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"search:batch:waiting_time:300"``.
+    score : float
+        Of the best plan at the last decision, see :class:`OrderDecoder`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such objective.
+    MissingDependency
+        If numba is not installed.
+    """
+
+    def __init__(self, objective: Objective = "waiting_time", budget: Budget = MOVES) -> None:
+        self.objective = one_of("objective", objective, get_args(Objective))
+        self.budget = budget
+        self.name = str(SearchName("batch", objective, budget))
+        self.reset({}, np.random.default_rng(0))
+
+    @classmethod
+    def named(cls, rest: str) -> SearchAgent:
+        """Return the agent of a name.
+
+        Parameters
+        ----------
+        rest : str
+            What stands behind ``search:``: ``batch``, ``batch:OBJECTIVE`` or ``batch:OBJECTIVE:BUDGET``.
+
+        Returns
+        -------
+        SearchAgent
+            A new one.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a part is unknown.
+        """
+        name = SearchName.parse("batch", rest, get_args(Objective), MOVES)
+        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Forget the last plan, and take the random numbers of a new run."""
+        self._decoder = OrderDecoder(rng)
+        self._plan: list[int] = []
+        self.score = 0.0
+
+    def act(self, observation: BatchObservation) -> list[int] | None:
+        """Return the jobs to start, or None."""
+        queue = observation.queue
+        up = observation.num_cores - observation.down_cores
+        known = (queue.requested_cores <= up).nonzero()[0]  # wider jobs never start as far as one knows
+        if not len(known):
+            return None
+        decoder = self._decoder
+        decoder.see(observation, self._weights(queue.requested_time))
+        order, easy = self._best_beginning(self._beginnings(observation, known))
+        self._improve(order, easy)
+        self.score = decoder.decode(order, easy=easy)
+        self._plan = queue.job_id[order].tolist()
+        starts: list[int] = queue.job_id[decoder.due].tolist()
+        return starts or None
+
+    def _weights(self, times: Floats) -> Floats | float:
+        """Return what a second of waiting costs each job."""
+        if self.objective == "bounded_slowdown":
+            return 1.0 / np.maximum(times, THRESHOLD)
+        if self.objective == "slowdown":
+            return 1.0 / np.maximum(times, SHORTEST)
+        return 1.0
+
+    def _beginnings(self, observation: BatchObservation, known: Integers) -> list[Integers]:
+        """Return the orders from which the search may begin."""
+        queue = observation.queue
+        times, cores = queue.requested_time[known], queue.requested_cores[known]
+        orders = [known[times.argsort(kind="stable")], known[(times * cores).argsort(kind="stable")]]
+        return [*orders, self._continued(queue, orders[0])] if self._plan else orders
+
+    def _continued(self, queue: Queue, by_time: Integers) -> Integers:
+        """Return the last plan's order; new jobs stand before the first of it that request more time."""
+        places = {job_id: place for place, job_id in enumerate(self._plan)}
+        ids = queue.job_id[by_time].tolist()
+        pairs = [(places.get(job_id), position) for job_id, position in zip(ids, by_time.tolist(), strict=True)]
+        order = [position for _, position in sorted(pair for pair in pairs if pair[0] is not None)]
+        times = queue.requested_time
+        for position in [position for place, position in pairs if place is None]:
+            longer = (times[order] > times[position]).nonzero()[0]
+            order.insert(int(longer[0]) if len(longer) else len(order), position)
+        return np.array(order, np.int64)
+
+    def _best_beginning(self, orders: list[Integers]) -> tuple[Integers, bool]:
+        """Return the order whose decoding scores best, and whether that is by EASY."""
+        best, easy, least = orders[0], False, math.inf
+        for order in orders:
+            for reserving in (False, True):
+                score = self._decoder.decode(order, easy=reserving, limit=least)
+                if score < least:
+                    best, easy, least = order, reserving, score
+        return best, easy
+
+    def _improve(self, order: Integers, easy: bool) -> None:
+        """Search for as long as the budget allows."""
+        moves = self.budget.most_moves
+        deadline = math.inf if self.budget.seconds is None else perf_counter() + self.budget.seconds
+        while moves > 0 and (deadline == math.inf or perf_counter() < deadline):
+            count = moves if deadline == math.inf else min(moves, AT_ONCE)
+            self._decoder.improve(order, easy=easy, moves=int(count))
+            moves -= count
