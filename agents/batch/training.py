@@ -6,20 +6,29 @@ a paper used, is left for the evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from desim import plugins
 from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig
+from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
-from desim.agents.learning.imitation import imitate
+from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
-from desim.checks import finite
+from desim.checks import finite, whole
+from desim.envs.base import Episodes
+from desim.exceptions import InvalidConfiguration
+from desim.problem import Problem
+from desim.problems.batch import Job
 from desim.problems.batch.env import BatchEnv, TraceEpisodes
 from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
@@ -35,6 +44,12 @@ __all__ = [
 ]
 
 VALIDATION_SEED = 1_000_000
+
+ADVISED = 3
+"""What the seeds of episodes with an expert's advice begin with, which keeps them apart from those of the training."""
+
+LONGEST = 20
+"""Decisions a job, at most, in an episode; as in the environment."""
 
 WINDOWS = tuple((size - tail, tail) for size in (8, 10, 16, 20, 32, 64) for tail in range(1, size + 1))
 """The windows of the DBF paper's figure 5 with at least one slot at the tail."""
@@ -54,14 +69,16 @@ FLOOR = -1.0
 
 @dataclass(frozen=True)
 class EpisodeOptions:
-    """Where episodes come from.
+    """Where episodes come from. Traces of several loads, overestimates and clusters take turns.
 
     Parameters
     ----------
-    load : float
-        Offered load of the generated traces; the DBF paper's trace has 1.06.
-    overestimate : float
+    load : tuple of float
+        Offered loads of the generated traces; the DBF paper's trace has 1.06. One number stands for itself.
+    overestimate : tuple of float
         Generated jobs request between 1 and this times their actual run time.
+    cluster_sizes : tuple of int
+        Cores of the clusters; by default as many as the agent's.
     num_traces : int
         Generated traces for training; a quarter as many for validation.
     trace_jobs : int
@@ -70,21 +87,30 @@ class EpisodeOptions:
         Jobs of an episode.
     """
 
-    load: float = 1.06
-    overestimate: float = 1.0
+    load: tuple[float, ...] = (1.06,)
+    overestimate: tuple[float, ...] = (1.0,)
+    cluster_sizes: tuple[int, ...] = ()
     num_traces: int = 64
     trace_jobs: int = 10_000
     num_jobs: int = 1_000
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        finite("load", self.load, above=0)
+        for name in ("load", "overestimate"):
+            value = getattr(self, name)
+            object.__setattr__(self, name, tuple(value) if isinstance(value, Iterable) else (value,))
+        if not (self.load and self.overestimate):
+            raise InvalidConfiguration("load or overestimate is empty: there is nothing to draw from")
+        for load in self.load:
+            finite("load", load, above=0)
+        for cores in self.cluster_sizes:
+            whole("cluster_sizes", cores, least=1)
 
 
 @lru_cache(maxsize=4)
 def trace_episodes(
     options: EpisodeOptions, num_cores: int, *, validation: bool, arrivals: Literal["open", "closed"] = "open"
-) -> TraceEpisodes:
+) -> Episodes:
     """Return the episodes for training or validation, made once in each process.
 
     Parameters
@@ -92,7 +118,7 @@ def trace_episodes(
     options : EpisodeOptions
         What they are like.
     num_cores : int
-        Cores of the cluster.
+        Cores of the cluster, if the options name none.
     validation : bool
         Whether they are for validation, from other seeds.
     arrivals : {"open", "closed"}
@@ -100,18 +126,26 @@ def trace_episodes(
 
     Returns
     -------
-    TraceEpisodes
-        Of generated traces.
+    callable
+        Draws an episode of generated traces.
     """
     provider = plugins.workload_provider("batch", "lublin")
     count = max(options.num_traces // 4, 1) if validation else options.num_traces
     first = VALIDATION_SEED if validation else 1
-    more = {"num_jobs": options.trace_jobs, "load": options.load, "overestimate": options.overestimate}
-    traces = [
-        list(provider.load("lublin", num_cores=num_cores, seed=seed, **more).jobs)
-        for seed in range(first, first + count)
-    ]
-    return TraceEpisodes(traces, num_cores, num_jobs=options.num_jobs, arrivals=arrivals)
+    settings = list(product(options.load, options.overestimate, options.cluster_sizes or (num_cores,)))
+    traces: dict[int, list[list[Job]]] = {}
+    for number in range(max(count, len(settings))):  # each setting has a trace at least
+        load, overestimate, cores = settings[number % len(settings)]
+        more = {"num_jobs": options.trace_jobs, "load": load, "overestimate": overestimate}
+        loaded = provider.load("lublin", num_cores=cores, seed=first + number, **more)
+        traces.setdefault(cores, []).append(list(loaded.jobs))
+    parts = [TraceEpisodes(one, cores, num_jobs=options.num_jobs, arrivals=arrivals) for cores, one in traces.items()]
+    return parts[0] if len(parts) == 1 else partial(_one_of, parts)
+
+
+def _one_of(parts: Sequence[Episodes], rng: np.random.Generator) -> Problem:
+    """Return an episode of a cluster, each of which is equally likely."""
+    return parts[int(rng.integers(len(parts)))](rng)
 
 
 @dataclass(frozen=True)
@@ -142,9 +176,11 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     reward : {"waiting", "long-waits", "paper", "scaled"}
         Minus the waiting time of all jobs, or its fourth power; the DBF paper's, or that with constants.
     warm_start : int
-        Rounds in which the agent first learns to do what a rule does.
-    expert : {"shortest", "reserving", "aged"}
-        The rule of the window: the shortest job first; the same with a reservation; or the shortest and oldest first.
+        Rounds in which the agent first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
+    expert : str
+        A rule of the window: "shortest" job first; the same with a reservation, "reserving"; or the shortest and oldest
+        first, "aged". Or any agent of the batch cluster, such as "search:batch", which sees the whole queue; the
+        network then learns in whole episodes, from those of all rounds.
     """
 
     trained: ClassVar[str] = "batch"
@@ -159,7 +195,13 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
     any_window: bool = False
     reward: Literal["waiting", "long-waits", "paper", "scaled"] = "waiting"
-    expert: Literal["shortest", "reserving", "aged"] = "reserving"
+    expert: str = "reserving"
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together, and experts that are not known."""
+        super().__post_init__()
+        if self.expert not in EXPERTS:
+            create(self.expert)
 
     @classmethod
     def quick(cls) -> SplitWindowTraining:
@@ -186,11 +228,20 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         )
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the policy imitate the rule while it acts itself; return in which share of the decisions it agreed."""
-        if not self.warm_start:
+        """Let the policy imitate the expert while it acts itself; return in which share of the decisions it agreed."""
+        learner, rounds = training.learner, self.warm_start
+        if not rounds:
             return None
-        expert = EXPERTS[self.expert]
-        return imitate(training.learner, training.collect, expert, rounds=self.warm_start)[-1]
+        if self.expert in EXPERTS:
+            return imitate(learner, training.collect, EXPERTS[self.expert], rounds=rounds)[-1]
+        with training.collector_of(partial(_advised, self), ADVISED) as collector:
+            collect = partial(collector.collect_episodes, learner.policy, LONGEST * self.episodes.num_jobs)
+            return imitate(learner, collect, advice, rounds=rounds, memory=rounds)[-1]
+
+
+def _advised(settings: SplitWindowTraining) -> Advised:
+    """Return an environment for training that tells what the expert would do."""
+    return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> BatchEnv:

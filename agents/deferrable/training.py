@@ -24,7 +24,7 @@ from desim.agents.deferrable.orders import first_fitting
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
 from desim.agents.learning.experience import Arrays
-from desim.agents.learning.imitation import clone
+from desim.agents.learning.imitation import EXPERT, clone
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import Distribution, Gaussian
 from desim.agents.learning.settings import TrainingSettings
@@ -35,7 +35,6 @@ from desim.problems.deferrable.env import DeferrableEnv
 from desim.problems.deferrable.observation import LATER
 
 __all__ = [
-    "EXPERT",
     "DeferrableEpisodes",
     "Demonstrator",
     "ScoreTraining",
@@ -50,9 +49,6 @@ Episodes = Callable[[Generator], DeferrableCluster]
 
 """Draws the cluster of an episode."""
 
-EXPERT = "expert"
-
-"""Part of an observation: the scores that lead to what the planner did."""
 
 _STARTED, _EACH, _NEVER = 0.25, 0.05, 0.75
 

@@ -1,24 +1,93 @@
-"""Behavioural cloning: a policy learns to do what an expert would do, as a warm start."""
+"""Behavioural cloning: a policy learns to do what an expert would do, as a warm start.
+
+Experts are rules over what the policy sees, or any agents of the problem, which see all that there is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import repeat
+from typing import Any, cast
 
+import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from desim.agents.learning.experience import Arrays, Experience
-from desim.agents.learning.learner import Learner, between
+from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
+from desim.core import Agent
+from desim.envs.base import SchedulingEnv, Translator
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Expert", "clone", "imitate"]
+__all__ = ["EXPERT", "Advised", "Expert", "advice", "clone", "imitate"]
+
+EXPERT = "expert"
+"""Part of an observation: what an expert would do about it."""
+
+UNKNOWN = -1
+"""What stands there where no action of the policy would be the same."""
 
 Expert = Callable[[Arrays], NDArray[np.int64]]
 """Returns the action for each of a batch of encoded observations."""
+
+
+class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
+    """An environment whose observations tell what an agent would do, as an action under :data:`EXPERT`.
+
+    The agent sees what agents see, not what is encoded. It is asked at every decision, whatever was done at the last
+    one, so that it has to do without a memory of its own answers.
+
+    Parameters
+    ----------
+    env : SchedulingEnv
+        With a discrete action space and an encoder that is a :class:`~desim.envs.base.Translator`.
+    agent : Agent
+        The expert.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the agent looks ahead in forks, or its answers cannot be told in actions.
+    """
+
+    def __init__(self, env: SchedulingEnv, agent: Agent) -> None:
+        super().__init__(env)
+        name = getattr(agent, "name", type(agent).__name__)
+        if hasattr(agent, "attach"):
+            raise InvalidConfiguration(f"{name} looks ahead in forks, which environments do not have")
+        if not hasattr(env.encoder, "action_of"):
+            raise InvalidConfiguration(f"{type(env.encoder).__name__} cannot tell an answer of {name} as an action")
+        self._base, self._agent = env, agent
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
+        """Begin an episode, of the agent too."""
+        encoded, info = self._base.reset(seed=seed, options=options)
+        reset = getattr(self._agent, "reset", None)
+        if reset is not None:
+            simulation = self._base.simulation
+            reset(simulation.problem.describe(), simulation.stream("agent"))
+        return self._with_advice(encoded), info
+
+    def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
+        """Act; what the agent says is not followed."""
+        encoded, reward, terminated, truncated, info = self._base.step(action)
+        return self._with_advice(encoded), reward, terminated, truncated, info
+
+    def _with_advice(self, encoded: Arrays) -> Arrays:
+        decision, action = self._base.decision, None
+        if decision is not None:
+            seen = decision.observation
+            action = cast(Translator, self._base.encoder).action_of(seen, self._agent.act(seen))
+        return encoded | {EXPERT: np.array(UNKNOWN if action is None else action, np.int64)}
+
+
+def advice(shown: Arrays) -> NDArray[np.int64]:
+    """Return what the agent of :class:`Advised` would do: the expert of such environments."""
+    return shown[EXPERT]
+
 
 Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
 """Returns of some samples, by their places, the loss, and for which of them policy and expert agree."""
@@ -34,11 +103,12 @@ def imitate(
     epochs: int = 4,
     minibatch_size: int = 1024,
     learning_rate: float = 2e-3,
+    memory: int = 1,
 ) -> list[float]:
     """Train a policy to act as an expert would, and its critic on what it earns meanwhile.
 
     The policy itself acts, so that it learns what to do where its own mistakes lead: Ross, Gordon and Bagnell, "A
-    reduction of imitation learning and structured prediction to no-regret online learning", AISTATS 2011.
+    reduction of imitation learning and structured prediction to no-regret online learning", AISTATS 2011 (DAgger).
 
     Parameters
     ----------
@@ -47,15 +117,17 @@ def imitate(
     collect : callable
         Returns experience of the policy.
     expert : callable
-        What should have been done.
+        What should have been done; below 0 where it cannot be told, which is not learned from.
     rounds : int
         How often experience is collected and learned from.
     epochs : int
-        How often each sample is used.
+        How often each sample is used in a round.
     minibatch_size : int
         Samples a step.
     learning_rate : float
         Of Adam, at the beginning; it falls to a tenth of this.
+    memory : int
+        The experience of how many rounds, the last ones, is learned from.
 
     Returns
     -------
@@ -63,22 +135,50 @@ def imitate(
         Share of the decisions of each round for which the expert's action was the policy's most likely one.
     """
     student = _Student(learner, minibatch_size, learning_rate)
-    agreements = []
+    agreements, remembered = [], list[_Lesson]()
     for number in range(rounds):
         rate = between(learning_rate, 0.1 * learning_rate, number / rounds)
-        agreements.append(_imitate_in(collect(), student, expert, repeat(rate), epochs))
+        remembered = [*remembered, _Lesson(learner, collect(), expert)][-memory:]
+        agreements.append(_imitate_in(remembered, student, repeat(rate), epochs))
     return agreements
 
 
-def _imitate_in(
-    experience: Experience, student: _Student, expert: Expert, rates: Iterator[float], epochs: int
-) -> float:
-    """Learn from experience what the expert would have done; return the agreement in the first epoch."""
+class _Lesson:
+    """Samples of experience, and what the expert would have done."""
+
+    def __init__(self, learner: Learner, experience: Experience, expert: Expert) -> None:
+        shown = {name: array[experience.valid] for name, array in experience.observations.items()}
+        wanted = expert(shown)
+        experience.observations.pop(EXPERT, None)  # nothing that the policy sees
+        samples = learner.samples(experience)
+        self.wanted = to_tensors({"actions": wanted}, samples.targets.device.type)["actions"]
+        known = self.wanted >= 0
+        if not known.all():
+            samples, self.wanted = samples.part(known), self.wanted[known]
+        self.samples = samples
+
+
+def _joined(lessons: list[_Lesson]) -> tuple[Samples, Tensor]:
+    """Return lessons as one."""
+    if len(lessons) == 1:
+        return lessons[0].samples, lessons[0].wanted
+    parts = [lesson.samples for lesson in lessons]
+    joined = Samples(
+        {name: torch.cat([part.observations[name] for part in parts]) for name in parts[0].observations},
+        torch.cat([part.actions for part in parts]),
+        torch.cat([part.log_probs for part in parts]),
+        torch.cat([part.advantages for part in parts]),
+        torch.cat([part.targets for part in parts]),
+    )
+    return joined, torch.cat([lesson.wanted for lesson in lessons])
+
+
+def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float], epochs: int) -> float:
+    """Learn what the expert would have done; return the agreement in the last round's experience, before."""
     learner = student.learner
-    samples = learner.samples(experience)
-    shown = {name: array[experience.valid] for name, array in experience.observations.items()}
+    agreed = _agreement(learner, lessons[-1], student.minibatch_size) if len(lessons) > 1 else None
+    samples, wanted = _joined(lessons)
     device = samples.targets.device
-    wanted = to_tensors({"actions": expert(shown)}, device.type)["actions"]
 
     def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return the loss of actor and critic, and where the actor agrees."""
@@ -89,8 +189,19 @@ def _imitate_in(
         return loss, distribution.mode() == wanted[places]
 
     shares = [student.learn(len(wanted), compare, rates) for _ in range(epochs)]
-    learner.policy.observe(samples.observations)
-    return shares[0]
+    learner.policy.observe(lessons[-1].samples.observations)
+    return shares[0] if agreed is None else agreed
+
+
+@torch.inference_mode()
+def _agreement(learner: Learner, lesson: _Lesson, minibatch_size: int) -> float:
+    """Return the share of a lesson in which the policy would do as the expert."""
+    agreed = 0
+    for begin in range(0, len(lesson.wanted), minibatch_size):
+        places = torch.arange(begin, min(begin + minibatch_size, len(lesson.wanted)), device=lesson.wanted.device)
+        distribution, _ = learner.policy(lesson.samples.part(places).observations)
+        agreed += int((distribution.mode() == lesson.wanted[places]).sum())
+    return agreed / len(lesson.wanted)
 
 
 @one_thread()

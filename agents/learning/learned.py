@@ -51,7 +51,7 @@ def restored(default: Any, values: Mapping[str, Any]) -> Any:
         usual = getattr(default, one.name)
         if one.name in found and is_dataclass(usual):
             found[one.name] = restored(usual, found[one.name])
-        elif one.name in found and isinstance(usual, tuple):
+        elif isinstance(usual, tuple) and isinstance(found.get(one.name), list):
             found[one.name] = tuple(found[one.name])
     try:
         return replace(default, **found)

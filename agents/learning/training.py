@@ -34,6 +34,9 @@ VALIDATION, TRAINING, LENGTHS = 0, 1, 2
 COUNTERS = ("steps", "updates", "seconds", "history", "best")
 """What a checkpoint holds of a training beside learner and environments."""
 
+MakeEnv = Callable[[], gymnasium.Env[Any, Any]]
+"""Returns a new environment."""
+
 Report = Callable[[dict[str, Any]], None]
 """Called with each new entry of the learning curve."""
 
@@ -70,7 +73,7 @@ class TrainingConfig:
     Parameters
     ----------
     total_steps : int
-        Decisions to learn from.
+        Decisions to learn from; with 0 there is a warm start alone.
     seed : int
         Of everything random in the training.
     num_envs : int
@@ -110,9 +113,9 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
+        for name in ("num_envs", "num_steps", "group_size", "validation_episodes", "validate_every"):
             whole(name, getattr(self, name), least=1)
-        for name in ("seed", "num_workers"):
+        for name in ("total_steps", "seed", "num_workers"):
             whole(name, getattr(self, name), least=0)
         finite("averaging", self.averaging, least=0, below=1)
         if self.num_envs % self.group_size or (self.group_size > 1 and not self.whole_episodes):
@@ -203,15 +206,41 @@ class Training:
             self._resume(directory)
 
     def _make_collector(self) -> Collector | WorkerCollector:
-        config, task = self.config, self.task
-        acting, episodes = np.random.SeedSequence([TRAINING, config.seed]).spawn(2)
+        return self._collector(self.task.make_env, TRAINING)
+
+    def _collector(self, make_env: MakeEnv, stage: int) -> Collector | WorkerCollector:
+        config = self.config
+        acting, episodes = np.random.SeedSequence([stage, config.seed]).spawn(2)
         groups = episodes.spawn(config.num_envs // config.group_size)
         seeds = [groups[number // config.group_size] for number in range(config.num_envs)]
         rng = np.random.default_rng(acting)
-        further: dict[str, Any] = {"measure": task.measure, "group_size": config.group_size}
+        further: dict[str, Any] = {"measure": self.task.measure, "group_size": config.group_size}
         if config.num_workers:
-            return WorkerCollector(task.make_env, seeds, rng, config.num_workers, **further)
-        return Collector(task.make_env, seeds, rng, **further)
+            return WorkerCollector(make_env, seeds, rng, config.num_workers, **further)
+        return Collector(make_env, seeds, rng, **further)
+
+    @contextmanager
+    def collector_of(self, make_env: MakeEnv, stage: int) -> Iterator[Collector | WorkerCollector]:
+        """Return as many other environments, for what comes before the training, for the time of a context.
+
+        Parameters
+        ----------
+        make_env : callable
+            Returns a new environment.
+        stage : int
+            What the seeds of its episodes begin with.
+
+        Yields
+        ------
+        Collector or WorkerCollector
+            In as many processes as that of the training.
+        """
+        collector = self._collector(make_env, stage)
+        try:
+            yield collector
+        finally:
+            if isinstance(collector, WorkerCollector):
+                collector.close()
 
     def collect(self) -> Experience:
         """Return what the next update learns from."""

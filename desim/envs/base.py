@@ -37,6 +37,7 @@ __all__ = [
     "Reward",
     "SchedulingEnv",
     "SlotReward",
+    "Translator",
     "bounded",
     "compressed",
     "episodes_of",
@@ -84,6 +85,26 @@ class Encoder(Protocol):
 
     def forced(self, observation: Any) -> bool:
         """Tell whether there is no choice but to answer None: to wait."""
+
+
+class Translator(Encoder, Protocol):
+    """An encoder that knows the way back, from what any agent answers to an action: so agents can be imitated."""
+
+    def action_of(self, observation: Any, answer: Any) -> Any:
+        """Return the action that comes next to what an agent answers.
+
+        Parameters
+        ----------
+        observation : object
+            What the agent saw.
+        answer : object
+            Its answer.
+
+        Returns
+        -------
+        object or None
+            Of the action space; None if no action says this.
+        """
 
 
 class Reward(Protocol):
@@ -254,6 +275,11 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         encoded = self.encoder.encode(self._observation)
         self._mask = encoded[ACTION_MASK]
         return encoded
+
+    @property
+    def decision(self) -> Decision | None:
+        """The decision that is due; None if the episode is over or has not begun."""
+        return self._decision
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are possible now, as a flat array of truth values.

@@ -40,7 +40,7 @@ Process = Callable[[PortedCluster], Generator[simpy.Event, None, None]]
 
 
 class Arrivals:
-    """Items that are delivered at their times: a process for :func:`desim.core.start_process`.
+    """Items that are delivered at their times: a process that forks can copy.
 
     Items are drawn one ahead of the clock, so an endless iterator will do, and memory does not
     follow its length. Items of one instant are delivered in their order.

@@ -233,6 +233,35 @@ class TestTraining:
         assert all(trace != traces[1][0] for trace in traces[0])
         assert traces[0][0] != traces[0][1]
 
+    def test_episodes_are_of_all_loads_requests_and_clusters(self) -> None:
+        options = EpisodeOptions((0.5, 1.5), (1.0, 4.0), (8, 16), num_traces=1, trace_jobs=60, num_jobs=5)
+        draw = trace_episodes(options, 99, validation=False)
+        rng = np.random.default_rng(0)
+        drawn = [draw(rng) for _ in range(40)]
+        assert {cluster.num_cores for cluster in drawn} == {8, 16}
+        exact = [all(job.run_time == job.requested_time for job in cluster.jobs) for cluster in drawn]
+        assert {True, False} == set(exact)
+        one = trace_episodes(replace(options, cluster_sizes=(8,)), 99, validation=True)
+        assert one.num_cores == 8
+        assert len(one.traces) == 4
+        assert EpisodeOptions(load=0.9) == EpisodeOptions(load=(0.9,))
+        for wrong in ({"load": ()}, {"load": (0.9, 0.0)}, {"cluster_sizes": (0,)}):
+            with pytest.raises(InvalidConfiguration, match=next(iter(wrong))):
+                EpisodeOptions(**wrong)
+
+    def test_any_agent_can_be_the_expert_and_the_only_teacher(self) -> None:
+        alone = replace(TINY.training, total_steps=0)
+        settings = replace(TINY, expert="easy-sjf", warm_start=2, training=alone)
+        notes: list[dict[str, Any]] = []
+        first, second = settings.train(None, notes.append), settings.train()
+        assert 0 < notes[0]["agreement"] <= 1
+        assert [entry["steps"] for entry in first.history] == [0]
+        assert all(torch.equal(tensor, second.weights[name]) for name, tensor in first.weights.items())
+        before = replace(settings, warm_start=0).train()
+        assert not all(torch.equal(tensor, before.weights[name]) for name, tensor in first.weights.items())
+        with pytest.raises(InvalidConfiguration, match="no batch agent 'nobody'"):
+            replace(settings, expert="nobody")
+
     def test_windows_of_any_size_have_a_slot_at_the_tail(self) -> None:
         gym_env = make_env(replace(TINY, any_window=True))
         sizes = set()

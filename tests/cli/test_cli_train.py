@@ -133,7 +133,7 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
     [
         (("train", "--out", "OUT"), "what is to be learned is missing: desim train PROBLEM"),
         (("train", "chess", "--out", "OUT"), "nothing to train 'chess'; there are batch"),
-        ((*TINY, "--out", "OUT", "--total-steps", "0"), "total_steps is 0"),
+        ((*TINY, "--out", "OUT", "--total-steps", "-1"), "total_steps is -1"),
         ((*TINY, "--out", "OUT", "--num-workers", "9"), "9 workers for 4 environments"),
         ((*TINY, "--out", "OUT", "--warm-start", "-1"), "warm_start is -1"),
         ((*TINY, "--out", "OUT", "--load", "0"), "load is 0.0"),

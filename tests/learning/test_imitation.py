@@ -14,16 +14,16 @@ from learning_cases import Bandit, PointPolicy, bandit_policy, collector
 from torch import Tensor, nn
 
 from desim import simulate
-from desim.agents.batch import SimpleBackfilling
+from desim.agents.batch import SimpleBackfilling, create
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS, WindowRule, aged, reserving, shortest
-from desim.agents.learning.imitation import Expert, clone, imitate
+from desim.agents.learning.imitation import EXPERT, Advised, Expert, advice, clone, imitate
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import Distribution, MLPPolicy, to_tensors
 from desim.agents.learning.ppo import PPO
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchCluster, BatchObservation, Job
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Start, WaitFor, WaitUntil
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.problems.batch.env import BatchEnv, TraceEpisodes
 from desim.workloads import lublin
@@ -222,3 +222,93 @@ class TestFromNotes:
         assert weights[0] == weights[1] != weights[2]
         with pytest.raises(InvalidConfiguration, match="there is nothing to imitate"):
             clone(learner_of(bandit_policy()), *shown(0), improbability)
+
+
+EPISODES = TraceEpisodes([TRACE], 32, num_jobs=60)
+
+
+def batch_env() -> BatchEnv:
+    return BatchEnv(EPISODES, 32, window=(6, 2), num_jobs=60, skip_forced=True)
+
+
+class TestAdvice:
+    @pytest.mark.parametrize("name", ["fcfs", "easy-sjf", "conservative", "window-shortest-6-2"])
+    def test_who_follows_an_agent_does_what_the_agent_does(self, name: str) -> None:
+        advised = Advised(batch_env(), create(name))
+        seen, _ = advised.reset(seed=3)
+        over, wanted = False, []
+        while not over:
+            wanted.append(int(seen[EXPERT]))
+            seen, _, terminated, truncated, _ = advised.step(wanted[-1] if wanted[-1] >= 0 else 8)
+            over = terminated or truncated
+        assert int(seen[EXPERT]) == -1  # nothing is asked any more
+        if -1 in wanted:  # the agent starts what the window does not show
+            assert name != "window-shortest-6-2"
+            return
+        other = batch_env()
+        other.reset(seed=3)
+        simulation, agent = other.simulation, create(name)
+        while (decision := simulation.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        assert advised.unwrapped.result().jobs.equals(simulation.finish().jobs)
+
+    def test_answers_become_actions(self) -> None:
+        jobs = [Job(number, 0.0, cores, 10.0, 10.0) for number, cores in enumerate((2, 3, 4, 8, 1))]
+        encoder = FeatureEncoder(SplitWindow(2, 1))
+        found: dict[str, int | None] = {}
+
+        class Asking:
+            def act(self, seen: BatchObservation) -> None:
+                if len(seen.queue) == 5:
+                    for answer in (None, [], 0, 1, 4, 2, 3, [2, 1], Start(1, 0b111), [WaitFor(3)], WaitUntil(9.0), 77):
+                        found[repr(answer)] = encoder.action_of(seen, answer)
+
+        simulate(BatchCluster(jobs, 8), Asking(), until=1.0)
+        assert found.pop("Start(job_id=1, cores=7)") == 1
+        assert list(found.values()) == [3, 3, 0, 1, 2, None, None, 1, 3, 3, None]
+
+    def test_all_rounds_are_remembered_and_what_is_unknown_is_left_out(self) -> None:
+        sizes: list[int] = []
+
+        class Counting(PPO):
+            def samples(self, experience: Any) -> Any:
+                """Note how much there is."""
+                assert EXPERT not in experience.observations
+                found = super().samples(experience)
+                sizes.append(len(found.targets))
+                return found
+
+        policy = SplitWindowConfig(6, 2, hidden=(8,)).policy(np.random.default_rng(0))
+        learner = Counting(policy, LearningConfig(), np.random.default_rng(0))
+        used: list[int] = []
+
+        def half(seen: dict[str, np.ndarray]) -> np.ndarray:
+            wanted = advice(seen).copy()
+            wanted[::2] = -1
+            used.append(int((wanted >= 0).sum()))
+            return wanted
+
+        together = collector(2, make=lambda: Advised(batch_env(), create("easy-sjf")))
+        shares: list[int] = []
+        original = policy.forward
+
+        def forward(observations: dict[str, Tensor]) -> Any:
+            if torch.is_grad_enabled():
+                shares.append(len(observations["jobs"]))
+            return original(observations)
+
+        policy.forward = forward  # type: ignore[method-assign]
+        options: dict[str, Any] = {"rounds": 3, "epochs": 1, "minibatch_size": 10_000}
+        agreements = imitate(learner, partial(together.collect, policy, 40), half, memory=2, **options)
+        assert len(agreements) == 3
+        assert all(0 <= share <= 1 for share in agreements)
+        assert all(known <= size // 2 for known, size in zip(used, sizes, strict=True))
+        assert shares == [used[0], used[0] + used[1], used[1] + used[2]]
+
+    def test_who_cannot_be_asked_is_refused(self) -> None:
+        with pytest.raises(InvalidConfiguration, match="rollout:fcfs looks ahead in forks"):
+            Advised(batch_env(), create("rollout:fcfs"))
+        gym_env = batch_env()
+        gym_env.encoder = object()  # type: ignore[assignment]
+        with pytest.raises(InvalidConfiguration, match="object cannot tell an answer of fcfs as an action"):
+            Advised(gym_env, create("fcfs"))

@@ -215,7 +215,8 @@ def test_scalars_are_there_for_tensorboard(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({name: 0} for name in ("total_steps", "num_envs", "num_steps", "group_size", "validation_episodes")),
+        {"total_steps": -1},
+        *({name: 0} for name in ("num_envs", "num_steps", "group_size", "validation_episodes")),
         {"validate_every": 0},
         {"num_envs": 3, "group_size": 2, "whole_episodes": True},
         {"group_size": 2},

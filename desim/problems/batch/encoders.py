@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation
+from desim.problems.batch import BatchObservation, Start, WaitFor, WaitUntil
 
 __all__ = [
     "CLUSTER_FEATURES",
@@ -306,6 +306,33 @@ class WindowEncoder:
         if not self.possible(observation, job, queue.requested_cores[job], queue.requested_time[job])[0]:
             return None, False
         return int(queue.job_id[position]), True
+
+    def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
+        """Return the action that comes next to what an agent answers.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            What the agent saw.
+        answer : object
+            Its answer; of a list the first job counts that the window shows.
+
+        Returns
+        -------
+        int or None
+            S if the agent waits; None if it starts jobs only that the window does not show, or that the encoder takes
+            for impossible.
+        """
+        ids = observation.queue.job_id[self.window.index(len(observation.queue))].tolist()
+        starts = [
+            one.job_id if isinstance(one, Start) else one
+            for one in (answer if isinstance(answer, list) else [answer])
+            if not (one is None or isinstance(one, WaitFor | WaitUntil))
+        ]
+        if not starts:
+            return self.slots
+        slot = next((ids.index(job_id) for job_id in starts if job_id in ids), None)
+        return slot if slot is not None and self.decode(observation, slot)[1] else None
 
 
 JOB_FEATURES = (
