@@ -307,6 +307,25 @@ def test_broken_lines(tmp_path: Path, line: bytes, message: str) -> None:
         assert refusal(lambda use=use: use(path)).startswith(f"{path}: {message}")
 
 
+def test_fields_behind_the_formats_own_are_left_out_and_told(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    rows = [with_field(1, str(number)) for number in range(1, 30)]
+    path.write_bytes(b"; head\n" + b"\n".join(rows))
+    wanted = swf.read(path)
+    path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2} q_1d 1:ppn=2#excl" for row in rows))
+    found = swf.read(path)
+    assert found.jobs == wanted.jobs == list(swf.stream(path))
+    assert found.report.count(Reason.EXTRA_FIELDS) == 29
+    assert "more fields than the format's 18" in str(found.report)
+    assert wanted.report.count(Reason.EXTRA_FIELDS) == 0
+    rows[7] += b" 5"
+    path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
+    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: 20 fields, the first row has 19"
+    rows[7] = with_field(4, "abc")
+    path.write_bytes(b"; head\n" + b"\n".join(row + b" {1,2}" for row in rows))
+    assert refusal(lambda: swf.read(path)) == f"{path}: line 9: field 4 (run time) is 'abc', want a number"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -37,7 +37,7 @@ from desim.workloads.batch.selection import (
     shifted,
     sorted_jobs,
 )
-from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.documents import LARGEST, shown
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 
@@ -114,7 +114,7 @@ class SWFStream:
         """Read the file from its start and yield its jobs as arrays, in the order of the file."""
         self.report = TraceReport()
         selector = Selector(os.fspath(self.path), self.rules, self.report, is_stream=is_stream)
-        for rows in _read_columns(self.path):
+        for rows in _read_columns(self.path, self.report):
             yield selector.feed(rows)
             if selector.full:
                 break
@@ -231,19 +231,25 @@ def _read_header(path: Pathish) -> TraceHeader:
     return TraceHeader.parse(header)
 
 
-def _read_columns(path: Pathish) -> Iterator[Columns]:
+def _read_columns(path: Pathish, report: TraceReport) -> Iterator[Columns]:
     """Yield all rows, block by block, as they are; allocated processors stand in where none are requested.
 
     The fast path converts a whole block at once and only notices that something is wrong; the slow
     path then looks at the same lines one by one to say what.
     """
+    width = 0  # fields of the first row, and so of all
     for first, block in line_blocks(path, chunks(path)):
         lines = block.split(b"\n")
+        width = width or next((len(row) for row in map(bytes.split, lines) if row and row[0][:1] != b";"), 0)
+        text = block
+        if width > len(_FIELDS):
+            lines = _cut(os.fspath(path), first, lines, width, report)
+            text = b"\n".join(lines)
         kept, numbers = lines, np.arange(first, first + len(lines), dtype=np.int64)
-        if block.translate(None, _NUMERIC):  # comments, or faults
+        if text.translate(None, _NUMERIC):  # comments, or faults
             at = [at for at, line in enumerate(lines) if not line.lstrip().startswith(b";")]
             kept, numbers = [lines[row] for row in at], numbers[at]
-            if b"".join(kept).translate(None, _NUMERIC) or len(block.translate(None, _CONTROLS)) < len(block):
+            if b"".join(kept).translate(None, _NUMERIC) or len(text.translate(None, _CONTROLS)) < len(text):
                 _complain(os.fspath(path), first, lines)
         rows = [line.split() for line in kept]
         if not all(rows):
@@ -254,6 +260,23 @@ def _read_columns(path: Pathish) -> Iterator[Columns]:
             if values is None:
                 _complain(os.fspath(path), first, lines)
             yield _as_columns(numbers, values)
+
+
+def _cut(source: str, first: int, lines: list[bytes], width: int, report: TraceReport) -> list[bytes]:
+    """Return lines without what stands behind the format's fields, which some logs add; all rows have as many."""
+    cut, rows = [], []
+    for number, line in enumerate(lines, first):
+        row = line.split()
+        if not row or row[0][:1] == b";":
+            cut.append(line)
+            continue
+        if len(row) != width:
+            hint = " (a truncated line?)" if len(row) < width else ""
+            raise WorkloadError(f"{source}: line {number}: {len(row)} fields, the first row has {width}{hint}")
+        cut.append(b" ".join(row[: len(_FIELDS)]))
+        rows.append(number)
+    report.add(TraceReason.EXTRA_FIELDS, rows)
+    return cut
 
 
 def _convert(rows: list[list[bytes]]) -> list[Floats] | None:

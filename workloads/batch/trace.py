@@ -102,6 +102,7 @@ class TraceReason(ListedReason):
     OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
+    EXTRA_FIELDS = ("noted", "more fields than the format's 18: the others were not read")
 
 
 @dataclass
