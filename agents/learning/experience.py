@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from desim.agents.learning.policy import Policy, one_thread, to_tensors
+from desim.envs.base import SchedulingEnv, encode_all
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Arrays", "Collector", "Experience", "Lane", "Measure", "concatenated", "evaluate", "mean_of"]
@@ -119,6 +120,8 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
 class Lane:
     """One environment and its episode so far.
 
+    Environments of desim are not asked for what they show before all of them are, by :func:`show`.
+
     Parameters
     ----------
     gym_env : gymnasium.Env
@@ -127,24 +130,37 @@ class Lane:
 
     def __init__(self, gym_env: gymnasium.Env[Any, Any]) -> None:
         self.gym_env = gym_env
+        self.simulated = gym_env if isinstance(gym_env, SchedulingEnv) else None
+        self._seen: Arrays = {}
 
     def begin(self, seed: int) -> None:
         """Begin an episode."""
         self.seed = seed
         self.actions: list[Any] = []
         self.earned = 0.0
+        self.has_moved = True
         self._see(self.gym_env.reset(seed=seed)[0])
 
-    def step(self, action: Any) -> tuple[float, bool, bool, dict[str, Any]]:
-        """Act; return the reward, whether the episode is terminated, whether it is truncated, and what else is told."""
+    def step(self, action: Any) -> tuple[float, bool, bool, float]:
+        """Act; return the reward, whether the episode is terminated, whether it is truncated, and the time it took."""
         self.actions.append(action)
-        observation, reward, terminated, truncated, info = self.gym_env.step(action)
-        self._see(observation)
-        self.earned += float(reward)
-        return float(reward), terminated, truncated, info
+        self.has_moved = True
+        if self.simulated is not None:
+            reward, terminated, truncated, elapsed, _ = self.simulated.go_on(action)
+        else:
+            observation, given, terminated, truncated, info = self.gym_env.step(action)
+            self._see(observation)
+            reward, elapsed = float(given), info.get("elapsed", 1.0)
+        self.earned += reward
+        return reward, terminated, truncated, elapsed
 
     def _see(self, observation: Any) -> None:
-        self.observation: Arrays = observation if isinstance(observation, dict) else {"observation": observation}
+        self._seen = observation if isinstance(observation, dict) else {"observation": observation}
+
+    @property
+    def observation(self) -> Arrays:
+        """What the environment shows now."""
+        return self._seen if self.simulated is None else self.simulated.observe()
 
     def outcome(self, measure: Measure | None) -> dict[str, float]:
         """Return what has come of an episode that is over."""
@@ -161,6 +177,33 @@ class Lane:
         space = self.gym_env.action_space
         for action in state["actions"]:
             self.step(np.asarray(action, space.dtype) if space.shape else int(action))
+
+
+def show(lanes: Sequence[Lane], into: Arrays) -> None:
+    """Write what some environments show into arrays, a row each.
+
+    Parameters
+    ----------
+    lanes : sequence of Lane
+        At least one; all of the same kind.
+    into : dict of str to numpy.ndarray
+        Arrays by name, with a leading axis of the number of lanes.
+    """
+    simulated = [lane.simulated for lane in lanes if lane.simulated is not None]
+    if simulated:
+        encode_all(simulated, into)
+        return
+    for row, lane in enumerate(lanes):
+        for name, array in lane.observation.items():
+            into[name][row] = array
+
+
+def room_for(lane: Lane, shape: tuple[int, ...]) -> Arrays:
+    """Return arrays of zeros for what environments like this one show, with leading axes of a shape."""
+    return {
+        name: np.zeros((*shape, *np.shape(array)), _single(np.asarray(array).dtype))
+        for name, array in lane.observation.items()
+    }
 
 
 class Collector:
@@ -257,10 +300,10 @@ class Collector:
                 for number, lane in enumerate(self._lanes):
                     if done[number]:
                         continue
-                    reward, terminated, truncated, info = lane.step(actions[number])
+                    reward, terminated, truncated, elapsed = lane.step(actions[number])
                     notes.valid[step, number] = True
                     notes.rewards[step, number] = reward
-                    notes.elapsed[step, number] = info.get("elapsed", 1.0)
+                    notes.elapsed[step, number] = elapsed
                     if terminated or truncated:
                         notes.end(step, number, truncated=truncated, measure=self.measure)
                         done[number] = whole
@@ -278,10 +321,9 @@ class _Notes:
         self.begin = time.perf_counter()
         self.infer = 0.0
         shape = (num_steps, len(lanes))
-        self.observations = {
-            name: np.zeros((num_steps + 1, len(lanes), *np.shape(array)), _single(np.asarray(array).dtype))
-            for name, array in lanes[0].observation.items()
-        }
+        self.observations = room_for(lanes[0], (num_steps + 1, len(lanes)))
+        for lane in lanes:
+            lane.has_moved = True  # since nothing is noted yet
         space = lanes[0].gym_env.action_space
         self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
         self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
@@ -292,10 +334,22 @@ class _Notes:
 
     def see(self, step: int) -> Arrays:
         """Note what every environment shows, and return it."""
-        for number, lane in enumerate(self.lanes):
-            for name, array in lane.observation.items():
-                self.observations[name][step, number] = array
-        return {name: array[step] for name, array in self.observations.items()}
+        seen = {name: array[step] for name, array in self.observations.items()}
+        moved = [number for number, lane in enumerate(self.lanes) if lane.has_moved]
+        if len(moved) == len(self.lanes):
+            show(self.lanes, seen)
+        else:  # those that have come to their end show what they did a step before
+            for array in self.observations.values():
+                array[step] = array[step - 1]
+            if moved:
+                lanes = [self.lanes[number] for number in moved]
+                fresh = room_for(lanes[0], (len(moved),))
+                show(lanes, fresh)
+                for name, array in seen.items():
+                    array[moved] = fresh[name]
+        for lane in self.lanes:
+            lane.has_moved = False
+        return seen
 
     def act(self, step: int, rng: np.random.Generator) -> Any:
         """Note what is seen and done; return the action of each environment."""
@@ -379,11 +433,12 @@ def evaluate(
         place, seed = next(waiting)
         lane.begin(seed)
         active.append((place, lane))
+    seen = room_for(active[0][1], (len(active),)) if active else {}
     try:
         with torch.inference_mode(), one_thread():
             while active:
-                names = active[0][1].observation
-                batch = {name: np.stack([lane.observation[name] for _, lane in active]) for name in names}
+                batch = {name: array[: len(active)] for name, array in seen.items()}
+                show([lane for _, lane in active], batch)
                 distribution, _ = policy(to_tensors(batch, device))
                 actions = distribution.mode().cpu().numpy()
                 plain = actions.tolist() if actions.ndim == 1 else actions

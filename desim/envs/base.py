@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import gymnasium
 import numpy as np
@@ -37,9 +37,11 @@ __all__ = [
     "Reward",
     "SchedulingEnv",
     "SlotReward",
+    "Transition",
     "Translator",
     "bounded",
     "compressed",
+    "encode_all",
     "episodes_of",
 ]
 
@@ -121,6 +123,50 @@ class Reward(Protocol):
 
         There may have been several answers since, where decisions without a choice are skipped.
         """
+
+
+class Transition(NamedTuple):
+    """What has come of an action.
+
+    Attributes
+    ----------
+    reward : float
+        What was earned.
+    terminated, truncated : bool
+        Whether the episode is over, or was cut short.
+    elapsed : float
+        Simulated time since the decision before.
+    possible : bool
+        Whether the action was.
+    """
+
+    reward: float
+    terminated: bool
+    truncated: bool
+    elapsed: float
+    possible: bool
+
+
+def encode_all(envs: Sequence[SchedulingEnv], into: Arrays) -> None:
+    """Write what environments of a kind show into arrays, a row each.
+
+    An encoder whose class has a function ``encode_many``, called with pairs of encoder and observation and these
+    arrays, encodes all of them at once.
+
+    Parameters
+    ----------
+    envs : sequence of SchedulingEnv
+        At least one.
+    into : dict of str to numpy.ndarray
+        Arrays by name, with a leading axis of the number of environments.
+    """
+    together = getattr(type(envs[0].encoder), "encode_many", None)
+    if together is not None:
+        together([(env.encoder, env.observation) for env in envs], into)
+        return
+    for row, env in enumerate(envs):
+        for name, array in env.observe().items():
+            into[name][row] = array
 
 
 class SchedulingEnv(gymnasium.Env[Arrays, Any]):
@@ -219,7 +265,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         self._went_on_to_its_end = False
         self._time = float(simulation.env.now)
         self._observation = self._decision.observation
-        return self._encode(), {"time": self._time, "elapsed": 0.0, "invalid": False}
+        return self.observe(), {"time": self._time, "elapsed": 0.0, "invalid": False}
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Answer the decision that is due and go on to the next.
@@ -239,27 +285,50 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         DesimError
             If the episode is over.
         """
+        gone = self.go_on(action)
+        info: dict[str, Any] = {"time": self._time, "elapsed": gone.elapsed, "invalid": not gone.possible}
+        if gone.terminated or gone.truncated:
+            info["decisions"] = self._num_decisions
+        return self.observe(), gone.reward, gone.terminated, gone.truncated, info
+
+    def go_on(self, action: Any) -> Transition:
+        """Do what :meth:`step` does, without looking at what is there then; :meth:`observe` tells.
+
+        Parameters
+        ----------
+        action : object
+            Of the action space. One that is not possible ends the scheduling cycle.
+
+        Returns
+        -------
+        Transition
+            What has come of it.
+
+        Raises
+        ------
+        DesimError
+            If the episode is over.
+        """
         decision, simulation = self._decision, self._simulation
         if decision is None or simulation is None:
             raise DesimError("no decision is due: the episode is over or has not begun, call reset()")
-        answer, valid = self.encoder.decode(self._observation, action)
+        answer, possible = self.encoder.decode(self._observation, action)
         decision.answer(answer)
         self.reward.answered(answer)
         self._decision = decision = self._advance(simulation)
         reward = self.reward.collect()
         now = float(simulation.env.now if decision is not None else simulation.end_time)  # slots may be int
-        info = {"time": now, "elapsed": now - self._time, "invalid": not valid}
-        self._time = now
+        elapsed, self._time = now - self._time, now
         self._num_decisions += 1
+        self._mask = None
         over = decision is None
         self._went_on_to_its_end = over
         truncated = _is_cut_short(simulation) if over else self._num_decisions >= self.max_decisions
         if over or truncated:
             self._decision = None
-            info["decisions"] = self._num_decisions
         else:
             self._observation = decision.observation  # type: ignore[union-attr]  # not over
-        return self._encode(), reward, over and not truncated, truncated, info
+        return Transition(reward, over and not truncated, truncated, elapsed, possible)
 
     def _advance(self, simulation: Simulation) -> Decision | None:
         """Run to the next decision that is shown."""
@@ -271,8 +340,9 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
                 decision = simulation.advance()
         return decision
 
-    def _encode(self) -> Arrays:
-        encoded = self.encoder.encode(self._observation)
+    def observe(self) -> Arrays:
+        """Return the encoded observation of the decision that is due; at the end of an episode, of its last moment."""
+        encoded = self.encoder.encode(self.observation)
         self._mask = encoded[ACTION_MASK]
         return encoded
 
@@ -280,6 +350,19 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
     def decision(self) -> Decision | None:
         """The decision that is due; None if the episode is over or has not begun."""
         return self._decision
+
+    @property
+    def observation(self) -> Any:
+        """What is to be encoded now: live, valid until the next step.
+
+        Raises
+        ------
+        DesimError
+            Before the first episode.
+        """
+        if self._simulation is None:
+            raise DesimError("there is no episode yet: call reset()")
+        return self._observation
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which actions are possible now, as a flat array of truth values.
@@ -294,9 +377,8 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         DesimError
             Before the first episode.
         """
-        if self._mask is None:
-            raise DesimError("there is no episode yet: call reset()")
-        return self._mask.astype(np.bool_).ravel()
+        mask = self.observe()[ACTION_MASK] if self._mask is None else self._mask
+        return mask.astype(np.bool_).ravel()
 
     @property
     def simulation(self) -> Simulation:

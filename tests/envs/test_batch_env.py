@@ -221,6 +221,30 @@ def test_features_are_those_that_are_described(seed: int, window: tuple[int, int
         np.testing.assert_allclose(found["cluster"], cluster, rtol=1e-5, atol=1e-6)
 
 
+@given(seed=st.integers(0, 10**6), windows=st.lists(WINDOWS, min_size=1, max_size=4), times=st.sampled_from([1, 7, 90]))
+@settings(max_examples=20, deadline=None)
+def test_many_windows_at_once_show_the_same_bits(seed: int, windows: list[tuple[int, int]], times: int) -> None:
+    rng, slots = Random(seed), max(map(sum, windows))
+    encoders = [
+        FeatureEncoder(
+            SplitWindow(*each), slots, reserve_after=rng.choice((math.inf, 0.0, 5.0)) if each[0] else math.inf
+        )
+        for each in windows
+    ]
+    runs = [decisions(rng, each, ask_when_empty=rng.random() < 0.5) for each in encoders]
+    for asked in zip(*runs, strict=False):
+        pairs = [(each, decision.observation) for each, (_, decision) in zip(encoders, asked, strict=True)] * times
+        alone = [each.encode(seen) for each, seen in pairs[: len(windows)]] * times
+        found = {name: np.full((len(pairs), *array.shape), 7, array.dtype) for name, array in alone[0].items()}
+        FeatureEncoder.encode_many(pairs, found)
+        for row, arrays in enumerate(alone):
+            assert {name: array[row].tobytes() for name, array in found.items()} == {
+                name: array.tobytes() for name, array in arrays.items()
+            }
+        if times > 1:
+            break
+
+
 @given(seed=st.integers(0, 10**6), window=WINDOWS, is_sorted=st.booleans())
 @settings(max_examples=30, deadline=None)
 def test_the_flat_observation_is_that_of_the_paper(seed: int, window: tuple[int, int], is_sorted: bool) -> None:

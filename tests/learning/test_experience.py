@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -25,8 +26,9 @@ from learning_cases import (
 )
 
 from desim.agents.learning.experience import PER_STEP, Collector, Experience, concatenated, evaluate, mean_of
-from desim.agents.learning.policy import Policy
+from desim.agents.learning.policy import Gaussian, MLPPolicy, Policy
 from desim.agents.learning.workers import WorkerCollector
+from desim.envs import ACTION_MASK
 from desim.exceptions import DesimError, InvalidConfiguration
 
 
@@ -104,6 +106,56 @@ def test_it_is_what_each_environment_goes_through_alone() -> None:
         assert found.num_steps == length * count
         assert [tuple(one.values()) for one in found.episodes] == [tuple(one.values()) for one in naive.episodes]
     assert len(naive.episodes) > 5
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("name", ["Batch", "Dag", "Deferrable"])
+def test_environments_of_desim_are_asked_together_for_what_each_would_show(name: str, whole: bool) -> None:
+    settings: dict[str, Any] = {
+        "Batch": {"num_cores": 16, "num_jobs": 12, "window": (4, 2), "max_decisions": 20},
+        "Dag": {"num_executors": 3, "max_nodes": 6, "num_jobs": 2},
+        "Deferrable": {"max_jobs": 6, "until": 15},
+    }[name]
+
+    def plain() -> Any:
+        return gymnasium.make(f"desim/{name}-v0", **settings).unwrapped
+
+    def collected(make_env: Callable[[], Any]) -> Experience:
+        together = Collector(make_env, np.random.SeedSequence(3).spawn(4), np.random.default_rng(0))
+        if whole:
+            return together.collect_episodes(policy, 25)
+        together.collect(policy, 7)
+        return together.collect(policy, 25)
+
+    env = plain()
+    if isinstance(env.action_space, gymnasium.spaces.Discrete):
+        sizes = {
+            part: int(np.prod(space.shape)) for part, space in env.observation_space.items() if part != ACTION_MASK
+        }
+        policy: Policy = MLPPolicy(
+            sizes, int(env.action_space.n), np.random.default_rng(1), hidden=(8,), mask=ACTION_MASK
+        )
+    else:
+        policy = Steady(*env.action_space.shape)
+    found, alone = collected(plain), collected(lambda: gymnasium.Wrapper(plain()))
+    assert found.ends.any()
+    for part in (*PER_STEP, "last_values", "episodes"):
+        np.testing.assert_array_equal(getattr(found, part), getattr(alone, part), err_msg=part)
+    for part, array in found.observations.items():
+        np.testing.assert_array_equal(array[found.valid], alone.observations[part][found.valid], err_msg=part)
+
+
+class Steady(Policy):
+    """Draws numbers around 0 whatever it sees."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.mean = torch.nn.Parameter(torch.zeros(size))
+
+    def forward(self, observations: dict[str, torch.Tensor]) -> Any:
+        count = len(next(iter(observations.values())))
+        mean = self.mean.expand(count, -1)
+        return Gaussian(mean, torch.full_like(mean, 0.3)), torch.zeros(count)
 
 
 def test_arrays_that_are_no_dictionary_and_actions_that_are_arrays() -> None:

@@ -8,6 +8,7 @@ scheduling system", JSSPP 1995), others may then start only where they do not de
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, Start, WaitFor, WaitUntil
+from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
     "CLUSTER_FEATURES",
@@ -223,19 +225,24 @@ class WindowEncoder:
         length = len(queue)
         if not length or not free:
             return True
-        index = self.window.index(length)
-        cores = queue.requested_cores[index]
-        if np.minimum.reduce(cores) > free:
+        window = self.window
+        if length <= window.size:
+            least = queue.least_cores(length)
+        else:
+            least = np.minimum.reduce(queue.requested_cores[window.positions(length)])
+        if least > free:
             return True
         if not self._reserves(observation):
             return False
-        return not self.possible(observation, self.window.positions(length), cores, queue.requested_time[index]).any()
+        index = window.index(length)
+        cores, times = queue.requested_cores[index], queue.requested_time[index]
+        return not self.possible(observation, window.positions(length), cores, times).any()
 
     def _reserves(self, observation: BatchObservation) -> bool:
         """Tell whether the oldest queued job has a reservation; the queue is not empty."""
         if self.reserve_after == math.inf:
             return False
-        waited: float = observation.time - observation.queue.submission_time[0]
+        waited: float = observation.time - observation.queue.head_submission
         return waited >= self.reserve_after
 
     def possible(
@@ -302,10 +309,14 @@ class WindowEncoder:
         position = self.window.position(slot, len(queue)) if slot < self.window.size else None
         if position is None:
             return None, False
-        job = np.array([position])
-        if not self.possible(observation, job, queue.requested_cores[job], queue.requested_time[job])[0]:
+        job_id, cores, time = queue.job_at(position)
+        if cores > observation.free_cores:
             return None, False
-        return int(queue.job_id[position]), True
+        if self._reserves(observation):
+            job = np.array([position]), np.array([cores]), np.array([time])
+            if not allowed_beside_oldest(observation, *job)[0]:
+                return None, False
+        return job_id, True
 
     def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
         """Return the action that comes next to what an agent answers.
@@ -333,43 +344,6 @@ class WindowEncoder:
             return self.slots
         slot = next((ids.index(job_id) for job_id in starts if job_id in ids), None)
         return slot if slot is not None and self.decode(observation, slot)[1] else None
-
-
-JOB_FEATURES = (
-    "present",
-    "requested_time",
-    "requested_cores",
-    "requested_cores_log",
-    "waiting_time",
-    "fits",
-    "share_of_free_cores",
-    "time_until_it_fits",
-    "requested_time_over_shortest",
-    "area_over_smallest",
-    "delays_reservation",
-    "from_tail",
-)
-"""The columns of ``jobs``: times and areas as logarithms, of 1 + seconds or core-seconds, over 4."""
-
-CLUSTER_FEATURES = (
-    "free_cores",
-    "queue_length",
-    "invisible_jobs",
-    "jobs_that_fit",
-    "time_to_next_end",
-    "running_load",
-    "window_load",
-    "oldest_waiting_time",
-    "reserved_job",
-    "reserved_time",
-    "reserved_job_requested_time",
-    "reserved_job_requested_cores",
-)
-"""The columns of ``cluster``; loads are in seconds of the whole machine."""
-
-SCALE = 0.25
-"""What logarithms of times, areas and numbers are multiplied with."""
-_NEVER = 1e7  # seconds; cores that are down
 
 
 class FeatureEncoder(WindowEncoder):
@@ -412,7 +386,8 @@ class FeatureEncoder(WindowEncoder):
         Returns
         -------
         dict of str to numpy.ndarray
-            The columns are :data:`JOB_FEATURES` and :data:`CLUSTER_FEATURES`; empty slots are 0.
+            The columns are :data:`~desim.problems.batch.features.JOB_FEATURES` and
+            :data:`~desim.problems.batch.features.CLUSTER_FEATURES`; empty slots are 0.
         """
         queue, time, free, total = observation.queue, observation.time, observation.free_cores, observation.num_cores
         length, size = len(queue), self.window.size
@@ -459,13 +434,13 @@ class FeatureEncoder(WindowEncoder):
             shown[11, self.window.head :] = 1.0
         cluster = [
             free / total,
-            _log(length),
-            _log(max(length - size, 0)),
-            _log(len(fitting)),
-            _log(max(ends[0] - time, 0.0)) if len(ends) else 0.0,
-            _log(load / total),
-            _log(float(times @ cores) / total),
-            _log(time - queue.submission_time[0]) if length else 0.0,
+            scaled_log(length),
+            scaled_log(max(length - size, 0)),
+            scaled_log(len(fitting)),
+            scaled_log(max(ends[0] - time, 0.0)) if len(ends) else 0.0,
+            scaled_log(load / total),
+            scaled_log(float(times @ cores) / total),
+            scaled_log(time - queue.submission_time[0]) if length else 0.0,
             *reservation,
         ]
         return {
@@ -474,15 +449,37 @@ class FeatureEncoder(WindowEncoder):
             ACTION_MASK: self.mask(fits),
         }
 
+    @staticmethod
+    def encode_many(asked: Sequence[tuple[FeatureEncoder, BatchObservation]], into: Arrays) -> None:
+        """Write observations into arrays, a row each.
 
-def _log(value: float) -> float:
-    return SCALE * math.log1p(value)
+        Parameters
+        ----------
+        asked : sequence of tuple of FeatureEncoder and BatchObservation
+            Encoders of as many slots, whatever their windows, and what is to be encoded.
+        into : dict of str to numpy.ndarray
+            As :meth:`encode` returns them, with a leading axis of the number of observations.
+        """
+        seen = [observation for _, observation in asked]
+        windows = Windows([encoder.window for encoder, _ in asked], seen)
+        fits = windows.fitting()
+        for place, (encoder, one) in enumerate(asked):
+            count = windows.counts[place]
+            if encoder.reserve_after < math.inf and count and encoder._reserves(one):
+                positions = encoder.window.positions(len(one.queue))
+                cores, times = windows.cores[place, :count], windows.times[place, :count]
+                fits[place, :count] = allowed_beside_oldest(one, positions, cores, times)
+        windows.describe(fits, into["jobs"], into["cluster"])
+        mask, width = into[ACTION_MASK], fits.shape[1]
+        mask[:, :width] = fits
+        mask[:, width:-1] = 0
+        mask[:, -1] = 1
 
 
 def _remaining(ends: NDArray[np.float64], time: float) -> NDArray[np.float64]:
     """Return the time until each expected end, in seconds, and at last the time that stands for never."""
     remaining = np.empty(len(ends) + 1)
-    remaining[-1] = _NEVER
+    remaining[-1] = NEVER
     np.maximum(np.subtract(ends, time, out=remaining[:-1]), 0.0, out=remaining[:-1])
     return remaining
 

@@ -134,6 +134,26 @@ class Queue(_Rows):
         cores: int = self._integer_items[1][self._begin]
         return cores
 
+    @property
+    def head_submission(self) -> float:
+        """Submission time of the job at the head; cheaper than the first item of the array."""
+        time: float = self._float_items[0][self._begin]
+        return time
+
+    def job_at(self, position: int) -> tuple[int, int, float]:
+        """Return id, requested cores and requested time of the job at a position, cheaper than from arrays."""
+        place = self._begin + position
+        return self._integer_items[0][place], self._integer_items[1][place], self._float_items[1][place]
+
+    def least_cores(self, end: int) -> int:
+        """Return the least requested cores of the jobs at the positions 0 to end - 1; cheaper than of the array."""
+        cores: int = min(self._integer_items[1][self._begin : self._begin + end])
+        return cores
+
+    def numbers(self, index: slice | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return some columns at once: cores, users, and the bits of submission and requested times, shape (4, n)."""
+        return self._block[1:, self._begin : self._end][:, index]
+
     def _add(self, job: Job, position: int | None = None) -> None:
         place = self._open(self._end - self._begin if position is None else position)
         job_ids, requested_cores, user_ids = self._integer_items
@@ -197,6 +217,11 @@ class Running:
     def releases(self) -> Iterator[tuple[float, int, int]]:
         """Return expected ends, cores and job ids, first to last, which costs less than arrays if few are looked at."""
         return zip(self._ends, self._cores, self._ids, strict=True)
+
+    def list_into(self, ends: list[float], cores: list[float]) -> None:
+        """Append expected ends and cores, first to last, to two lists."""
+        ends += self._ends
+        cores += self._cores
 
     def ids(self) -> Iterator[int]:
         """Return the job ids by expected end, which costs less than the array."""
