@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.exceptions import RecordError
 
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
 
     from desim.tables import Table
 
-__all__ = ["INFO_FILE", "Records", "TableWriter", "read_info", "write_atomically"]
+__all__ = ["INFO_FILE", "Parts", "Records", "TableWriter", "portions_of", "read_info", "write_atomically"]
 
 INFO_FILE = "result.json"
 FORMAT_VERSION = 1
+
+PORTION_ROWS = 16_384
+"""About how many rows of a table are read at a time where it need not be read as a whole."""
 
 
 class TableWriter:
@@ -75,15 +80,15 @@ class TableWriter:
             write_atomically(self._directory / _part(self._parts), frame.write_parquet)
         self._parts += 1
 
-    def close(self) -> pl.LazyFrame:
-        """Write what is left and return the whole table, sorted, as a lazy frame."""
+    def close(self) -> pl.LazyFrame | Parts:
+        """Write what is left and return the whole table, sorted: as a lazy frame, or the files that it lies in."""
         import polars as pl
 
         if self._rows or not self._parts:
             self._flush()
         if self._directory is not None:
-            table = scan_parts(self._directory)
-        elif self._elsewhere:
+            return Parts(self._directory, self._table.sort_by)
+        if self._elsewhere:
             table = pl.concat([pl.scan_parquet(self._elsewhere, glob=False), *(frame.lazy() for frame in self._frames)])
         else:
             table = pl.concat(self._frames).lazy()
@@ -125,7 +130,7 @@ class Records:
         other.tables = {name: table.copied() for name, table in self.tables.items()}
         return other
 
-    def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame]:
+    def close(self, info: Mapping[str, Any]) -> dict[str, pl.LazyFrame | Parts]:
         """Write what is left, note how the run ended, and return the tables."""
         tables = {name: table.close() for name, table in self.tables.items()}
         if self._out is not None:
@@ -157,14 +162,158 @@ def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
         raise RecordError(f"cannot create {path}: {error.strerror}") from error
 
 
-def scan_parts(directory: Path) -> pl.LazyFrame:
-    """Return a table's parts, in the order of recording, as one lazy frame."""
+class Parts:
+    """A table in Parquet files, one a part: to be read as a whole, or in portions.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the parts lie.
+    sort_by : sequence of str
+        Columns that give the table its order; none keeps that of recording.
+
+    Raises
+    ------
+    RecordError
+        If there is no part.
+    """
+
+    def __init__(self, directory: Path, sort_by: Sequence[str] = ()) -> None:
+        self._paths = sorted(directory.glob("part-*.parquet"))
+        if not self._paths:
+            raise RecordError(f"{directory} holds no part of a table")
+        self.sort_by = list(sort_by)
+
+    @cached_property
+    def height(self) -> int:
+        """How many rows there are."""
+        import polars as pl
+
+        return int(_scan(self._paths).select(pl.len()).collect().item())
+
+    def scan(self) -> pl.LazyFrame:
+        """Return the whole table, in order, as a lazy frame."""
+        return _sorted(_scan(self._paths), self.sort_by)
+
+    def portions(
+        self, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
+    ) -> Iterator[pl.DataFrame]:
+        """Read the table portion by portion.
+
+        Of the first column of the order, a look at every part tells between which values a portion lies, and which
+        parts hold any of it: few, if the order is about that of recording.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Those that are wanted; by default all.
+        by : sequence of str
+            Columns that give another order; among equal rows it is that of the table.
+        in_order : bool
+            Or else in that of recording, which is faster.
+
+        Yields
+        ------
+        polars.DataFrame
+            Some rows: about `PORTION_ROWS`, but all that have the same value in the first column of the order together.
+            There is at least one portion, which may be empty.
+        """
+        import polars as pl
+
+        order = [*by, *self.sort_by] if in_order else []
+        wanted = pl.all() if columns is None else pl.col(columns)
+        if not order:
+            for path in self._paths:
+                yield _scan([path]).select(wanted).collect()
+            return
+        key, spans = pl.col(order[0]), [_Span.of(path, order[0]) for path in self._paths]
+        for low, high in _borders(spans):
+            inside = pl.lit(True)
+            if low is not None:
+                inside &= ~(key < low)  # unlike >= it holds for what is not a number, which comes last
+            if high is not None:
+                inside &= (key < high) | (key.is_null() & (low is None))  # nulls come first
+            paths = [path for path, span in zip(self._paths, spans, strict=True) if span.reaches(low, high)]
+            if paths or low is None:
+                yield _sorted(_scan(paths or self._paths[:1]).filter(inside), order).select(wanted).collect()
+
+
+class _Span(NamedTuple):
+    """What a part holds of the first column of an order: some values, ascending, and whether there are nulls."""
+
+    values: pl.Series
+    has_nulls: bool
+    rows: int
+
+    @classmethod
+    def of(cls, path: Path, column: str) -> _Span:
+        import polars as pl
+
+        found = _scan([path]).select(column).collect()[column].sort()
+        known = found.drop_nulls()
+        # Each 64th value is enough to find borders; first and last tell which portions the part has rows of.
+        return cls(pl.concat([known.gather_every(64), known.tail(1)]), len(known) < len(found), len(found))
+
+    def reaches(self, low: Any, high: Any) -> bool:
+        """Return whether rows lie between two borders, None being no border."""
+        if self.has_nulls and low is None:
+            return True
+        if self.values.is_empty():
+            return False
+        above = low is None or not self.values[-1] < low
+        return above and (high is None or bool(self.values[0] < high))
+
+
+def _borders(spans: Sequence[_Span]) -> Iterator[tuple[Any, Any]]:
+    """Yield between which values the portions lie: from the one up to, and without, the other."""
     import polars as pl
 
-    parts = sorted(directory.glob("part-*.parquet"))
-    if not parts:
-        raise RecordError(f"{directory} holds no part of a table")
-    return pl.scan_parquet(parts, glob=False)
+    rows = sum(span.rows for span in spans)
+    values = pl.concat([span.values for span in spans]).sort()
+    count = -(-rows // PORTION_ROWS)
+    places = [len(values) * portion // count for portion in range(1, count)] if len(values) else []
+    borders = values.gather(places).unique(maintain_order=True)
+    if borders.dtype.is_float():
+        borders = borders.drop_nans()
+    yield from pairwise([None, *borders, None])
+
+
+def portions_of(
+    table: pl.DataFrame, columns: Sequence[str] | None = None, *, by: Sequence[str] = ()
+) -> Iterator[pl.DataFrame]:
+    """Take a table in memory portion by portion, as `Parts.portions` does one in files.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+        The table, in order.
+    columns : sequence of str, optional
+        Those that are wanted; by default all.
+    by : sequence of str
+        Columns that give another order; among equal rows it is that of the table.
+
+    Yields
+    ------
+    polars.DataFrame
+        Some rows. There is at least one portion, which may be empty.
+    """
+    names = table.columns if columns is None else list(columns)
+    if by:
+        table = table.select(list(dict.fromkeys([*names, *by]))).sort(by, maintain_order=True)
+    table = table.select(names)
+    yield table.head(PORTION_ROWS)
+    for begin in range(PORTION_ROWS, len(table), PORTION_ROWS):
+        yield table[begin : begin + PORTION_ROWS]
+
+
+def _scan(paths: list[Path]) -> pl.LazyFrame:
+    import polars as pl
+
+    return pl.scan_parquet(paths, glob=False)
+
+
+def _sorted(table: pl.LazyFrame, columns: Sequence[str]) -> pl.LazyFrame:
+    return table.sort(columns, maintain_order=True) if columns else table
 
 
 def _part(number: int) -> str:

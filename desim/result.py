@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.records import create_directory, read_info, scan_parts, write_atomically, write_info
+from desim.records import Parts, create_directory, portions_of, read_info, write_atomically, write_info
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +27,7 @@ class Result:
 
     Parameters
     ----------
-    tables : mapping of str to polars.LazyFrame
+    tables : mapping of str to polars.LazyFrame or desim.records.Parts
         The records by table name.
     info : mapping
         The problem's configuration, agent, seed, status (one of ``RUN_STATUSES``) and end time.
@@ -35,7 +35,9 @@ class Result:
         What is known of a problem of a user's own; that of others is found by the problem's name.
     """
 
-    def __init__(self, tables: Mapping[str, pl.LazyFrame], info: Mapping[str, Any], kind: Kind | None = None) -> None:
+    def __init__(
+        self, tables: Mapping[str, pl.LazyFrame | Parts], info: Mapping[str, Any], kind: Kind | None = None
+    ) -> None:
         self._tables = dict(tables)
         self._frames: dict[str, pl.DataFrame] = {}
         self.info = dict(info)
@@ -78,6 +80,12 @@ class Result:
         RecordError
             If there is no such table.
         """
+        table = self._stored(name)
+        if name in self._frames:
+            return self._frames[name].lazy()
+        return table.scan() if isinstance(table, Parts) else table
+
+    def _stored(self, name: str) -> pl.LazyFrame | Parts:
         if name not in self._tables:
             raise RecordError(f"no table {name!r} in this result; there are {', '.join(self._tables)}")
         return self._tables[name]
@@ -87,6 +95,43 @@ class Result:
         if name not in self._frames:
             self._frames[name] = self.scan(name).collect()
         return self._frames[name]
+
+    def height(self, name: str) -> int:
+        """Return how many rows a table has."""
+        table = self._stored(name)
+        return table.height if isinstance(table, Parts) and name not in self._frames else self.table(name).height
+
+    def portions(
+        self, name: str, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
+    ) -> Iterator[pl.DataFrame]:
+        """Go through a table portion by portion, so that a long one that lies in files need not fit into memory.
+
+        Parameters
+        ----------
+        name : str
+            One of ``table_names``.
+        columns : sequence of str, optional
+            Those that are wanted; by default all.
+        by : sequence of str
+            Columns that give another order; among equal rows it is that of the table.
+        in_order : bool
+            Whether the order matters; if not, that of a table in files may be that of recording, which is faster.
+
+        Yields
+        ------
+        polars.DataFrame
+            Some rows. There is at least one portion, which may be empty.
+
+        Raises
+        ------
+        RecordError
+            If there is no such table.
+        """
+        table = self._stored(name)
+        if isinstance(table, Parts) and name not in self._frames:
+            yield from table.portions(columns, by=by, in_order=in_order)
+        else:
+            yield from portions_of(self.table(name), columns, by=by)
 
     @property
     def jobs(self) -> pl.DataFrame:
@@ -158,9 +203,6 @@ class Result:
         source = Path(directory)
         info = read_info(source)
         sorting = info.pop("tables")
-        tables = {}
-        for name, columns in sorting.items():
-            table = scan_parts(source / name)
-            tables[name] = table.sort(columns, maintain_order=True) if columns else table
+        tables = {name: Parts(source / name, columns) for name, columns in sorting.items()}
         info.pop("format")
         return cls(tables, info)

@@ -5,15 +5,19 @@ or as a function of the run, and a message into which the values of such a row a
 tables already says (types, nulls, least values, which columns a status has, what follows from what) becomes rules by
 itself, see `standard_rules`; each problem has its own in ``desim.problems.NAME.rules``. Rules share that description
 with the dynamics, and nothing else, so that an error in the simulator cannot hide itself.
+
+A run may be longer than memory is large: checks of single rows go through a table portion by portion, and so do those
+that ask first whether there is anything to say at all; what is wrong is then told from whole tables.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, takewhile
+from itertools import chain, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -39,6 +43,7 @@ __all__ = [
     "conservation_rule",
     "horizon_rule",
     "misstated",
+    "repeated",
     "rounding",
     "rules_of",
     "standard_rules",
@@ -205,33 +210,58 @@ class Recorded:
 
     Parameters
     ----------
-    info : mapping
-        Its description.
-    tables : mapping of str to polars.DataFrame
-        Its tables, whose columns have been checked.
+    result : Result
+        The run, whose tables have been checked for their columns.
     workload : iterable or None
         What was simulated.
+    portion : mapping of str to polars.DataFrame
+        Tables of which only some rows are looked at.
 
     Attributes
     ----------
+    info : dict
+        Its description.
     end_time, until : float
         When the run ended, and when it was to end at the latest; the latter may be infinite.
     """
 
     def __init__(
-        self, info: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], workload: Iterable[Any] | None
+        self, result: Result, workload: Iterable[Any] | None, portion: Mapping[str, pl.DataFrame] | None = None
     ) -> None:
-        self.info = info
-        self.tables = tables
+        self._result = result
+        self._portion = portion or {}
         self.workload = workload
-        self.end_time = float(info["end_time"])
-        planned = (info["until"], info.get("num_slots"))
+        self.info = result.info
+        self.end_time = result.end_time
+        planned = (self.info["until"], self.info.get("num_slots"))
         self.until = min((float(end) for end in planned if end is not None), default=math.inf)
         self._views: dict[Callable[[Any], Any], Any] = {}
 
     def __getitem__(self, table: str) -> pl.DataFrame:
-        """Return a table."""
-        return self.tables[table]
+        """Return a table, the whole of it unless only some rows are looked at."""
+        return self._portion[table] if table in self._portion else self._result.table(table)
+
+    def portions(
+        self, table: str, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
+    ) -> Iterator[pl.DataFrame]:
+        """Go through a table, or some columns, portion by portion, see `desim.Result.portions`."""
+        return self._result.portions(table, columns, by=by, in_order=in_order)
+
+    def height(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._result.height(table)
+
+    def column(self, table: str, name: str) -> pl.Series:
+        """Return a column of a table, in any order."""
+        return pl.concat([portion[name] for portion in self.portions(table, [name], in_order=False)])
+
+    def where(self, table: str, wanted: pl.Expr) -> pl.DataFrame:
+        """Return the rows of a table for which an expression holds that looks at each of them by itself."""
+        return self._result.scan(table).filter(wanted).collect()
+
+    def only(self, table: str, rows: pl.DataFrame) -> Recorded:
+        """Return the run with some rows of a table in place of all."""
+        return Recorded(self._result, self.workload, {table: rows})
 
     @property
     def drained(self) -> bool:
@@ -266,12 +296,16 @@ class Check:
         the row, for what takes long to find out.
     when : callable or None
         Tells of a run whether there is anything to check.
+    by_row : bool
+        Whether each row of the table is judged by itself, so that some may be looked at without the others: ``wrong``
+        is then asked of portions of a long table one by one. (It must not count, shift or compare rows.)
     """
 
     of: str | Callable[[Recorded], pl.DataFrame]
     wrong: Wrong
     message: str | Callable[[Recorded, dict[str, Any]], str]
     when: Callable[[Recorded], bool] | None = None
+    by_row: bool = False
 
     def rows(self, run: Recorded) -> pl.DataFrame:
         """Return the rows that are looked at."""
@@ -338,14 +372,16 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     if not findings.report().ok:
         return findings.report()
     tables = [table.bound(result.info) for table in kind.tables]
-    frames = _frames(result, tables, findings)
+    _check_columns(result, tables, findings)
     if not findings.report().ok:
         return findings.report()
-    run = Recorded(result.info, frames, workload)
-    for rule in (*standard_rules(tables), *kind.rules):
-        if workload is not None or not rule.needs_workload:
-            _perform(rule, run, findings)
-        if rule.vital and rule.name in findings.report().counts:
+    run = Recorded(result, workload)
+    rules = [rule for rule in (*standard_rules(tables), *kind.rules) if workload is not None or not rule.needs_workload]
+    while rules:
+        count = next((number for number, rule in enumerate(rules, 1) if rule.vital), len(rules))
+        together, rules = rules[:count], rules[count:]
+        _perform(together, run, findings, stop_after)
+        if together[-1].name in findings.report().counts and together[-1].vital:
             break
     return findings.report()
 
@@ -387,28 +423,50 @@ def standard_rules(tables: Sequence[Table]) -> tuple[Rule, ...]:
             name, place = column.name, pl.col(column.name)
             if column.least is not None:
                 message = f"{row}: {name} is {{{name}}}, want at least {column.least:g}"
-                values.append(Check(table.name, place < column.least, message))
+                values.append(Check(table.name, place < column.least, message, by_row=True))
             if column.given:
                 given = pl.col(table.status).cast(pl.String).is_in(column.given)
-                fields.append(Check(table.name, given == place.is_null(), f"{subject}{name} is {{{name}}}"))
+                fields.append(
+                    Check(table.name, given == place.is_null(), f"{subject}{name} is {{{name}}}", by_row=True)
+                )
             if column.formula:
                 checked = derived if column.dtype == "float" else fields
-                checked.append(
-                    Check(table.name, partial(_underived, table.name, column), f"{subject}{_derived(column)}")
-                )
+                wrong = partial(_underived, table.name, column)
+                checked.append(Check(table.name, wrong, f"{subject}{_derived(column)}", by_row=True))
             if column.formula and not column.given and column.dtype == "float":
-                wrong = place.is_null() != pl.sql_expr(column.formula).is_null()
-                fields.append(Check(table.name, wrong, f"{subject}{name} is {{{name}}}"))
-    numbered = [table.name for table in tables if table.name == "jobs" and "arrival_number" in table.names]
-    number = pl.col("arrival_number")
-    misnumbered = (number >= pl.len()) | number.is_duplicated()
+                unknown = place.is_null() != pl.sql_expr(column.formula).is_null()
+                fields.append(Check(table.name, unknown, f"{subject}{name} is {{{name}}}", by_row=True))
+    numbered = any(table.name == "jobs" and "arrival_number" in table.names for table in tables)
     message = "job {job_id}: arrival_number is {arrival_number}, which another job has or no job of so many"
     return (
-        Rule("arrival_numbers", "the jobs are numbered", tuple(Check(name, misnumbered, message) for name in numbered)),
+        Rule("arrival_numbers", "the jobs are numbered", (Check("jobs", _misnumbered, message),) * numbered),
         Rule("values", "no number is below what is possible", tuple(values)),
         Rule("status_fields", "a row has the values that belong to its status, and no others", tuple(fields)),
         Rule("derived_times", "columns that follow from others agree with them", tuple(derived)),
     )
+
+
+def _misnumbered(run: Recorded) -> pl.DataFrame:
+    numbers = run.column("jobs", "arrival_number")
+    wrong = (pl.col("arrival_number") >= len(numbers)) | pl.col("arrival_number").is_in(repeated(numbers).implode())
+    return run.where("jobs", wrong)
+
+
+def repeated(values: pl.Series) -> pl.Series:
+    """Return what occurs more than once.
+
+    Parameters
+    ----------
+    values : polars.Series
+        Without nulls.
+
+    Returns
+    -------
+    polars.Series
+        The values, ascending.
+    """
+    ordered = values.sort()  # takes a fraction of the memory of a table of hashes
+    return ordered.filter(ordered == ordered.shift()).unique(maintain_order=True)
 
 
 def _derived(column: Column) -> str:
@@ -579,6 +637,7 @@ def horizon_rule(table: str, columns: Iterable[str], unit: str = "") -> Rule:
             table,
             lambda run, column=column: pl.col(column) > run.end_time,  # type: ignore[misc]
             f"job {{job_id}}: {column} {{{column}}}{unit} lies after the end of the run at {{run.end_time}}{unit}",
+            by_row=True,
         )
         for column in columns
     )
@@ -602,7 +661,8 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
     """
 
     def _wrong(run: Recorded) -> pl.DataFrame:
-        jobs = run["jobs"] if admitted is None else run["jobs"].filter(admitted)
+        several = pl.col("job_id").is_in(repeated(run.column("jobs", "job_id")).implode())  # others meet no other
+        jobs = run.where("jobs", several if admitted is None else several & admitted)
         submission = pl.col("submission_time")
         pairs = (
             jobs.with_columns(gone=gone(run))
@@ -620,6 +680,39 @@ def unique_ids_rule(gone: Callable[[Recorded], pl.Expr], admitted: pl.Expr | Non
         "of all jobs with one id at most one is in the system at any time",
         (Check("jobs", _wrong, message),),
     )
+
+
+def _frame_of(rows: Iterable[Sequence[Any]], schema: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema, orient="row", strict=False)
+
+
+def _differences(names: Sequence[str]) -> pl.Expr:
+    return pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_recorded")) for name in names)
+
+
+def _equal(given: pl.DataFrame, recorded: pl.DataFrame) -> bool:
+    """Return whether two frames with the same columns have the same rows in the same order."""
+    beside = recorded.rename(lambda name: f"{name}_recorded")
+    return len(given) == len(recorded) and not given.hstack(beside).select(_differences(given.columns).any()).item()
+
+
+def _paired(given: pl.DataFrame, recorded: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    """Put jobs that were given beside those recorded, in order of submission: by identifier, those of one in order."""
+    nth = pl.int_range(pl.len()).over("job_id").alias("nth")
+    said = (
+        pl.concat_str([pl.format(f"{name} {{}}", pl.col(name)) for name in names[1:]], separator=", ").alias(text)
+        for text in ("submitted", "recorded")
+    )
+    given = given.sort("submission_time", maintain_order=True).with_columns(nth)
+    pairs = given.with_columns(next(said)).join(
+        recorded.with_columns(nth).with_columns(next(said)),
+        on=("job_id", "nth"),
+        how="full",
+        coalesce=True,
+        suffix="_recorded",
+        maintain_order="left_right",
+    )
+    return pairs.with_columns(other=_differences(names[1:]))
 
 
 def conservation_rule(
@@ -644,32 +737,26 @@ def conservation_rule(
     Rule
         ``conservation``. A run that was stopped need not have the jobs submitted at its end or later.
     """
-    nth = pl.int_range(pl.len()).over("job_id").alias("nth")
 
     def compared(run: Recorded) -> pl.DataFrame:
         """Put the jobs of the workload beside those of the table: by identifier, those of one by submission."""
         names = list(columns(run) if callable(columns) else columns)
-        recorded = run["jobs"].sort("submission_time", "arrival_number").select(*names, nth)
         given_rows = map(fields, run.workload or ()) if rows is None else rows(run)
         time = names.index("submission_time")
-        known = list(given_rows if run.drained else takewhile(lambda row: not row[time] > run.end_time, given_rows))
-        schema = {name: recorded.schema[name] for name in names}
-        given = pl.DataFrame(known, schema, orient="row", strict=False)
-        given = given.sort("submission_time", maintain_order=True).select(*names, nth)
-        said = (
-            pl.concat_str([pl.format(f"{name} {{}}", pl.col(name)) for name in names[1:]], separator=", ").alias(text)
-            for text in ("submitted", "recorded")
-        )
-        pairs = given.with_columns(next(said)).join(
-            recorded.with_columns(next(said)),
-            on=("job_id", "nth"),
-            how="full",
-            coalesce=True,
-            suffix="_recorded",
-            maintain_order="left_right",
-        )
-        other = (pl.col(name).ne_missing(pl.col(f"{name}_recorded")) for name in names[1:])
-        return pairs.with_columns(other=pl.any_horizontal(other))
+        due = iter(given_rows) if run.drained else takewhile(lambda row: not row[time] > run.end_time, given_rows)
+        order, agreed, given = ("submission_time", "arrival_number"), 0, pl.DataFrame()
+        for recorded in run.portions("jobs", names, by=order):
+            given = _frame_of(islice(due, len(recorded)), recorded.schema)
+            if not _equal(given, recorded):
+                break
+            agreed += len(recorded)
+        else:  # nothing is told of jobs that agree and stand in the same order, unless the workload goes on
+            given = _frame_of(islice(due, 1), recorded.schema)
+            if given.is_empty():
+                return _paired(given, recorded.clear(), names)
+        rest = _frame_of(due, recorded.schema)
+        recorded = pl.concat(run.portions("jobs", names, by=order))
+        return _paired(pl.concat([recorded.head(agreed), given, rest]), recorded, names)
 
     def _missing(run: Recorded) -> pl.DataFrame:
         due = pl.lit(True) if run.drained else pl.col("submission_time") < run.end_time
@@ -701,32 +788,83 @@ def _description_faults(info: Mapping[str, Any], kind: Kind) -> list[str]:
     return faults or (kind.info_faults(info) if kind.info_faults is not None else [])
 
 
-def _frames(result: Result, tables: Sequence[Table], findings: Findings) -> dict[str, pl.DataFrame]:
-    frames, faults = {}, []
+def _check_columns(result: Result, tables: Sequence[Table], findings: Findings) -> None:
+    longest, faults = 0, []
     for table in tables:
+        rows, is_faulty = 0, False
         try:
-            frames[table.name] = result.table(table.name)
+            for portion in result.portions(table.name, in_order=False):
+                rows += len(portion)
+                is_faulty = is_faulty or any(table.faults(portion))
         except RecordError as error:
             faults.append(str(error))
-        else:
-            faults += table.faults(frames[table.name])
-    findings.note("columns", max(map(len, frames.values()), default=0), faults)
-    return frames
+        if is_faulty:
+            faults += table.faults(result.table(table.name))  # with the numbers of rows
+        longest = max(longest, rows)
+    findings.note("columns", longest, faults)
 
 
-def _perform(rule: Rule, run: Recorded, findings: Findings) -> None:
-    """Perform the checks of a rule, those on the same rows together: few of many expressions find anything."""
-    due = [check for check in rule.checks if check.when is None or check.when(run)]
-    for _, together in groupby(due, key=lambda check: check.of):
-        checks = list(together)
-        rows = checks[0].rows(run)
-        wrong = [check.wrong(run) if callable(check.wrong) else check.wrong for check in checks]
-        expressions = {str(place): one.any() for place, one in enumerate(wrong) if isinstance(one, pl.Expr)}
-        broken = rows.select(**expressions).row(0, named=True) if expressions else {}
-        for place, (check, one) in enumerate(zip(checks, wrong, strict=True)):
-            found = one if isinstance(one, pl.DataFrame) else rows.filter(one) if broken[str(place)] else rows.clear()
-            message = partial(_message, check, found, run)
-            findings.check(rule.name, len(rows), np.arange(len(found)), message)
+class _Found:
+    """The rows that a check finds: their number, and the first of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[pl.DataFrame] = []
+
+    def add(self, wrong: pl.DataFrame, stop_after: int) -> None:
+        """Note what was found in some rows."""
+        if self.count < stop_after and len(wrong):
+            self._first.append(wrong.head(stop_after - self.count))
+        self.count += len(wrong)
+
+    def first(self) -> pl.DataFrame:
+        """Return the rows that are described."""
+        return pl.concat(self._first) if self._first else pl.DataFrame()
+
+
+def _perform(rules: Sequence[Rule], run: Recorded, findings: Findings, stop_after: int) -> None:
+    """Perform rules in order; the checks of all that judge single rows go through each table together."""
+    due = [[check for check in rule.checks if check.when is None or check.when(run)] for rule in rules]
+    found: dict[int, _Found] = defaultdict(_Found)  # by the identity of a check: expressions are not comparable
+    by_row = [check for checks in due for check in checks if check.by_row]
+    for table in dict.fromkeys(check.of for check in by_row):
+        checks = [check for check in by_row if check.of == table]
+        _perform_by_row(str(table), checks, run, found, stop_after)
+    for rule, checks in zip(rules, due, strict=True):
+        for _, group in groupby((check for check in checks if not check.by_row), key=lambda check: check.of):
+            together = list(group)
+            for check, wrong in zip(together, _wrong(together, run), strict=True):
+                found[id(check)].add(wrong, stop_after)
+        for check in checks:
+            height = run.height(check.of) if isinstance(check.of, str) else len(run.once(check.of))
+            outcome = found[id(check)]
+            message = partial(_message, check, outcome.first(), run)
+            findings.check(rule.name, height, np.arange(outcome.count), message)
+
+
+def _perform_by_row(
+    table: str, checks: Sequence[Check], run: Recorded, found: Mapping[int, _Found], stop_after: int
+) -> None:
+    """Look at portions in any order, which is faster, and in order if there is anything to tell."""
+    portions = (run.only(table, rows) for rows in run.portions(table, in_order=False))
+    if any(map(len, chain.from_iterable(_wrong(checks, portion) for portion in portions))):
+        for rows in run.portions(table):
+            for check, wrong in zip(checks, _wrong(checks, run.only(table, rows)), strict=True):
+                found[id(check)].add(wrong, stop_after)
+
+
+def _wrong(checks: Sequence[Check], run: Recorded) -> list[pl.DataFrame]:
+    """Return what checks on the same rows find; of expressions few find anything, which is asked of all together."""
+    wrong = [check.wrong(run) if callable(check.wrong) else check.wrong for check in checks]
+    expressions = {str(place): one.any() for place, one in enumerate(wrong) if isinstance(one, pl.Expr)}
+    if not expressions:
+        return [one for one in wrong if isinstance(one, pl.DataFrame)]
+    rows = checks[0].rows(run)
+    broken = rows.select(**expressions).row(0, named=True)
+    return [
+        one if isinstance(one, pl.DataFrame) else rows.filter(one) if broken[str(place)] else rows.clear()
+        for place, one in enumerate(wrong)
+    ]
 
 
 def _message(check: Check, found: pl.DataFrame, run: Recorded, row: int) -> str:

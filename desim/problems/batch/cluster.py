@@ -150,7 +150,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
-        chunk_rows = min(65_536, max(1_024, (1 << 24) // self.num_cores))
+        chunk_rows = min(16_384, max(1_024, (1 << 24) // self.num_cores))
         bound = {table.name: table.bound(self.describe()) for table in TABLES}
         return bound | {"jobs": replace(bound["jobs"], chunk_rows=chunk_rows)}
 

@@ -8,12 +8,25 @@ when the run ends holds its cores until then.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.problems.batch.occupancy import CoreRanges, conflicts, overloads, read_core_ranges, spread
-from desim.validation import Check, Recorded, Rule, conservation_rule, horizon_rule, rounding, unique_ids_rule
+from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
+from desim.validation import (
+    Check,
+    Recorded,
+    Rule,
+    conservation_rule,
+    horizon_rule,
+    repeated,
+    rounding,
+    unique_ids_rule,
+)
 
 __all__ = ["RULES"]
 
@@ -24,6 +37,18 @@ status = pl.col("status").cast(pl.String)
 submission, start, finish = pl.col("submission_time"), pl.col("starting_time"), pl.col("finish_time")
 execution, run_time, requested = pl.col("execution_time"), pl.col("run_time"), pl.col("requested_time")
 cores = pl.col("requested_number_of_resources")
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+_OF_EXECUTIONS = (
+    *KEY,
+    "requested_number_of_resources",
+    "starting_time",
+    "finish_time",
+    "status",
+    "allocated_resources",
+)
 
 
 def _has_left(run: Recorded) -> pl.Expr:
@@ -58,58 +83,57 @@ def _rejected(run: Recorded) -> pl.Expr:
 # -- cores ---------------------------------------------------------------------------------------
 
 
-def _core_ranges(run: Recorded) -> dict[str, CoreRanges]:
-    columns = {"jobs": "allocated_resources", "interruptions": "allocated_resources", "outages": "resources"}
-    return {table: read_core_ranges(run[table][column], run.info["num_cores"]) for table, column in columns.items()}
+def _core_ranges(table: str, run: Recorded) -> CoreRanges:
+    column = "resources" if table == "outages" else "allocated_resources"
+    return read_core_ranges(run[table][column], run.info["num_cores"])
 
 
-def _malformed(table: str) -> Check:
-    def wrong(run: Recorded) -> pl.DataFrame:
-        return run[table].filter(pl.Series(run.once(_core_ranges)[table].malformed))
+_ranges_of_jobs, _ranges_of_interruptions, _ranges_of_outages = (
+    partial(_core_ranges, table) for table in ("jobs", "interruptions", "outages")
+)
 
+
+def _malformed(table: str, ranges: Callable[[Recorded], CoreRanges]) -> Check:
     text = "job {job_id} in table " + table + ": cores {allocated_resources!r} are not ascending ranges of core ids "
-    return Check(table, wrong, text + "below {run.info[num_cores]}")
+    return Check(
+        table,
+        lambda run: run[table].filter(pl.Series(run.once(ranges).malformed)),
+        text + "below {run.info[num_cores]}",
+        by_row=True,
+    )
+
+
+_THERE = pl.col("begin").is_not_null() & pl.col("end").is_not_null()
+
+
+def _last_executions(jobs: pl.DataFrame, run: Recorded) -> pl.DataFrame:
+    """Return the last execution of each job, with its cores; without begin and end if there is none."""
+    ended = pl.when(status == "running").then(run.end_time).otherwise(finish)
+    number, held = pl.col("arrival_number"), pl.col("allocated_resources")
+    return jobs.select(number, "job_id", requested=cores, begin=start, end=ended, cores=held, final=True)
+
+
+def _cut_executions(run: Recorded) -> pl.DataFrame:
+    """Return the executions that were cut and repeated; that of a job that is lost stands in the job table."""
+    return (
+        run["interruptions"]
+        .filter(pl.col("outcome") == "requeued")
+        .join(_jobs_by_number(run).select(*KEY, requested=cores), on=KEY, how="left", maintain_order="left")
+        .select(*KEY, "requested", begin=start, end=finish, cores="allocated_resources", final=False)
+    )
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
     """Return all executions: those of the job table, then those that were cut and repeated."""
-    ended = pl.when(status == "running").then(run.end_time).otherwise(finish)
-    number, row = pl.col("arrival_number"), pl.int_range(pl.len(), dtype=pl.Int64)
-    final = (
-        run["jobs"]
-        .select(number, "job_id", requested=cores, begin=start, end=ended, row=row, final=True)
-        .filter(pl.col("begin").is_not_null() & pl.col("end").is_not_null())
-    )
-    cut = (
-        run["interruptions"]
-        .select(number, "job_id", "outcome", begin=start, end=finish, row=row, final=False)
-        .filter(pl.col("outcome") == "requeued")
-        .join(_jobs_by_number(run).select(*KEY, requested=cores), on=KEY, how="left")
-    )
-    return pl.concat([final, cut.select(final.columns)]).with_columns(known=pl.col("requested").is_not_null())
+    final = [_last_executions(jobs, run).filter(_THERE) for jobs in run.portions("jobs", _OF_EXECUTIONS)]
+    return pl.concat([*final, run.once(_cut_executions)])
 
 
 def _jobs_by_number(run: Recorded) -> pl.DataFrame:
     """Return the jobs that were interrupted, each number once; few of all, so that joins with them are small."""
     interrupted = pl.col("arrival_number").is_in(run["interruptions"]["arrival_number"].implode())
-    jobs = run["jobs"].filter((status != "rejected") & interrupted)
+    jobs = run.where("jobs", (status != "rejected") & interrupted)
     return jobs.unique("arrival_number", keep="first", maintain_order=True)
-
-
-def _ranges_of_executions(run: Recorded) -> CoreRanges:
-    """Return the core ranges of all executions, in their order."""
-    executions, ranges = run.once(_executions), run.once(_core_ranges)
-    final, rows = executions["final"].to_numpy(), executions["row"].to_numpy()
-    return _joined(_chosen(ranges["jobs"], rows[final]), _chosen(ranges["interruptions"], rows[~final]))
-
-
-def _chosen(ranges: CoreRanges, rows: NDArray[np.int64]) -> CoreRanges:
-    """Keep the ranges of chosen rows, ascending, and number these from 0."""
-    number = np.full(len(ranges.counts), -1, np.int64)
-    number[rows] = np.arange(len(rows))
-    row = number[ranges.row]
-    keep = row >= 0
-    return CoreRanges(row[keep], ranges.first[keep], ranges.last[keep], ranges.malformed[rows], ranges.counts[rows])
 
 
 def _joined(one: CoreRanges, other: CoreRanges) -> CoreRanges:
@@ -118,30 +142,53 @@ def _joined(one: CoreRanges, other: CoreRanges) -> CoreRanges:
     return CoreRanges(*(np.concatenate(arrays) for arrays in zip(one, shifted, strict=True)))
 
 
-def _core_count(run: Recorded) -> pl.DataFrame:
-    ranges = run.once(_ranges_of_executions)
-    executions = run.once(_executions).with_columns(held=pl.Series(ranges.counts), bad=pl.Series(ranges.malformed))
-    return executions.filter(pl.col("known") & ~pl.col("bad") & (pl.col("held") != pl.col("requested")))
+def _miscounted(executions: pl.DataFrame, ranges: CoreRanges) -> pl.DataFrame:
+    executions = executions.with_columns(held=pl.Series(ranges.counts), bad=pl.Series(ranges.malformed))
+    return executions.filter(~pl.col("bad") & (pl.col("held") != pl.col("requested")))
+
+
+def _miscounted_jobs(run: Recorded) -> pl.DataFrame:
+    return _miscounted(_last_executions(run["jobs"], run), run.once(_ranges_of_jobs)).filter(_THERE)
+
+
+def _miscounted_cuts(run: Recorded) -> pl.DataFrame:
+    cut = run.once(_cut_executions)
+    return _miscounted(cut, read_core_ranges(cut["cores"], run.info["num_cores"]))
 
 
 def _one_at_a_time(run: Recorded) -> pl.DataFrame:
-    again = pl.col("arrival_number").is_duplicated()  # a single execution overlaps with no other
-    executions = run.once(_executions).filter("known").filter(again).sort("arrival_number", "final", "begin", "end")
+    cut, known = run.once(_cut_executions), pl.col("requested").is_not_null()
+    numbers = pl.concat([run.column("jobs", "arrival_number"), cut.filter(known)["arrival_number"]])
+    again = pl.col("arrival_number").is_in(repeated(numbers).implode())  # a single execution overlaps with no other
+    final = _last_executions(run.where("jobs", again), run).filter(_THERE)
+    executions = pl.concat([final, cut.filter(known & again)]).sort("arrival_number", "final", "begin", "end")
     before = [pl.col(name).shift().over("arrival_number").alias(f"{name}_before") for name in ("begin", "end")]
     return executions.with_columns(before).filter(pl.col("end_before") > pl.col("begin"))
 
 
-def _capacity(run: Recorded) -> pl.DataFrame:
-    """Compare the cores in use, by what jobs request, whatever their core ids, with those that are up."""
-    begin, end = pl.col("begin"), pl.col("end")
-    executions = run.once(_executions).with_columns(pl.col("requested").fill_null(0))
-    executions = executions.filter((begin < end) & (pl.col("requested") <= run.info["num_cores"]))
-    times, used, up = overloads(
-        *(executions[name].to_numpy() for name in ("begin", "end", "requested")),
+def _overloads(run: Recorded, executions: pl.DataFrame) -> tuple[Floats, Whole, Whole]:
+    """Return when more cores are in use than are up, how many are, and how many are up.
+
+    What counts is what jobs request, whatever their core ids.
+    """
+    return overloads(
+        *(_feasible(run, executions)[name].to_numpy() for name in ("begin", "end", "requested")),
         limit_times=run["outages"]["time"].to_numpy(),
         limits=run["outages"]["cores_up"].to_numpy(),
         num_cores=run.info["num_cores"],
     )
+
+
+def _feasible(run: Recorded, executions: pl.DataFrame) -> pl.DataFrame:
+    executions = executions.with_columns(pl.col("requested").fill_null(0))
+    return executions.filter((pl.col("begin") < pl.col("end")) & (pl.col("requested") <= run.info["num_cores"]))
+
+
+def _capacity(run: Recorded) -> pl.DataFrame:
+    if not run.once(_clashes).overload:
+        return pl.DataFrame()
+    executions, (times, used, up) = _feasible(run, run.once(_executions)), _overloads(run, run.once(_executions))
+    begin, end = pl.col("begin"), pl.col("end")
     jobs = [executions.filter((begin <= time) & (end > time))["job_id"].to_list() for time in times[:20].tolist()]
     shown = [", ".join(map(str, ids[-10:])) + ", ..." * (len(ids) > 10) for ids in jobs] + [""] * (len(times) - 20)
     return pl.DataFrame({"time": times, "used": used, "up": up, "jobs": pl.Series(shown, dtype=pl.String)})
@@ -151,12 +198,12 @@ def _capacity(run: Recorded) -> pl.DataFrame:
 
 
 def _outage_ranges(run: Recorded) -> pl.Expr:
-    ranges = run.once(_core_ranges)["outages"]
+    ranges = run.once(_ranges_of_outages)
     return pl.lit(pl.Series(ranges.malformed | (ranges.counts == 0)))
 
 
 def _cores_up(run: Recorded) -> pl.DataFrame:
-    counts = pl.Series(run.once(_core_ranges)["outages"].counts)
+    counts = pl.Series(run.once(_ranges_of_outages).counts)
     change = pl.when(pl.col("event") == "down").then(-counts).otherwise(counts)
     events = run["outages"].with_columns(want=run.info["num_cores"] + change.cum_sum())
     return events.filter(pl.col("want") != pl.col("cores_up"))
@@ -164,7 +211,7 @@ def _cores_up(run: Recorded) -> pl.DataFrame:
 
 def _core_events(run: Recorded) -> pl.DataFrame:
     """Return core by core when it went down or came back."""
-    ranges = run.once(_core_ranges)["outages"]
+    ranges = run.once(_ranges_of_outages)
     index, core = spread(ranges.first, ranges.last)
     events = run["outages"].select("time", "event")[ranges.row[index]].with_columns(core=pl.Series(core))
     following = (pl.col("event").shift().over("core"), pl.col("time").shift(-1).over("core"))
@@ -181,26 +228,74 @@ def _twice(run: Recorded) -> pl.DataFrame:
     )
 
 
-def _overlaps(run: Recorded) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return executions that share a core at a time, and executions on a core that is down."""
-    downtimes, executions = run.once(_downtimes), run.once(_executions)
+def _conflicts(run: Recorded, executions: pl.DataFrame, downtimes: pl.DataFrame) -> tuple[Conflicts, Conflicts]:
+    """Return which executions share a core at a time, and which are on a core that is down; downtimes come first."""
     core, count = downtimes["core"].to_numpy(), len(downtimes)
     none = np.zeros(count, np.bool_)
     ranges = _joined(
-        CoreRanges(np.arange(count), core, core, none, none.astype(np.int64)), run.once(_ranges_of_executions)
+        CoreRanges(np.arange(count), core, core, none, none.astype(np.int64)),
+        read_core_ranges(executions["cores"], run.info["num_cores"]),
     )
     begins = np.concatenate((downtimes["time"].to_numpy(), executions["begin"].to_numpy()))
     ends = np.concatenate((downtimes["until"].to_numpy(), executions["end"].to_numpy()))
-    shared, down = conflicts(begins, ends, ranges, run.info["num_cores"], count)
+    return conflicts(begins, ends, ranges, run.info["num_cores"], count)
+
+
+def _overlaps(run: Recorded) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return executions that share a core at a time, and executions on a core that is down."""
+    clashes = run.once(_clashes)
+    if not (clashes.overlap or clashes.downtime):
+        return pl.DataFrame(), pl.DataFrame()
+    downtimes, executions = run.once(_downtimes), run.once(_executions)
+    shared, down = _conflicts(run, executions, downtimes)
     sides = (
-        executions.select("job_id", "begin", "end")[side - count] for side in (shared.earlier, shared.later, down.later)
+        executions.select("job_id", "begin", "end")[side - len(downtimes)]
+        for side in (shared.earlier, shared.later, down.later)
     )
     earlier, later, held = sides
-    spans = pl.DataFrame({"down_from": begins[down.earlier], "down_until": ends[down.earlier]})
+    spans = downtimes.select(down_from="time", down_until="until")[down.earlier]
     return (
         earlier.hstack(later.rename(lambda name: f"{name}_later")).with_columns(core=pl.Series(shared.core)),
         held.hstack(spans).with_columns(core=pl.Series(down.core)),
     )
+
+
+class Clashes(NamedTuple):
+    """Whether there is any overlap on a core, any execution on a core that is down, any overload."""
+
+    overlap: bool = False
+    downtime: bool = False
+    overload: bool = False
+
+
+def _by_begin(run: Recorded) -> Iterator[pl.DataFrame]:
+    """Yield all executions in order of their begins, in portions whose own order is another one; none is empty."""
+    cut = run.once(_cut_executions)
+    for jobs in run.portions("jobs", _OF_EXECUTIONS, by=("starting_time",)):
+        executions = _last_executions(jobs, run).filter(_THERE)
+        if not executions.is_empty():
+            come = pl.col("begin") <= executions["begin"].max()
+            yield pl.concat([executions, cut.filter(come)])
+            cut = cut.filter(~come)
+    if not cut.is_empty():
+        yield cut
+
+
+def _clashes(run: Recorded) -> Clashes:
+    """Go through the executions by their begins, and keep in mind only those that still run.
+
+    If two overlap, the earlier one still runs when the later one begins, and the cores in use grow at begins only. What
+    is wrong is told from all executions at once.
+    """
+    downtimes, found, running = run.once(_downtimes), Clashes(), run.once(_cut_executions).clear()
+    for portion in _by_begin(run):
+        executions = pl.concat([running, portion])
+        near = (pl.col("until") > executions["begin"].min()) & (pl.col("time") < executions["end"].max())
+        shared, down = _conflicts(run, executions, downtimes.filter(near))
+        times, _, _ = _overloads(run, executions)
+        found = Clashes(*(one or len(more) > 0 for one, more in zip(found, (shared[0], down[0], times), strict=True)))
+        running = executions.filter(pl.col("end") > portion["begin"].max())
+    return found
 
 
 # -- interruptions -------------------------------------------------------------------------------
@@ -230,7 +325,7 @@ def _impossible_cuts(run: Recorded) -> pl.DataFrame:
 
 def _without_cause(run: Recorded) -> pl.DataFrame:
     """Return the executions that were cut although none of their cores went down at that moment."""
-    ranges = run.once(_core_ranges)["interruptions"]
+    ranges = run.once(_ranges_of_interruptions)
     index, core = spread(ranges.first, ranges.last)
     cuts = run["interruptions"].with_row_index("row")
     held = cuts.select(pl.col("row").cast(pl.Int64), finish)[ranges.row[index]].with_columns(core=pl.Series(core))
@@ -252,7 +347,7 @@ def _lost_otherwise(run: Recorded) -> pl.DataFrame:
 
 def _lost_unseen(run: Recorded) -> pl.DataFrame:
     lost = run["interruptions"].filter(pl.col("outcome") == "lost")
-    return run["jobs"].filter(status == "lost").join(lost, on="arrival_number", how="anti")
+    return run.where("jobs", status == "lost").join(lost, on="arrival_number", how="anti")
 
 
 def _attempts(run: Recorded) -> pl.DataFrame:
@@ -260,7 +355,7 @@ def _attempts(run: Recorded) -> pl.DataFrame:
     begun = status.is_in(["completed", "killed", "running"])
     # Only a job that was interrupted can want more than its last execution: the join is with few rows.
     interrupted = pl.col("arrival_number").is_in(cuts["arrival_number"].implode())
-    jobs = run["jobs"].filter(interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
+    jobs = run.where("jobs", interrupted | (pl.col("attempts") != begun.cast(pl.Int64)))
     jobs = jobs.join(cuts, on=KEY, how="left", maintain_order="left")
     admitted = pl.when(status == "rejected").then(0).otherwise(pl.col("cuts").fill_null(0))
     jobs = jobs.with_columns(cuts=admitted, want=admitted + begun)
@@ -268,6 +363,7 @@ def _attempts(run: Recorded) -> pl.DataFrame:
 
 
 _SPAN = "in [{begin}, {end}) s"
+_MISCOUNTED = "job {job_id} requests {requested} cores and has {held} " + _SPAN
 
 RULES = (
     unique_ids_rule(_has_left, status != "rejected"),
@@ -279,6 +375,7 @@ RULES = (
                 "jobs",
                 start < submission,
                 "job {job_id} starts at {starting_time} s, before its submission at {submission_time} s",
+                by_row=True,
             ),
         ),
     ),
@@ -290,6 +387,7 @@ RULES = (
                 "jobs",
                 (finish - (start + execution)).abs() > rounding(finish, start, execution),
                 "job {job_id}: end {finish_time} s is not start {starting_time} s + execution {execution_time} s",
+                by_row=True,
             ),
         ),
     ),
@@ -302,6 +400,7 @@ RULES = (
                 _execution_time,
                 "job {job_id} is {status} after {execution_time} s, with run time {run_time} s, requested time "
                 "{requested_time} s, kill_at_request {run.info[kill_at_request]}",
+                by_row=True,
             ),
         ),
     ),
@@ -314,6 +413,7 @@ RULES = (
                 _unfinished,
                 "job {job_id}, started at {starting_time} s and due at {due} s, is still running when the "
                 "{run.info[status]} run ends at {run.end_time} s",
+                by_row=True,
             ),
         ),
     ),
@@ -326,6 +426,7 @@ RULES = (
                 _rejected,
                 "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
                 "too_wide is {run.info[too_wide]!r}",
+                by_row=True,
             ),
         ),
     ),
@@ -401,12 +502,15 @@ RULES = (
     Rule(
         "core_ranges",
         "allocated cores are written as ascending ranges of existing cores",
-        (_malformed("jobs"), _malformed("interruptions")),
+        (_malformed("jobs", _ranges_of_jobs), _malformed("interruptions", _ranges_of_interruptions)),
     ),
     Rule(
         "core_count",
         "every execution holds as many cores as its job requests",
-        (Check("jobs", _core_count, "job {job_id} requests {requested} cores and has {held} " + _SPAN),),
+        (
+            Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
+            Check("jobs", _miscounted_cuts, _MISCOUNTED),
+        ),
     ),
     Rule(
         "core_exclusive",

@@ -578,7 +578,7 @@ RULES = (
             "jobs",
             _not_in_window,
             "job {job_id} starts at {starting_time}, want a slot from {earliest_start} to {latest_start} of the "
-            "{run.tables[slots].height} of the run",
+            "{run[slots].height} of the run",
         ),
     ),
     _rule(
@@ -691,7 +691,7 @@ RULES = (
             "evictions",
             _when(_impossible_times),
             "job {job_id} is evicted at {eviction_time}, started at {starting_time} for {requested_time} slots; the "
-            "run has {run.tables[slots].height}",
+            "run has {run[slots].height}",
         ),
         (
             "evictions",
