@@ -1,4 +1,9 @@
-"""Agents for DAG jobs."""
+"""Agents for DAG jobs. The search over plans is imported when it is first asked for: it needs numba."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
 from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
@@ -8,6 +13,9 @@ from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.registry import create, descriptions
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
+
+if TYPE_CHECKING:
+    from desim.agents.dag.search import SearchAgent
 
 __all__ = [
     "CPOP",
@@ -34,7 +42,17 @@ __all__ = [
     "RankUp",
     "RolloutAgent",
     "ScheduledCopy",
+    "SearchAgent",
     "create",
     "descriptions",
     "optimal_schedule",
 ]
+
+_LATER = {"SearchAgent": "desim.agents.dag.search"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is not needed by most."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

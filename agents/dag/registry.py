@@ -64,6 +64,13 @@ def _graph(source: str) -> Agent:
     return GraphAgent.named(source)
 
 
+def _search(rest: str) -> Agent:
+    """Return the search agent of an objective and perhaps a budget, such as ``makespan:1000``."""
+    from desim.agents.dag.search import SearchAgent
+
+    return SearchAgent.named(f"dag:{rest}")
+
+
 _REGISTRY: Registry = Registry(
     "dag",
     {
@@ -87,6 +94,9 @@ _REGISTRY: Registry = Registry(
         "rollout-completion_time:BASE": Family(
             "The same, for short times from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
+        ),
+        "search:dag:OBJECTIVE:BUDGET": Family(
+            "Moves nodes to other places and executors, and follows the best plan; needs numba.", _search, "makespan"
         ),
     },
     {

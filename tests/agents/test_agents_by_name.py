@@ -40,6 +40,8 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "ORDER": DAG_ORDERS,
         "ALLOCATION": DAG_ALLOCATIONS,
         "BASE": ["fifo", "heft", "dls", "least-work-patient"],
+        "OBJECTIVE": ["completion_time", "job_slr"],
+        "BUDGET": ["20", "0.001s"],
     },
     "deferrable": {},
     "multiserver": {"NAME": ["drf", "oga-reactive"]},

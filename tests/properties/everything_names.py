@@ -105,6 +105,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "rollout-completion_time:BASE": _on(
                 "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
             ),
+            "search:dag:OBJECTIVE:BUDGET": _searching("dag", "makespan:20", "completion_time:5", "job_slr:0"),
         }
     if problem == "deferrable":
         return {"score:NAME": _pretrained("score", "score")}

@@ -308,6 +308,13 @@ class JobState:
             return max(copy.finish, assigned)
         return copy.finish if self._back_since is None else max(copy.finish, self._back_since.item(executor))
 
+    @property
+    def earliest_sending(self) -> Floats | None:
+        """When data can set out to each executor at the earliest, in seconds; None if as soon as they are there."""
+        if self._sent_when_finished:
+            return self._back_since
+        return np.full(len(self._seconds), self._env.now)
+
     # -- for the cluster: what becomes of copies ----------------------------------------------------
 
     def new_copy(self, node: int, executor: int, *, now: float, sequence: int, start: float, finish: float) -> Copy:

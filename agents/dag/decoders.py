@@ -1,0 +1,614 @@
+"""From an order of nodes to what runs where and when, compiled: list scheduling as the simulator carries it out.
+
+A plan is an order of all nodes that are not assigned yet, parents first, with an executor for some of them. It is
+decoded node by node: a node goes where it finishes first (or to its own executor), behind all that is there or, with
+insertion, into idle time; with duplication behind a copy of one parent where that is better. These are the allocations
+of :mod:`desim.agents.dag.allocation`; times are added up as the cluster adds them, so that they are equal to the bit.
+
+Copies stand in lists linked both ways, one an executor, so that the last decoded nodes can be taken out again: plans
+that begin alike share what their beginning decodes to. What belongs together stands in one array of records, because
+compiled code counts the users of every array that it touches. This module imports numba; see
+:func:`desim.agents.search.decoders`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.agents.search import compiled
+
+__all__ = ["COPY", "EDGE", "EXECUTOR", "JOB", "NODE", "PLACE", "Schedule", "Search"]
+__all__ += ["decode", "find_bounds", "improve", "roll_back", "value_of"]
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Records = NDArray[Any]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+NONE = -1
+"""No copy, no node, no executor: the end of a list."""
+
+_WHOLE, _REAL = np.int64, np.float64
+
+EDGE = np.dtype([("parent", _WHOLE), ("size", _REAL)])
+"""A parent of a node, and the units of data that it sends."""
+
+NODE = np.dtype(
+    [
+        ("first_edge", _WHOLE),
+        ("last_edge", _WHOLE),
+        ("first_child", _WHOLE),
+        ("last_child", _WHOLE),
+        ("job", _WHOLE),
+        ("tail", _REAL),
+        ("copy", _WHOLE),
+    ]
+)
+"""A node: its edges and children, from the first to before the last, its job, the least time in seconds from its end to
+that of its job, and the copy that was added last."""
+
+COPY = np.dtype(
+    [
+        ("node", _WHOLE),
+        ("executor", _WHOLE),
+        ("start", _REAL),
+        ("finish", _REAL),
+        ("before", _WHOLE),
+        ("behind", _WHOLE),
+        ("sibling", _WHOLE),
+        ("old_available", _REAL),
+    ]
+)
+"""A copy: when it starts and finishes, in seconds; the copies next to it on its executor, and that of the same node
+which was added before it; when its executor was available before."""
+
+EXECUTOR = np.dtype(
+    [
+        ("first", _WHOLE),
+        ("last", _WHOLE),
+        ("free", _REAL),
+        ("available", _REAL),
+        ("sent", _REAL),
+        ("arrival", _REAL),
+        ("latest", _REAL),
+        ("others", _REAL),
+        ("latest_parent", _WHOLE),
+    ]
+)
+"""An executor: the copies at both ends of its list; when what runs ends and when all does, infinite if it is down; when
+data set out to it at the earliest; and room for when the data of one node's parents arrive: one of them, the last, all
+others, and which is the last. All in seconds."""
+
+JOB = np.dtype([("weight", _REAL), ("bound", _REAL)])
+"""A job: what a second of its end counts, and when it ends at the earliest as far as has been decoded, in seconds."""
+
+PLACE = np.dtype([("old_bound", _REAL), ("old_sum", _REAL), ("old_peak", _REAL), ("count", _WHOLE)])
+"""What was there before a place of the order was decoded: the bound of its node's job, the weighted sum and the maximum
+of all bounds, and the number of copies."""
+
+
+class Schedule(NamedTuple):
+    """What is known when a plan is made, and what has been decoded of it.
+
+    Attributes
+    ----------
+    now : float
+        Seconds.
+    run_times : array of float, shape (num_nodes, num_executors)
+        Seconds.
+    seconds, latencies : array of float, shape (num_executors, num_executors)
+        Of a unit of data, and in any case, from each executor to each other.
+    edges, nodes, copies, executors, jobs, places : array of records
+        As described above; nodes are numbered job by job, parents before their children. Copies that are assigned come
+        first.
+    children : array of int
+        Nodes.
+    sizes : array of int, shape (2,)
+        How many copies there are, and how many places of the order have been decoded.
+    sums : array of float, shape (2,)
+        The weighted sum of the bounds of the jobs, and their maximum.
+    makespan_weight : float
+        What a second of the last end counts.
+    last_end : float
+        When jobs end that have all their nodes assigned, in seconds.
+    late : bool
+        Data set out when all parents of a node have finished, no sooner.
+    insertion, duplication : bool
+        Which allocation decodes.
+    """
+
+    now: float
+    run_times: Floats
+    seconds: Floats
+    latencies: Floats
+    edges: Records
+    nodes: Records
+    copies: Records
+    executors: Records
+    jobs: Records
+    places: Records
+    children: Whole
+    sizes: Whole
+    sums: Floats
+    makespan_weight: float
+    last_end: float
+    late: bool
+    insertion: bool
+    duplication: bool
+
+
+def _inlined(function: Function) -> Function:
+    """Have a function compiled into its callers: to pass so many arrays takes longer than what it does with them."""
+    inlined: Any = numba.njit(inline="always")(function)
+    return inlined  # type: ignore[no-any-return]
+
+
+# -- when data arrive ------------------------------------------------------------------------------
+
+
+@compiled
+def _sent_at(schedule: Schedule, node: int) -> float:
+    """Return when all parents of a node have finished, the time at which its data set out if they do so late."""
+    copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
+    latest = -np.inf
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        soonest, copy = np.inf, nodes[edges[edge]["parent"]]["copy"]
+        while copy != NONE:
+            soonest = min(soonest, copies[copy]["finish"])
+            copy = copies[copy]["sibling"]
+        latest = max(latest, soonest)
+    return latest
+
+
+@_inlined
+def _find_arrivals(schedule: Schedule, node: int, begin: int, end: int) -> None:
+    """Fill in when the data of a node's last parent, and of all others, arrive at executors ``begin`` to ``end``."""
+    executors, copies, nodes, edges = schedule.executors, schedule.copies, schedule.nodes, schedule.edges
+    for place in range(begin, end):
+        executors[place]["latest"] = 0.0
+        executors[place]["others"] = -np.inf
+        executors[place]["latest_parent"] = NONE
+    all_sent = _sent_at(schedule, node) if schedule.late else -np.inf
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        parent, size = edges[edge]["parent"], edges[edge]["size"]
+        for place in range(begin, end):
+            executors[place]["arrival"] = np.inf
+        copy = nodes[parent]["copy"]
+        while copy != NONE:
+            source, finish = copies[copy]["executor"], copies[copy]["finish"]
+            for place in range(begin, end):
+                arrival = finish
+                if place != source:
+                    arrival = max(finish, executors[place]["sent"], all_sent)
+                    arrival += size * schedule.seconds[source, place] + schedule.latencies[source, place]
+                executors[place]["arrival"] = min(executors[place]["arrival"], arrival)
+            copy = copies[copy]["sibling"]
+        for place in range(begin, end):
+            arrival, latest = executors[place]["arrival"], executors[place]["latest"]
+            if arrival > latest:
+                executors[place]["others"] = max(executors[place]["others"], latest)
+                executors[place]["latest"] = arrival
+                executors[place]["latest_parent"] = parent
+            else:
+                executors[place]["others"] = max(executors[place]["others"], arrival)
+
+
+@_inlined
+def _ready_time(schedule: Schedule, node: int, place: int) -> float:
+    """Return when all data of a node are at an executor."""
+    copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
+    earliest = schedule.executors[place]["sent"]
+    if schedule.late:
+        earliest = max(earliest, _sent_at(schedule, node))
+    latest = 0.0
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        soonest, copy = np.inf, nodes[edges[edge]["parent"]]["copy"]
+        while copy != NONE:
+            source, arrival = copies[copy]["executor"], copies[copy]["finish"]
+            if place != source:
+                seconds = edges[edge]["size"] * schedule.seconds[source, place]
+                arrival = max(arrival, earliest) + (seconds + schedule.latencies[source, place])
+            soonest = min(soonest, arrival)
+            copy = copies[copy]["sibling"]
+        latest = max(latest, soonest)
+    return latest
+
+
+# -- where a node goes -------------------------------------------------------------------------------
+
+
+@_inlined
+def _gap(copies: Records, last: int, free: float, ready: float, duration: float) -> tuple[int, float]:
+    """Return the copy before which there is the first idle time that something fits into, and the start; or none."""
+    found, found_start = NONE, np.inf
+    copy, least = last, ready + duration
+    while copy != NONE and copies[copy]["start"] >= least:
+        ahead = copies[copy]["before"]
+        begin, end = free if ahead == NONE else copies[ahead]["finish"], copies[copy]["start"]
+        if end > begin:
+            start = max(begin, ready)
+            if start < end and start + duration <= end:
+                found, found_start = copy, start
+        copy = ahead
+    return found, found_start
+
+
+@_inlined
+def _allocate(schedule: Schedule, node: int, own: int) -> tuple[int, int, int]:
+    """Return the executor of a node, the copy that it is to stand before, and the parent to be duplicated, or none."""
+    executors, copies, run_times = schedule.executors, schedule.copies, schedule.run_times
+    begin, end = (0, len(executors)) if own == NONE else (own, own + 1)
+    _find_arrivals(schedule, node, begin, end)
+    best, where, position, duplicated = np.inf, NONE, NONE, NONE
+    for place in range(begin, end):
+        available, duration = executors[place]["available"], run_times[node, place]
+        ready = max(executors[place]["latest"], schedule.now)
+        if available == np.inf or ready + duration >= best:
+            continue
+        finish, behind = max(available, ready) + duration, NONE
+        if schedule.insertion:
+            copy, start = _gap(copies, executors[place]["last"], executors[place]["free"], ready, duration)
+            if copy != NONE:
+                finish, behind = start + duration, copy
+        if finish < best:
+            best, where, position = finish, place, behind
+    if schedule.duplication:
+        for place in range(begin, end):
+            # Only a copy of the parent whose data arrive last, alone, can help.
+            parent, available, others = (
+                executors[place]["latest_parent"],
+                executors[place]["available"],
+                executors[place]["others"],
+            )
+            if parent == NONE or available == np.inf:
+                continue
+            longest, duration = run_times[parent, place], run_times[node, place]
+            if available + longest + duration >= best or others + duration >= best:
+                continue
+            finish = max(_ready_time(schedule, parent, place), available) + longest
+            finish = max(finish, others) + duration
+            if finish < best:
+                best, where, position, duplicated = finish, place, NONE, parent
+    return where, position, duplicated
+
+
+@_inlined
+def _put(schedule: Schedule, node: int, place: int, behind: int) -> float:
+    """Add a copy of a node to an executor, before another copy or at the end; return when it finishes."""
+    copies, nodes, executors = schedule.copies, schedule.nodes, schedule.executors
+    number = schedule.sizes[0]
+    schedule.sizes[0] = number + 1
+    ahead = executors[place]["last"] if behind == NONE else copies[behind]["before"]
+    if behind == NONE:
+        time = executors[place]["available"]
+    else:
+        time = executors[place]["free"] if ahead == NONE else copies[ahead]["finish"]
+    start = max(time, _ready_time(schedule, node, place), schedule.now)
+    finish: float = start + schedule.run_times[node, place]
+    copy = copies[number]
+    copy["node"], copy["executor"], copy["start"], copy["finish"] = node, place, start, finish
+    copy["before"], copy["behind"] = ahead, behind
+    copy["sibling"], copy["old_available"] = nodes[node]["copy"], executors[place]["available"]
+    nodes[node]["copy"] = number
+    if ahead == NONE:
+        executors[place]["first"] = number
+    else:
+        copies[ahead]["behind"] = number
+    if behind == NONE:
+        executors[place]["last"] = number
+        executors[place]["available"] = finish
+    else:
+        copies[behind]["before"] = number
+    return finish
+
+
+@_inlined
+def _take_off(schedule: Schedule) -> None:
+    """Take the copy out that was added last."""
+    copies = schedule.copies
+    number = schedule.sizes[0] - 1
+    schedule.sizes[0] = number
+    copy = copies[number]
+    executor, ahead, behind = schedule.executors[copy["executor"]], copy["before"], copy["behind"]
+    if ahead == NONE:
+        executor["first"] = behind
+    else:
+        copies[ahead]["behind"] = behind
+    if behind == NONE:
+        executor["last"] = ahead
+    else:
+        copies[behind]["before"] = ahead
+    executor["available"] = copy["old_available"]
+    schedule.nodes[copy["node"]]["copy"] = copy["sibling"]
+
+
+# -- plans -------------------------------------------------------------------------------------------
+
+
+@compiled
+def roll_back(schedule: Schedule, order: Whole, place: int) -> None:
+    """Take out what has been decoded of an order from a place on."""
+    places, sums = schedule.places, schedule.sums
+    while schedule.sizes[1] > place:
+        last = schedule.sizes[1] - 1
+        while schedule.sizes[0] > places[last]["count"]:
+            _take_off(schedule)
+        schedule.jobs[schedule.nodes[order[last]]["job"]]["bound"] = places[last]["old_bound"]
+        sums[0], sums[1] = places[last]["old_sum"], places[last]["old_peak"]
+        schedule.sizes[1] = last
+
+
+@compiled
+def decode(schedule: Schedule, order: Whole, own: Whole, end: int, limit: float) -> bool:
+    """Decode an order up to a place, from where it has been decoded to.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What is known, and has been decoded; it is added to.
+    order : array of int
+        Nodes, parents first.
+    own : array of int, shape (num_nodes,)
+        The executor of each node, or none.
+    end : int
+        The place.
+    limit : float
+        The value that is too high.
+
+    Returns
+    -------
+    bool
+        False if it has been given up, for what has been decoded shows that its value is higher than the limit; with
+        duplication, a later copy that finishes before an earlier one could have brought it down again.
+    """
+    places, jobs, nodes, sums = schedule.places, schedule.jobs, schedule.nodes, schedule.sums
+    for place in range(schedule.sizes[1], end):
+        node = order[place]
+        job = nodes[node]["job"]
+        bound = jobs[job]["bound"]
+        places[place]["old_bound"], places[place]["count"] = bound, schedule.sizes[0]
+        places[place]["old_sum"], places[place]["old_peak"] = sums[0], sums[1]
+        schedule.sizes[1] = place + 1
+        where, behind, duplicated = _allocate(schedule, node, own[node])
+        if where == NONE:  # its executor is down
+            return False
+        if duplicated != NONE:
+            _put(schedule, duplicated, where, NONE)
+        finish = _put(schedule, node, where, behind) + nodes[node]["tail"]
+        if finish > bound:
+            jobs[job]["bound"] = finish
+            sums[0] += jobs[job]["weight"] * (finish - bound)
+            sums[1] = max(sums[1], finish)
+            if schedule.makespan_weight * sums[1] + sums[0] > limit:
+                return False
+    return True
+
+
+@compiled
+def value_of(schedule: Schedule) -> float:
+    """Return the value of an order that has been decoded to its end: weighted ends of jobs, and the last of all."""
+    nodes, copies, jobs = schedule.nodes, schedule.copies, schedule.jobs
+    total, last, job, end = 0.0, schedule.last_end, 0, -np.inf
+    for node in range(len(nodes)):
+        if nodes[node]["job"] != job:
+            total, last = total + jobs[job]["weight"] * end, max(last, end)
+            job, end = nodes[node]["job"], -np.inf
+        if nodes[node]["first_child"] == nodes[node]["last_child"]:  # all others finish before one of these
+            soonest, copy = np.inf, nodes[node]["copy"]
+            while copy != NONE:
+                soonest = min(soonest, copies[copy]["finish"])
+                copy = copies[copy]["sibling"]
+            if soonest < np.inf:  # otherwise it has been lost after its end
+                end = max(end, soonest)
+    total, last = total + jobs[job]["weight"] * end, max(last, end)
+    value: float = schedule.makespan_weight * last + total
+    return value
+
+
+@compiled
+def find_bounds(schedule: Schedule, planned: Whole) -> None:
+    """Fill in the tails, and the bounds before any of some nodes has been decoded."""
+    nodes, jobs, executors = schedule.nodes, schedule.jobs, schedule.executors
+    shortest = np.full(len(nodes), np.inf)
+    for place in range(len(executors)):
+        if executors[place]["available"] < np.inf:
+            shortest = np.minimum(shortest, schedule.run_times[:, place])
+    for node in range(len(nodes) - 1, -1, -1):
+        tail = 0.0
+        for edge in range(nodes[node]["first_child"], nodes[node]["last_child"]):
+            child = schedule.children[edge]
+            tail = max(tail, shortest[child] + nodes[child]["tail"])
+        nodes[node]["tail"] = tail
+    for job in range(len(jobs)):
+        jobs[job]["bound"] = schedule.now
+    for node in planned:
+        job = nodes[node]["job"]
+        jobs[job]["bound"] = max(jobs[job]["bound"], schedule.now + shortest[node] + nodes[node]["tail"])
+    schedule.sums[0], schedule.sums[1] = 0.0, schedule.last_end
+    for job in range(len(jobs)):
+        schedule.sums[0] += jobs[job]["weight"] * jobs[job]["bound"]
+        schedule.sums[1] = max(schedule.sums[1], jobs[job]["bound"])
+
+
+# -- local search ------------------------------------------------------------------------------------
+
+
+class Search(NamedTuple):
+    """A local search: the plan that it stands at, and the best one that it has seen.
+
+    Attributes
+    ----------
+    order : array of int, shape (num_planned,)
+        Nodes, parents first.
+    places : array of int, shape (num_nodes,)
+        Where each of them stands in the order; -1 for nodes that are not planned.
+    own : array of int, shape (num_nodes,)
+        The executor of each, or none.
+    best_order, best_own : array of int
+        Of the best plan.
+    values : array of float, shape (2,)
+        Of the plan, and of the best one.
+    history : array of float
+        The values some moves ago: a plan no worse than these is gone on with (late acceptance, E. K. Burke and
+        Y. Bykov, European Journal of Operational Research 258(1), 2017).
+    moves : array of int, shape (1,)
+        How many have been made.
+    spare : array of int, shape (num_planned,)
+        Room for the order before a move.
+    state : array of uint64, shape (1,)
+        Of the random numbers.
+    """
+
+    order: Whole
+    places: Whole
+    own: Whole
+    best_order: Whole
+    best_own: Whole
+    values: Floats
+    history: Floats
+    moves: Whole
+    spare: Whole
+    state: NDArray[np.uint64]
+
+
+@compiled
+def _draw(state: NDArray[np.uint64], number: int) -> int:
+    """Return a random number from 0 to below another one: splitmix64 (Steele, Lea, Flood, OOPSLA 2014)."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    bits = state[0]
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    bits ^= bits >> np.uint64(31)
+    return int(np.int64(bits >> np.uint64(33)) * number >> 31)
+
+
+@compiled
+def _window(schedule: Schedule, search: Search, node: int) -> tuple[int, int]:
+    """Return the first and the last place of the order to which a node can go."""
+    nodes, edges, places = schedule.nodes, schedule.edges, search.places
+    first, last = 0, len(search.order) - 1
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        first = max(first, places[edges[edge]["parent"]] + 1)
+    for edge in range(nodes[node]["first_child"], nodes[node]["last_child"]):
+        place = places[schedule.children[edge]]
+        if place != NONE:
+            last = min(last, place - 1)
+    return first, last
+
+
+@compiled
+def _shift(search: Search, begin: int, end: int) -> None:
+    """Take the node at one place of the order to another; those between move up or down by one."""
+    order, places = search.order, search.places
+    node = order[begin]
+    step = 1 if end > begin else -1
+    for place in range(begin, end, step):
+        order[place] = order[place + step]
+        places[order[place]] = place
+    order[end] = node
+    places[node] = end
+
+
+@compiled
+def _shift_job(schedule: Schedule, search: Search, job: int, begin: int, by: int) -> int:
+    """Take the nodes of a job, from a place of the order on, earlier or later; return the first place that changes."""
+    order, nodes = search.order, schedule.nodes
+    count = len(order)
+    if by > 0:  # from the end, so that the job's own nodes do not stand in the way
+        bound = count
+        for place in range(count - 1, begin - 1, -1):
+            if nodes[order[place]]["job"] == job:
+                bound = min(place + by, bound - 1)
+                _shift(search, place, bound)
+        return begin
+    bound = max(begin + by, 0) - 1
+    for place in range(max(begin + by, 0), begin):
+        if nodes[order[place]]["job"] == job:  # not beyond another node of it
+            bound = place
+    first = bound + 1
+    for place in range(begin, count):
+        if nodes[order[place]]["job"] == job:
+            bound = max(place + by, bound + 1)
+            _shift(search, place, bound)
+    return first
+
+
+@compiled
+def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
+    """Change the plan; return the first place that changes, and the node and its executor before if that changes."""
+    state, order = search.state, search.order
+    count = len(order)
+    place = _draw(state, count)
+    node = order[place]
+    kind = _draw(state, 16)
+    if kind < 5:
+        old = search.own[node]
+        if old != NONE and _draw(state, 2):
+            search.own[node] = NONE
+        else:
+            search.own[node] = _draw(state, len(schedule.executors))
+        return place, node, old
+    if kind == 5 and len(schedule.jobs) > 1:
+        by = 1 + _draw(state, max(count // 4, 1))
+        if _draw(state, 2):
+            by = -by
+        return _shift_job(schedule, search, schedule.nodes[node]["job"], place, by), NONE, NONE
+    first, last = _window(schedule, search, node)
+    if kind < 11:
+        first, last = max(first, place - 12), min(last, place + 12)
+    if last <= first:
+        return count, NONE, NONE
+    end = first + _draw(state, last - first)
+    if end >= place:  # anywhere but where it is
+        end += 1
+    _shift(search, place, end)
+    return min(place, end), NONE, NONE
+
+
+@compiled
+def improve(schedule: Schedule, search: Search, moves: int) -> None:
+    """Make moves; the best plan is kept.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What is known; the beginning of the search's order may have been decoded.
+    search : Search
+        Where it stands.
+    moves : int
+        How many.
+    """
+    order, values, history = search.order, search.values, search.history
+    count = len(order)
+    for _ in range(moves):
+        slot = search.moves[0] % len(history)
+        search.moves[0] += 1
+        search.spare[:] = order
+        place, node, old = _change(schedule, search)
+        if place == count:
+            continue
+        roll_back(schedule, search.spare, place)
+        limit = max(values[0], history[slot])
+        value = np.inf
+        if decode(schedule, order, search.own, count, limit + 1e-12 * abs(limit)):
+            value = value_of(schedule)
+        if value <= limit:
+            values[0] = value
+            if value < values[1]:
+                values[1] = value
+                search.best_order[:] = order
+                search.best_own[:] = search.own
+        else:
+            roll_back(schedule, order, place)
+            for other in range(place, count):
+                order[other] = search.spare[other]
+                search.places[order[other]] = other
+            if node != NONE:
+                search.own[node] = old
+        history[slot] = min(history[slot], values[0])

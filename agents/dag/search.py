@@ -1,0 +1,430 @@
+"""Search over plans for the DAG cluster: over the order of nodes, and over where they run.
+
+When jobs arrive, and when an outage has changed what was planned, all nodes that are not assigned yet are planned anew.
+A plan is an order of these nodes and an executor for some; it is decoded by list scheduling, see
+:mod:`desim.agents.dag.decoders`. The search begins with the plans of the usual orders and allocations, and with what is
+left of the last plan, and moves nodes and jobs to other places for as long as the budget lasts. In between the plan is
+followed, each copy being assigned no sooner than it must be, so that what arrives next can still change it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.random import Generator, default_rng
+from numpy.typing import NDArray
+
+from desim.agents.dag.allocation import EFT
+from desim.agents.dag.list_scheduling import ListScheduler
+from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp
+from desim.agents.search import Budget, SearchName, decoders
+from desim.checks import one_of
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Assign, DagObservation, JobState
+
+__all__ = ["SearchAgent", "Situation"]
+
+Objective = Literal["makespan", "completion_time", "job_slr"]
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+MOVES = Budget(moves=1_000)
+AT_ONCE = 16  # moves between two looks at the clock
+SHORTEST = 1e-9  # seconds, of the path that ends are divided by
+TIE = 1e-3  # what the mean completion time counts beside the makespan: of equal ones the plan that ends jobs sooner
+NONE = -1
+
+
+class Situation:
+    """What is observed, as arrays for the decoders: the jobs that have nodes without an executor.
+
+    Parameters
+    ----------
+    observation : DagObservation
+        What is known.
+    objective : {"makespan", "completion_time", "job_slr"}
+        What is to be small.
+    gaps : bool
+        Whether nodes may be inserted before copies that wait.
+    late : bool
+        Whether data of a node set out no sooner than all its parents have finished.
+
+    Attributes
+    ----------
+    states : list of JobState
+        These jobs.
+    owners : list of (int, int)
+        For each node the place of its job in ``states``, and its number there.
+    planned : list of int
+        The nodes without an executor.
+    """
+
+    def __init__(self, observation: DagObservation, objective: Objective, *, gaps: bool, late: bool) -> None:
+        self._decoders: Any = decoders("desim.agents.dag.decoders")
+        self.states = [state for state in observation.jobs.values() if not state.assigned.all()]
+        self.owners = [(job, node) for job, state in enumerate(self.states) for node in range(state.job.num_nodes)]
+        self.planned = np.flatnonzero(~np.concatenate([state.assigned for state in self.states]))
+        nodes, edges, children = self._graph()
+        executors, copies = self._places(observation, nodes, gaps)
+        jobs = np.zeros(len(self.states), dtype=self._decoders.JOB)
+        number = len(observation.jobs)
+        jobs["weight"] = [self._weight(state, objective) / number for state in self.states]
+        self.schedule = self._decoders.Schedule(
+            now=float(observation.time),
+            run_times=np.concatenate([state.run_times for state in self.states]),
+            seconds=np.array(observation.executors.seconds_per_unit),
+            latencies=np.array(observation.executors.latencies),
+            edges=edges,
+            nodes=nodes,
+            copies=copies,
+            executors=executors,
+            jobs=jobs,
+            places=np.zeros(len(self.planned), dtype=self._decoders.PLACE),
+            children=children,
+            sizes=np.array([len(copies) - 2 * len(self.planned), 0]),
+            sums=np.zeros(2),
+            makespan_weight=float(objective == "makespan"),
+            last_end=float(_last_end(observation)),
+            late=late,
+            insertion=True,
+            duplication=True,
+        )
+        self._decoders.find_bounds(self.schedule, self.planned)
+
+    @staticmethod
+    def _weight(state: JobState, objective: Objective) -> float:
+        """Return what a second of the end of a job counts."""
+        if objective == "job_slr":
+            return 1.0 / max(_critical_path(state), SHORTEST)
+        return TIE if objective == "makespan" else 1.0
+
+    def _graph(self) -> tuple[NDArray[Any], NDArray[Any], Whole]:
+        """Return nodes, edges and children."""
+        jobs = [state.job for state in self.states]
+        first_node = np.cumsum([0, *(job.num_nodes for job in jobs)])
+        first_edge = np.cumsum([0, *(job.num_edges for job in jobs)])
+        nodes = np.zeros(first_node[-1], dtype=self._decoders.NODE)
+        edges = np.zeros(first_edge[-1], dtype=self._decoders.EDGE)
+        children = np.zeros(first_edge[-1], dtype=np.int64)
+        for number, (job, node, edge) in enumerate(zip(jobs, first_node.tolist(), first_edge.tolist(), strict=False)):
+            own, own_edges = nodes[node : node + job.num_nodes], slice(edge, edge + job.num_edges)
+            own["job"] = number
+            own["first_edge"], own["last_edge"] = edge + job.parent_start[:-1], edge + job.parent_start[1:]
+            own["first_child"], own["last_child"] = edge + job.child_start[:-1], edge + job.child_start[1:]
+            edges[own_edges]["parent"], edges[own_edges]["size"] = node + job.parent_index, job.parent_size
+            children[own_edges] = node + job.child_index
+        nodes["copy"] = NONE
+        return nodes, edges, children
+
+    def _places(
+        self, observation: DagObservation, nodes: NDArray[Any], gaps: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return executors, and the copies that there are, with room for those to come."""
+        available, sent = observation.available_times, self.states[0].earliest_sending
+        executors = np.zeros(len(available), dtype=self._decoders.EXECUTOR)
+        executors["first"] = executors["last"] = NONE
+        executors["free"] = executors["available"] = available
+        executors["sent"] = -np.inf if sent is None else sent
+        known = {id(copy): copy for state in self.states for copies in state.copies for copy in copies}
+        if gaps:
+            known |= {id(copy): copy for table in observation.timetables.values() for copy in table.waiting}
+        copies = np.zeros(len(known) + 2 * len(self.planned), dtype=self._decoders.COPY)
+        for name in ("node", "before", "behind", "sibling"):
+            copies[name] = NONE
+        first = {id(state): np.searchsorted(nodes["job"], job).item() for job, state in enumerate(self.states)}
+        numbers = {identity: number for number, identity in enumerate(known)}
+        for number, copy in enumerate(known.values()):
+            record = copies[number]
+            record["executor"], record["start"], record["finish"] = copy.executor, copy.start, copy.finish
+            if id(copy.state) in first:
+                record["node"] = node = first[id(copy.state)] + copy.node
+                record["sibling"], nodes[node]["copy"] = nodes[node]["copy"], number
+        for executor, table in observation.timetables.items() if gaps else ():
+            executors[executor]["free"] = table.finish_before(0)
+            queue = [numbers[id(copy)] for copy in table.waiting]
+            copies["before"][queue[1:]], copies["behind"][queue[:-1]] = queue[:-1], queue[1:]
+            executors["first"][executor], executors["last"][executor] = (queue[0], queue[-1]) if queue else (NONE, NONE)
+        return executors, copies
+
+    # -- plans ---------------------------------------------------------------------------------------
+
+    def order_by(self, keys: Sequence[float]) -> Whole:
+        """Return the nodes to be planned as a list scheduler takes them: the least key first, parents before children.
+
+        Parameters
+        ----------
+        keys : sequence of float
+            Of all nodes; of equal ones the first comes first.
+
+        Returns
+        -------
+        numpy.ndarray of int
+            An order.
+        """
+        nodes, planned = self.schedule.nodes, set(self.planned.tolist())
+        parents, children = self.schedule.edges["parent"].tolist(), self.schedule.children.tolist()
+        first, last = nodes["first_edge"].tolist(), nodes["last_edge"].tolist()
+        missing = {
+            node: sum(parent in planned for parent in parents[first[node] : last[node]])
+            for node in self.planned.tolist()
+        }
+        first, last = nodes["first_child"].tolist(), nodes["last_child"].tolist()
+        heap = [(keys[node], node) for node in missing if not missing[node]]
+        heapq.heapify(heap)
+        order = []
+        while heap:
+            _, node = heapq.heappop(heap)
+            order.append(node)
+            for child in children[first[node] : last[node]]:
+                if child in missing:
+                    missing[child] -= 1
+                    if not missing[child]:
+                        heapq.heappush(heap, (keys[child], child))
+        return np.array(order)
+
+    def value(self, order: Whole, own: Whole, *, insertion: bool, duplication: bool) -> float:
+        """Decode a plan, and return its value; what has been decoded stands in ``schedule``."""
+        schedule = self.schedule._replace(insertion=insertion, duplication=duplication)
+        self._decoders.roll_back(schedule, order, 0)
+        if not self._decoders.decode(schedule, order, own, len(order), np.inf):
+            return np.inf
+        value: float = self._decoders.value_of(schedule)
+        return value
+
+
+def _last_end(observation: DagObservation) -> float:
+    """Return when the last of the jobs ends whose nodes are all assigned."""
+    states = [state for state in observation.jobs.values() if state.assigned.all()]
+    return max(
+        (min(copy.finish for copy in copies) for state in states for copies in state.copies if copies), default=0.0
+    )
+
+
+def _critical_path(state: JobState) -> float:
+    """Return the longest path through a job, each node where it runs shortest, without transfers."""
+    finish = state.run_times.min(axis=1).tolist()
+    for node, parents in enumerate(state.job.parent_lists):
+        finish[node] += max((finish[parent] for parent, _ in parents), default=0.0)
+    return float(max(finish))
+
+
+class Step(NamedTuple):
+    """A copy that a plan has on an executor."""
+
+    state: JobState
+    node: int
+
+
+class SearchAgent:
+    """Follows the best plan that a local search finds whenever jobs arrive.
+
+    Parameters
+    ----------
+    objective : {"makespan", "completion_time", "job_slr"}
+        What is to be small for the jobs in the system: when the last of them ends; the mean of their ends; the mean of
+        their times from submission to end, each over the longest path through the job.
+    budget : Budget, optional
+        How long to search whenever a plan is made; by default 1,000 moves.
+    history : int
+        A changed plan is gone on with if it is no worse than the one so many moves ago.
+
+    Attributes
+    ----------
+    name : str
+        Such as ``"search:dag:makespan:1000"``.
+    value : float
+        What the last plan expects the objective to be, in seconds since time 0, with a thousandth of the mean end of
+        jobs added to makespans; the last two objectives count from time 0, too.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such objective.
+    MissingDependency
+        If numba is not installed.
+    """
+
+    def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES, *, history: int = 50) -> None:
+        self.objective = one_of("objective", objective, get_args(Objective))
+        self.budget = budget
+        self.history = history
+        self.name = str(SearchName("dag", objective, budget))
+        self._decoders: Any = decoders("desim.agents.dag.decoders")
+        self._fallback = ListScheduler(RankUp(), EFT())
+        self._orders: list[Order] = [RankUp(), SJF(), LeastWork(), CriticalPath()]
+        self.reset({}, default_rng(0))
+
+    @classmethod
+    def named(cls, rest: str) -> SearchAgent:
+        """Return the agent of what stands behind ``search:``.
+
+        Parameters
+        ----------
+        rest : str
+            ``dag``, ``dag:OBJECTIVE`` or ``dag:OBJECTIVE:BUDGET``.
+
+        Returns
+        -------
+        SearchAgent
+            A new one.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a part is unknown.
+        """
+        name = SearchName.parse("dag", rest, get_args(Objective), MOVES)
+        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run; a cluster whose nodes run task by task is an InvalidConfiguration."""
+        if info.get("granularity") == "task":
+            raise InvalidConfiguration(f"{self.name} plans whole nodes: want a DagCluster")
+        self.plan_ahead = bool(info.get("plan_ahead"))
+        # Data that set out when a parent finishes lose nothing by a late assignment; others do.
+        self._at_once = info.get("transfers") == "when_assigned"
+        self._state = rng.integers(2**64, size=1, dtype=np.uint64)
+        self._fallback.reset(info, rng)
+        for order in self._orders:
+            order.reset(rng)
+        self._queues: list[list[Step]] = []
+        self._known: dict[int, JobState] = {}
+        self._expected: dict[JobState, NDArray[np.bool_]] = {}
+        self._up = np.empty(0, dtype=bool)
+
+    def act(self, observation: DagObservation) -> Sequence[Assign | None] | Assign | None:
+        """Return what is due now of the plan, which is made anew if jobs have arrived or it cannot be kept."""
+        if observation.available_times.min() == np.inf:
+            return None
+        if not self._holds(observation):
+            self._plan(observation)
+        due = self._due(observation)
+        if not due and not any(table.running or table.waiting for table in observation.timetables.values()):
+            self._plan(observation)  # what it counted on has been lost: otherwise nothing would ever happen again
+            due = self._due(observation)
+            if not due:
+                return self._fallback.act(observation)
+        return [*due, None]
+
+    # -- to follow a plan ----------------------------------------------------------------------------
+
+    def _holds(self, observation: DagObservation) -> bool:
+        """Tell whether the plan is for all jobs there are, and what it has assigned is still assigned."""
+        if any(self._known.get(job_id) is not state for job_id, state in observation.jobs.items()):
+            return False
+        if ((observation.available_times < np.inf) != self._up).any():
+            return False
+        return not any((self._expected[state] & ~state.assigned).any() for state in observation.jobs.values())
+
+    def _due(self, observation: DagObservation) -> list[Assign]:
+        """Return the assignments that must be made now."""
+        jobs = observation.jobs
+        due: list[Assign] = []
+        chosen: set[tuple[int, int]] = set()  # only looked up
+        idle = [not (table.running or table.waiting) for table in observation.timetables.values()]
+        goes_on = True
+        while goes_on:
+            goes_on = False
+            for executor, queue in enumerate(self._queues):
+                while queue and self._is_due(queue[-1], idle[executor], chosen):
+                    step = queue.pop()
+                    goes_on = True
+                    if jobs.get(step.state.job.job_id) is not step.state:
+                        continue  # the job has ended without this copy
+                    due.append(Assign(step.state.job.job_id, step.node, executor))
+                    chosen.add((step.state.job.job_id, step.node))
+                    self._expected[step.state][step.node] = True
+                    idle[executor] = False
+        return due
+
+    def _is_due(self, step: Step, idle: bool, chosen: set[tuple[int, int]]) -> bool:
+        """Tell whether a copy that is next on an executor can be assigned, and must be."""
+        state, node = step
+        job_id = state.job.job_id
+        parents = state.job.parent_lists[node]
+        if state.assigned[node] or (job_id, node) in chosen:  # nobody may ask when its time has come
+            return all(state.copies[parent] or (job_id, parent) in chosen for parent, _ in parents)
+        if self._at_once:
+            if self.plan_ahead:
+                return all(state.assigned[parent] or (job_id, parent) in chosen for parent, _ in parents)
+            return state.tickets[node] is not None
+        return idle and state.tickets[node] is not None and all(state.has_data[parent] for parent, _ in parents)
+
+    # -- to make one ---------------------------------------------------------------------------------
+
+    def _plan(self, observation: DagObservation) -> None:
+        """Search for a plan for all that is not assigned."""
+        self._known = dict(observation.jobs)
+        self._expected = {state: state.assigned.copy() for state in observation.jobs.values()}
+        self._up = observation.available_times < np.inf
+        late = self._at_once and not self.plan_ahead
+        situation = Situation(observation, self.objective, gaps=False, late=late)
+        order, own, insertion, duplication = self._best_beginning(situation, observation)
+        search = self._improve(situation, order, own, insertion, duplication)
+        self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
+        self._queues = self._read(situation)
+
+    def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
+        """Return the best of the plans of usual orders and allocations, and of what is left of the last plan."""
+        anywhere = np.full(len(situation.owners), NONE)
+        best, best_value = None, np.inf
+        for order, executors in self._beginnings(situation, observation, anywhere):
+            for insertion in (True, False):
+                for duplication in (True, False):
+                    value = situation.value(order, executors, insertion=insertion, duplication=duplication)
+                    if best is None or value < best_value:
+                        best, best_value = (order, executors, insertion, duplication), value
+        assert best is not None
+        return best
+
+    def _beginnings(
+        self, situation: Situation, observation: DagObservation, anywhere: Whole
+    ) -> Iterator[tuple[Whole, Whole]]:
+        """Yield plans to begin with."""
+        for order in self._orders:
+            keys = np.concatenate([order.keys(observation, state) for state in situation.states])
+            yield situation.order_by(keys.tolist()), anywhere
+
+    def _improve(self, situation: Situation, order: Whole, own: Whole, insertion: bool, duplication: bool) -> Any:
+        """Return the search when the budget is spent."""
+        schedule = situation.schedule._replace(insertion=insertion, duplication=duplication)
+        value = situation.value(order, own, insertion=insertion, duplication=duplication)
+        places = np.full(len(situation.owners), NONE)
+        places[order] = np.arange(len(order))
+        search = self._decoders.Search(
+            order=order.copy(),
+            places=places,
+            own=own.copy(),
+            best_order=order.copy(),
+            best_own=own.copy(),
+            values=np.array([value, value]),
+            history=np.full(self.history, value),
+            moves=np.zeros(1, dtype=np.int64),
+            spare=order.copy(),
+            state=self._state,
+        )
+        until = None if self.budget.seconds is None else perf_counter() + self.budget.seconds
+        left = self.budget.most_moves
+        while left > 0 and (until is None or perf_counter() < until):
+            number = int(min(left, AT_ONCE))
+            self._decoders.improve(schedule, search, number)
+            left -= number
+        self._decoders.roll_back(schedule, search.order, 0)
+        return search
+
+    def _read(self, situation: Situation) -> list[list[Step]]:
+        """Return what has been decoded, by executor, the first copy last."""
+        copies = situation.schedule.copies
+        queues = []
+        for last in situation.schedule.executors["last"].tolist():
+            queue, copy = [], last
+            while copy != NONE:
+                job, node = situation.owners[copies["node"][copy]]
+                queue.append(Step(situation.states[job], node))
+                copy = copies["before"][copy].item()
+            queues.append(queue)
+        return queues
