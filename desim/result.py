@@ -80,15 +80,30 @@ class Result:
         RecordError
             If there is no such table.
         """
-        table = self._stored(name)
-        if name in self._frames:
-            return self._frames[name].lazy()
+        table = self.source(name)
         return table.scan() if isinstance(table, Parts) else table
 
-    def _stored(self, name: str) -> pl.LazyFrame | Parts:
+    def source(self, name: str) -> pl.LazyFrame | Parts:
+        """Return a table as it is kept: as a lazy frame, or the files that it lies in and that nobody has read.
+
+        Parameters
+        ----------
+        name : str
+            One of ``table_names``.
+
+        Returns
+        -------
+        polars.LazyFrame or Parts
+            The table, sorted.
+
+        Raises
+        ------
+        RecordError
+            If there is no such table.
+        """
         if name not in self._tables:
             raise RecordError(f"no table {name!r} in this result; there are {', '.join(self._tables)}")
-        return self._tables[name]
+        return self._frames[name].lazy() if name in self._frames else self._tables[name]
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table in memory."""
@@ -98,8 +113,8 @@ class Result:
 
     def height(self, name: str) -> int:
         """Return how many rows a table has."""
-        table = self._stored(name)
-        return table.height if isinstance(table, Parts) and name not in self._frames else self.table(name).height
+        table = self.source(name)
+        return table.height if isinstance(table, Parts) else self.table(name).height
 
     def portions(
         self, name: str, columns: Sequence[str] | None = None, *, by: Sequence[str] = (), in_order: bool = True
@@ -127,8 +142,8 @@ class Result:
         RecordError
             If there is no such table.
         """
-        table = self._stored(name)
-        if isinstance(table, Parts) and name not in self._frames:
+        table = self.source(name)
+        if isinstance(table, Parts):
             yield from table.portions(columns, by=by, in_order=in_order)
         else:
             yield from portions_of(self.table(name), columns, by=by)

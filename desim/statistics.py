@@ -602,7 +602,8 @@ def area(begins: Floats, ends: Floats, weights: Floats | float, observed: tuple[
     float
         Sum of weight times the length that lies within the observed interval, in seconds.
     """
-    lengths = np.clip(ends, *observed) - np.clip(begins, *observed)
+    lengths = np.clip(ends, *observed)
+    lengths -= np.clip(begins, *observed)  # in place, since these arrays may be long
     return float(np.sum(lengths * weights))
 
 
@@ -655,7 +656,8 @@ def maximum(entries: Floats, exits: Floats, observed: tuple[float, float]) -> fl
     entries, exits = np.sort(entries), np.sort(exits)
     inside = entries[np.searchsorted(entries, begin) : np.searchsorted(entries, end)]
     moments = np.concatenate(([begin], inside))  # the number grows at entries only
-    present = np.searchsorted(entries, moments, "right") - np.searchsorted(exits, moments, "right")
+    present = np.searchsorted(entries, moments, "right")
+    present -= np.searchsorted(exits, moments, "right")
     return float(present.max())
 
 

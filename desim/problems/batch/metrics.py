@@ -27,6 +27,7 @@ measure of fairness and discrimination for resource allocation in shared compute
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
+from desim.records import Parts
 from desim.statistics import area, maximum, step_area
 
 if TYPE_CHECKING:
@@ -48,6 +50,15 @@ __all__ = ["METRICS", "batch_metrics", "warm_up_of"]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Unfinished = Literal["exclude", "include"]
+
+TIMES = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
+WHOLE = ("requested_number_of_resources", "user_id")
+READ = (*TIMES, *WHOLE, "status")
+"""What metrics need of the job table: columns of times in seconds, of whole numbers, and the status."""
+
+TIMES = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
+WHOLE = ("requested_number_of_resources", "user_id")
+"""Columns of the job table that metrics need besides the status."""
 
 SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
 """How a distribution is summed up: ending of the metric's name, and meaning."""
@@ -101,7 +112,7 @@ class CutExecutions(NamedTuple):
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
     return batch_metrics(
-        result.scan("jobs"),
+        result.source("jobs"),
         num_cores=result.info["num_cores"],
         end_time=result.end_time,
         outages=result.scan("outages"),
@@ -111,7 +122,7 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
 
 
 def batch_metrics(
-    jobs: pl.DataFrame | pl.LazyFrame,
+    jobs: pl.DataFrame | pl.LazyFrame | Parts,
     *,
     num_cores: int,
     end_time: float,
@@ -127,8 +138,8 @@ def batch_metrics(
 
     Parameters
     ----------
-    jobs : polars.DataFrame or polars.LazyFrame
-        The job table, one row a job, in any order.
+    jobs : polars.DataFrame, polars.LazyFrame or Parts
+        The job table, one row a job, in any order; if it lies in files, a portion after the other is read.
     num_cores : int
         Cores of the cluster.
     end_time : float
@@ -247,7 +258,7 @@ def _occupation(
     ends = np.where(np.isnan(table.finish), end_time, table.finish)
     cores = table.cores.astype(np.float64)
     requeued_area = area(cuts.start, cuts.finish, cuts.cores, observed)
-    busy = requeued_area + area(table.start[running], ends[running], cores[running], observed)
+    busy = requeued_area + area(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
     wasted = requeued_area + area(table.start[lost], ends[lost], cores[lost], observed)
     cut_ends = np.concatenate((cuts.finish, ends[lost]))
     length = observed[1] - observed[0]
@@ -265,13 +276,14 @@ def _occupation(
 def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float], end_time: float) -> dict[str, float]:
     """Return time averages over the queue: a job is queued from submission to last start, unless it runs."""
     queued = ~table.status["rejected"]
-    begins, starts = table.submission[queued], table.start[queued]
+    begins, starts = _of(table.submission, queued), _of(table.start, queued)
     ends = np.where(np.isnan(starts), end_time, starts)
-    load = table.cores[queued] * table.requested_time[queued]
+    load = _of(table.cores, queued) * _of(table.requested_time, queued)
     jobs = area(begins, ends, 1.0, observed) - area(cuts.start, cuts.finish, 1.0, observed)
     waiting_load = area(begins, ends, load, observed) - area(cuts.start, cuts.finish, cuts.load, observed)
+    del ends, load
     entries = np.concatenate((begins, cuts.finish))
-    exits = np.concatenate((starts[~np.isnan(starts)], cuts.start))
+    exits = np.concatenate((_of(starts, ~np.isnan(starts)), cuts.start))
     length = observed[1] - observed[0]
     return {
         "queue_length_mean": jobs / length if length else math.nan,
@@ -280,21 +292,37 @@ def _queue(table: JobColumns, cuts: CutExecutions, observed: tuple[float, float]
     }
 
 
-def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame) -> JobColumns:
-    """Read the columns of a job table that metrics need, and no others."""
+def _portions(jobs: pl.DataFrame | pl.LazyFrame | Parts, *columns: str) -> Iterable[pl.DataFrame]:
+    """Read columns of a job table, and no others."""
+    if not isinstance(jobs, Parts):
+        return [JOBS.select(jobs, *columns)]
+    JOBS.select(jobs.scan().clear(), *columns)  # tells which is missing
+    return jobs.portions(columns)
+
+
+def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
+    """Read the columns of a job table that metrics need."""
     import polars as pl
 
-    times = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
-    whole = ("requested_number_of_resources", "user_id")
-    frame = JOBS.select(jobs, *times, *whole, "status")
-    statuses = {status: (frame["status"] == status).to_numpy() for status in JOBS["status"].values}
-    floats = [frame[name].cast(pl.Float64).to_numpy() for name in times]
-    integers = [frame[name].cast(pl.Int64).to_numpy() for name in whole]
-    return JobColumns._make((*floats, *integers, statuses))
+    portions = _portions(jobs, *TIMES, *WHOLE, "status")
+    height = jobs.height if isinstance(jobs, Parts) else sum(map(len, portions))
+    floats, whole = np.empty((len(TIMES), height)), np.empty((len(WHOLE), height), np.int64)
+    statuses = {status: np.empty(height, np.bool_) for status in JOBS["status"].values}
+    begin = 0
+    for portion in portions:
+        there = slice(begin, begin + len(portion))
+        for array, name in zip(floats, TIMES, strict=True):
+            array[there] = portion[name].cast(pl.Float64).to_numpy()
+        for numbers, name in zip(whole, WHOLE, strict=True):
+            numbers[there] = portion[name].cast(pl.Int64).to_numpy()
+        for status, mask in statuses.items():
+            mask[there] = (portion["status"] == status).to_numpy()
+        begin = there.stop
+    return JobColumns._make((*floats, *whole, statuses))
 
 
 def _read_cut_executions(
-    jobs: pl.DataFrame | pl.LazyFrame, interruptions: pl.DataFrame | pl.LazyFrame | None
+    jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
 ) -> CutExecutions:
     """Read the executions that were cut and repeated, in the order of their jobs.
 
@@ -309,10 +337,11 @@ def _read_cut_executions(
     cuts = cuts.filter(pl.col("outcome") == "requeued")
     if cuts.is_empty():
         return CutExecutions(*(np.empty(0) for _ in CutExecutions._fields))
-    frame = (
-        JOBS.select(jobs, key, "requested_time", "requested_number_of_resources")
-        .join(cuts, on=key, maintain_order="left_right")  # sums depend on the order in the last digit
-        .select("starting_time", "finish_time", cores.cast(pl.Float64), load=cores * pl.col("requested_time"))
+    frame = pl.concat(
+        portion.join(cuts, on=key, maintain_order="left_right").select(  # sums depend on the order in the last digit
+            "starting_time", "finish_time", cores.cast(pl.Float64), load=cores * pl.col("requested_time")
+        )
+        for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources")
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
 
@@ -330,27 +359,35 @@ def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
 def _statistics(
     table: JobColumns, selected: Mask, end_time: float, include: bool, threshold: float
 ) -> dict[str, float]:
-    """Summarize waiting times, turnaround times and slowdowns of the selected jobs, and compare the users."""
-    so_far = end_time - table.submission
-    waiting, turnaround, duration = table.start - table.submission, table.finish - table.submission, table.execution
-    waited, ended = ~np.isnan(table.start), table.finished
+    """Summarize waiting times, turnaround times and slowdowns of the selected jobs, and compare the users.
+
+    Arrays of a long run are let go of as soon as they have served.
+    """
+    queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
+    waiting, waited = table.start - table.submission, ~np.isnan(table.start)
     if include:
-        queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
-        waiting, waited = np.where(queued, so_far, waiting), waited | queued
-        turnaround, ended = np.where(left, so_far, turnaround), ended | left
-        duration = np.where(left, table.run_time, duration)
+        waiting, waited = np.where(queued, end_time - table.submission, waiting), waited | queued
+    found = _summary("waiting_time", _of(waiting, selected & waited))
+    del waiting
+    turnaround, duration, ended = table.finish - table.submission, table.execution, table.finished
+    if include:
+        turnaround = np.where(left, end_time - table.submission, turnaround)
+        duration, ended = np.where(left, table.run_time, duration), ended | left
     sample = selected & ended
-    turnaround, duration = turnaround[sample], duration[sample]
-    bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
+    turnaround, duration = _of(turnaround, sample), _of(duration, sample)
     runs = duration > 0
-    slowdown = np.maximum(turnaround[runs] / duration[runs], 1.0)  # below 1 only for a job that has not finished
-    return (
-        _summary("waiting_time", waiting[selected & waited])
-        | _summary("turnaround_time", turnaround)
-        | _summary("slowdown", slowdown)
-        | _summary("bounded_slowdown", bounded)
-        | _fairness(bounded, table.user[sample])
-    )
+    slowdown = np.maximum(_of(turnaround, runs) / _of(duration, runs), 1.0)  # below 1 only for a job not finished
+    found |= _summary("slowdown", slowdown)
+    del slowdown
+    bounded = np.maximum(turnaround / np.maximum(duration, threshold), 1.0)
+    found |= _summary("turnaround_time", turnaround)
+    del turnaround, duration
+    return found | _summary("bounded_slowdown", bounded) | _fairness(bounded, _of(table.user, sample))
+
+
+def _of(values: NDArray[Any], mask: Mask) -> NDArray[Any]:
+    """Return the values that a mask selects; of all of them no copy."""
+    return values if mask.all() else values[mask]
 
 
 def _summary(name: str, values: Floats) -> dict[str, float]:
