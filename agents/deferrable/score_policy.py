@@ -260,6 +260,8 @@ class ScorePolicy(Policy):
         are not scaled, which comes to about 1 here.
     """
 
+    parts_add_up = False  # vectors of the auxiliary module are kept from a pass to its loss, which counts known steps
+
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary) -> None:
         super().__init__()
         shapes = {name: space.shape for name, space in encoder.observation_space.items()}

@@ -82,6 +82,13 @@ class Experience:
         """How many decisions it holds."""
         return int(self.valid.sum())
 
+    def in_a_row(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the valid steps of an array of shape (T, N, ...) in a row: a view if all of them are."""
+        if self.valid.all() and array.flags.c_contiguous:
+            return array.reshape(-1, *array.shape[2:])
+        chosen: NDArray[Any] = array[self.valid]
+        return chosen
+
 
 def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience:
     """Return experience side by side, as that of all its environments.
@@ -102,9 +109,10 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
 
     def joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
         """Return arrays side by side, filled up with zeros."""
-        rests = [(0, length - len(array)) for array in arrays]
-        rows = [np.pad(a, [rest, *[(0, 0)] * (a.ndim - 1)]) for a, rest in zip(arrays, rests, strict=True)]
-        return np.concatenate(rows, axis=1)
+        if any(len(array) < length for array in arrays):
+            rests = [(0, length - len(array)) for array in arrays]
+            arrays = [np.pad(a, [rest, *[(0, 0)] * (a.ndim - 1)]) for a, rest in zip(arrays, rests, strict=True)]
+        return np.concatenate(arrays, axis=1)
 
     names = parts[0].observations
     return Experience(

@@ -147,14 +147,14 @@ class _Lesson:
     """Samples of experience, and what the expert would have done."""
 
     def __init__(self, learner: Learner, experience: Experience, expert: Expert) -> None:
-        shown = {name: array[experience.valid] for name, array in experience.observations.items()}
+        shown = {name: experience.in_a_row(array) for name, array in experience.observations.items()}
         wanted = expert(shown)
         experience.observations.pop(EXPERT, None)  # nothing that the policy sees
         samples = learner.samples(experience)
         self.wanted = to_tensors({"actions": wanted}, samples.targets.device.type)["actions"]
         known = self.wanted >= 0
         if not known.all():
-            samples, self.wanted = samples.part(known), self.wanted[known]
+            samples, self.wanted = samples.part(known.nonzero()[:, 0]), self.wanted[known]
         self.samples = samples
 
 

@@ -140,7 +140,15 @@ class Gaussian:
 
 
 class Policy(nn.Module):
-    """Base class of all actor-critic networks."""
+    """Base class of all actor-critic networks.
+
+    Attributes
+    ----------
+    parts_add_up : bool
+        Whether several threads may look at parts of a minibatch at once, and whether its loss is the mean of theirs.
+    """
+
+    parts_add_up = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,6 +17,11 @@ decision that is followed by another at the same instant is not discounted at al
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -25,7 +30,10 @@ from torch import Tensor
 from desim.agents.learning.experience import Experience
 from desim.agents.learning.learner import Learner, Samples
 
-__all__ = ["PPO", "advantages", "group_means"]
+__all__ = ["PPO", "advantages", "group_means", "normalized"]
+
+LEAST_OF_A_THREAD = 512
+"""A thread gets at least so many samples of a minibatch; fewer are quicker done than handed out."""
 
 Floats = NDArray[np.float64]
 Reals = NDArray[np.floating]
@@ -141,25 +149,60 @@ class PPO(Learner):
         far = 1.5 * config.target_kl if config.target_kl else np.inf
         totals: dict[str, float] = {}
         steps, divergence = 0, 0.0
-        for _ in range(config.epochs):
-            order = torch.from_numpy(self.rng.permutation(size)).to(samples.targets.device)
-            for places in torch.split(order, config.minibatch_size):
-                if len(places) < min(size, config.minibatch_size) // 2:
-                    continue  # a small rest gives a noisy step
-                loss, figures = self.loss(samples.part(places), entropy_weight)
-                divergence = figures["kl"]
-                if divergence > far and steps:
+        with ThreadPoolExecutor(max(self.threads - 1, 1)) as pool:
+            for _ in range(config.epochs):
+                order = torch.from_numpy(self.rng.permutation(size)).to(samples.targets.device)
+                for places in torch.split(order, config.minibatch_size):
+                    if len(places) < min(size, config.minibatch_size) // 2:
+                        continue  # a small rest gives a noisy step
+                    figures, descend = self._look(samples.part(places), entropy_weight, pool)
+                    divergence = figures["kl"]
+                    if divergence > far and steps:
+                        break
+                    figures["gradient"] = descend()
+                    steps += 1
+                    for name, value in figures.items():
+                        totals[name] = totals.get(name, 0.0) + value
+                if divergence > far:
                     break
-                figures["gradient"] = self.descend(loss)
-                steps += 1
-                for name, value in figures.items():
-                    totals[name] = totals.get(name, 0.0) + value
-            if divergence > far:
-                break
         self.policy.observe(samples.observations)
         means = {name: total / max(steps, 1) for name, total in totals.items()}
         further = {"optimizer_steps": float(steps), "explained_variance": samples.explained_variance}
         return means | {"kl": divergence} | further
+
+    def _look(
+        self, part: Samples, entropy_weight: float, pool: ThreadPoolExecutor
+    ) -> tuple[dict[str, float], Callable[[], float]]:
+        """Return figures of the loss of a minibatch, and what takes the step down from it.
+
+        A large minibatch is divided among threads, whose gradients are added up in the order of the parts: the same in
+        each training with as many threads, and but for rounding the same as that of the whole.
+        """
+        size = len(part.targets)
+        number = min(self.threads, size // LEAST_OF_A_THREAD) if self.policy.parts_add_up else 1
+        if number < 2:
+            loss, figures = self.loss(part, entropy_weight)
+            return figures, partial(self.descend, loss)
+        pieces = replace(part, advantages=normalized(part.advantages)).divided(number)
+        shares = [len(piece.targets) / size for piece in pieces]
+        parameters = list(self.policy.parameters())
+
+        def gradient_of(piece: Samples, share: float) -> tuple[tuple[Tensor | None, ...], dict[str, float]]:
+            torch.set_num_threads(1)  # which holds for the thread that says so
+            loss, figures = self._loss(piece, entropy_weight)
+            return torch.autograd.grad(share * loss, parameters, allow_unused=True), figures
+
+        others = [pool.submit(gradient_of, *one) for one in zip(pieces[1:], shares[1:], strict=True)]
+        found = [gradient_of(pieces[0], shares[0]), *(other.result() for other in others)]
+        gradients = zip(*(one[0] for one in found), strict=True)
+        figures = {name: sum(w * one[name] for w, (_, one) in zip(shares, found, strict=True)) for name in found[0][1]}
+
+        def descend() -> float:
+            for parameter, (first, *rest) in zip(parameters, gradients, strict=True):
+                parameter.grad = first if first is None else sum(rest, start=first)
+            return self.step()
+
+        return figures, descend
 
     def loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
         """Return the loss L of some samples, and figures of it.
@@ -176,13 +219,14 @@ class PPO(Learner):
         Tensor and dict of str to float
             A number to go down from, and what it is made of.
         """
-        epsilon = self.config.clip
+        return self._loss(replace(part, advantages=normalized(part.advantages)), entropy_weight)
+
+    def _loss(self, part: Samples, entropy_weight: float) -> tuple[Tensor, dict[str, float]]:
+        """Return the same, given normalized advantages."""
+        epsilon, a = self.config.clip, part.advantages
         distribution, values = self.policy(part.observations)
         log_ratio = distribution.log_prob(part.actions) - part.log_probs
         rho = log_ratio.exp()
-        a = part.advantages
-        if len(a) > 1:  # one alone has no deviation
-            a = (a - a.mean()) / (a.std() + 1e-8)
         policy_loss = -torch.minimum(a * rho, a * rho.clamp(1 - epsilon, 1 + epsilon)).mean()
         value_loss = (values - part.targets).square().mean()
         entropy = distribution.entropy().mean()
@@ -199,3 +243,10 @@ class PPO(Learner):
                 "clipped": ((rho - 1).abs() > epsilon).float().mean().item(),
             }
         return loss, figures if auxiliary is None else figures | {"auxiliary_loss": auxiliary.item()}
+
+
+def normalized(advantages: Tensor) -> Tensor:
+    """Return advantages less their mean, over their deviation; one alone has none."""
+    if len(advantages) < 2:
+        return advantages
+    return (advantages - advantages.mean()) / (advantages.std() + 1e-8)

@@ -89,7 +89,8 @@ class TrainingConfig:
         Neighbouring environments that face the same episodes, whose mean advantage is taken off; 1 does without, more
         need whole episodes.
     num_workers : int
-        Processes that simulate; 0 simulates in this one. Results depend on it.
+        Processes that simulate; 0 simulates in this one. Large minibatches are divided among as many threads. Results
+        depend on it.
     validation_episodes : int
         Episodes of a validation.
     validate_every : int
@@ -190,6 +191,7 @@ class Training:
     ) -> None:
         self.task = task
         self.learner = learner
+        learner.threads = max(config.num_workers, 1)  # while it learns, the processes that simulate wait
         self.config = config
         self.directory = directory
         self._settings = {**asdict(replace(config, total_steps=1)), **(settings or {})}

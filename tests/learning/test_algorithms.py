@@ -210,6 +210,23 @@ class TestPPO:
         assert weights == pytest.approx([0.2, 0.1, 0.0, 0.0])
         assert [between(2.0, 4.0, part) for part in (-1.0, 0.0, 0.25, 1.0, 1.5)] == [2.0, 2.0, 2.5, 4.0, 4.0]
 
+    def test_threads_divide_a_minibatch_and_add_the_same_gradient_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("desim.agents.learning.ppo.LEAST_OF_A_THREAD", 16)
+        found = []
+        for threads in (1, 2, 2, 3, 9):
+            learner = ppo(epochs=2, minibatch_size=70, learning_rate=0.01)
+            learner.threads = threads
+            figures = learner.update(line_experience(learner.policy, length=50), 0.0)
+            weights = torch.cat([tensor.flatten() for tensor in learner.policy.state_dict().values()])
+            found.append((threads, figures, weights))
+        (_, alone, expected), *others = found
+        assert alone["optimizer_steps"] == 6
+        for _, figures, weights in others:
+            assert figures == pytest.approx(alone, rel=1e-4, abs=1e-6)
+            np.testing.assert_allclose(weights, expected, atol=1e-5)
+        assert torch.equal(found[1][2], found[2][2])  # whatever the threads' order
+        assert not torch.equal(found[3][2], found[2][2])  # there were threads
+
     def test_steps_that_are_not_valid_are_not_learned_from(self) -> None:
         seen = collector(6).collect_episodes(line_policy(), 20)
         assert not seen.valid.all()
