@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from desim.agents.search import compiled
 
 __all__ = ["COPY", "EDGE", "EXECUTOR", "JOB", "NODE", "PLACE", "Schedule", "Search"]
-__all__ += ["decode", "find_bounds", "improve", "roll_back", "value_of"]
+__all__ += ["decode", "find_bounds", "find_chain", "improve", "roll_back", "value_of"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -63,10 +63,11 @@ COPY = np.dtype(
         ("behind", _WHOLE),
         ("sibling", _WHOLE),
         ("old_available", _REAL),
+        ("old_gap_end", _REAL),
     ]
 )
 """A copy: when it starts and finishes, in seconds; the copies next to it on its executor, and that of the same node
-which was added before it; when its executor was available before."""
+which was added before it; when its executor was available, and where the last idle time ended there, before."""
 
 EXECUTOR = np.dtype(
     [
@@ -74,6 +75,7 @@ EXECUTOR = np.dtype(
         ("last", _WHOLE),
         ("free", _REAL),
         ("available", _REAL),
+        ("gap_end", _REAL),
         ("sent", _REAL),
         ("arrival", _REAL),
         ("latest", _REAL),
@@ -81,9 +83,9 @@ EXECUTOR = np.dtype(
         ("latest_parent", _WHOLE),
     ]
 )
-"""An executor: the copies at both ends of its list; when what runs ends and when all does, infinite if it is down; when
-data set out to it at the earliest; and room for when the data of one node's parents arrive: one of them, the last, all
-others, and which is the last. All in seconds."""
+"""An executor: the copies at both ends of its list; when what runs ends and when all does, infinite if it is down; a
+time after which it has no idle time before a copy; when data set out to it at the earliest; and room for when the data
+of one node's parents arrive: one of them, the last, all others, and which is the last. All in seconds."""
 
 JOB = np.dtype([("weight", _REAL), ("bound", _REAL)])
 """A job: what a second of its end counts, and when it ends at the earliest as far as has been decoded, in seconds."""
@@ -252,7 +254,7 @@ def _allocate(schedule: Schedule, node: int, own: int) -> tuple[int, int, int]:
         if available == np.inf or ready + duration >= best:
             continue
         finish, behind = max(available, ready) + duration, NONE
-        if schedule.insertion:
+        if schedule.insertion and ready + duration <= executors[place]["gap_end"]:
             copy, start = _gap(copies, executors[place]["last"], executors[place]["free"], ready, duration)
             if copy != NONE:
                 finish, behind = start + duration, copy
@@ -295,6 +297,7 @@ def _put(schedule: Schedule, node: int, place: int, behind: int) -> float:
     copy["node"], copy["executor"], copy["start"], copy["finish"] = node, place, start, finish
     copy["before"], copy["behind"] = ahead, behind
     copy["sibling"], copy["old_available"] = nodes[node]["copy"], executors[place]["available"]
+    copy["old_gap_end"] = executors[place]["gap_end"]
     nodes[node]["copy"] = number
     if ahead == NONE:
         executors[place]["first"] = number
@@ -303,6 +306,8 @@ def _put(schedule: Schedule, node: int, place: int, behind: int) -> float:
     if behind == NONE:
         executors[place]["last"] = number
         executors[place]["available"] = finish
+        if start > time:
+            executors[place]["gap_end"] = start
     else:
         copies[behind]["before"] = number
     return finish
@@ -324,7 +329,7 @@ def _take_off(schedule: Schedule) -> None:
         executor["last"] = ahead
     else:
         copies[behind]["before"] = ahead
-    executor["available"] = copy["old_available"]
+    executor["available"], executor["gap_end"] = copy["old_available"], copy["old_gap_end"]
     schedule.nodes[copy["node"]]["copy"] = copy["sibling"]
 
 
@@ -461,6 +466,8 @@ class Search(NamedTuple):
         How many have been made.
     spare : array of int, shape (num_planned,)
         Room for the order before a move.
+    chain : array of int, shape (num_planned + 1,)
+        How many nodes there are on a chain without idle time to the end of a job, and these nodes.
     state : array of uint64, shape (1,)
         Of the random numbers.
     """
@@ -474,6 +481,7 @@ class Search(NamedTuple):
     history: Floats
     moves: Whole
     spare: Whole
+    chain: Whole
     state: NDArray[np.uint64]
 
 
@@ -540,27 +548,89 @@ def _shift_job(schedule: Schedule, search: Search, job: int, begin: int, by: int
 
 
 @compiled
+def _last_parent(schedule: Schedule, copy: int) -> int:
+    """Return the copy whose data arrived last where another copy is, or none."""
+    copies, nodes, edges = schedule.copies, schedule.nodes, schedule.edges
+    node, place = copies[copy]["node"], copies[copy]["executor"]
+    latest, found = -np.inf, NONE
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        soonest, first = np.inf, NONE
+        other = nodes[edges[edge]["parent"]]["copy"]
+        while other != NONE:
+            source, arrival = copies[other]["executor"], copies[other]["finish"]
+            if source != place:
+                arrival += edges[edge]["size"] * schedule.seconds[source, place] + schedule.latencies[source, place]
+            if arrival < soonest:
+                soonest, first = arrival, other
+            other = copies[other]["sibling"]
+        if soonest > latest:
+            latest, found = soonest, first
+    return found
+
+
+@compiled
+def find_chain(schedule: Schedule, search: Search) -> None:
+    """Find what a job waits for, backwards from its end: the copy ahead on the executor, or the last parent's.
+
+    Only what stands on such a chain can bring the end forward. It is that of the last job, or now and then, and where
+    only single jobs count, of any.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What the search's order decodes to.
+    search : Search
+        Where it stands.
+    """
+    nodes, copies, order, chain = schedule.nodes, schedule.copies, search.order, search.chain
+    job = NONE
+    if schedule.makespan_weight == 0.0 or _draw(search.state, 4) == 0:
+        job = nodes[order[_draw(search.state, len(order))]]["job"]
+    finish, copy = -np.inf, NONE
+    for node in order:
+        last = nodes[node]["copy"]
+        if (job == NONE or nodes[node]["job"] == job) and copies[last]["finish"] > finish:
+            finish, copy = copies[last]["finish"], last
+    count, first = 0, schedule.places[0]["count"]
+    while copy >= first and count < len(order):
+        count += 1
+        chain[count] = copies[copy]["node"]
+        ahead = copies[copy]["before"]
+        if ahead == NONE or copies[ahead]["finish"] < copies[copy]["start"]:
+            ahead = _last_parent(schedule, copy)
+        copy = ahead
+    chain[0] = count
+
+
+@compiled
 def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
-    """Change the plan; return the first place that changes, and the node and its executor before if that changes."""
+    """Change the plan; return the first place that changes, and the node and its executor before if that changes.
+
+    How often it is which change was chosen on generated jobs, as the distance of short moves was.
+    """
     state, order = search.state, search.order
     count = len(order)
     place = _draw(state, count)
+    if search.chain[0] and _draw(state, 16) < 10:
+        node = search.chain[1 + _draw(state, search.chain[0])]
+        if search.places[node] != NONE:  # not a copy of a node that was assigned before
+            place = search.places[node]
     node = order[place]
     kind = _draw(state, 16)
-    if kind < 5:
+    if kind < 3:
         old = search.own[node]
         if old != NONE and _draw(state, 2):
             search.own[node] = NONE
         else:
             search.own[node] = _draw(state, len(schedule.executors))
         return place, node, old
-    if kind == 5 and len(schedule.jobs) > 1:
+    if kind == 3 and len(schedule.jobs) > 1:
         by = 1 + _draw(state, max(count // 4, 1))
         if _draw(state, 2):
             by = -by
         return _shift_job(schedule, search, schedule.nodes[node]["job"], place, by), NONE, NONE
     first, last = _window(schedule, search, node)
-    if kind < 11:
+    if kind < 8:
         first, last = max(first, place - 12), min(last, place + 12)
     if last <= first:
         return count, NONE, NONE
@@ -600,6 +670,7 @@ def improve(schedule: Schedule, search: Search, moves: int) -> None:
             value = value_of(schedule)
         if value <= limit:
             values[0] = value
+            find_chain(schedule, search)
             if value < values[1]:
                 values[1] = value
                 search.best_order[:] = order

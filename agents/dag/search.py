@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler
-from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp
+from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, rank_up
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
@@ -36,6 +36,7 @@ MOVES = Budget(moves=1_000)
 AT_ONCE = 16  # moves between two looks at the clock
 SHORTEST = 1e-9  # seconds, of the path that ends are divided by
 TIE = 1e-3  # what the mean completion time counts beside the makespan: of equal ones the plan that ends jobs sooner
+PATIENCE = 3  # moves
 NONE = -1
 
 
@@ -128,6 +129,7 @@ class Situation:
         executors = np.zeros(len(available), dtype=self._decoders.EXECUTOR)
         executors["first"] = executors["last"] = NONE
         executors["free"] = executors["available"] = available
+        executors["gap_end"] = observation.last_gap_ends if gaps else -np.inf
         executors["sent"] = -np.inf if sent is None else sent
         known = {id(copy): copy for state in self.states for copies in state.copies for copy in copies}
         if gaps:
@@ -152,13 +154,13 @@ class Situation:
 
     # -- plans ---------------------------------------------------------------------------------------
 
-    def order_by(self, keys: Sequence[float]) -> Whole:
+    def order_by(self, keys: Sequence[Any]) -> Whole:
         """Return the nodes to be planned as a list scheduler takes them: the least key first, parents before children.
 
         Parameters
         ----------
-        keys : sequence of float
-            Of all nodes; of equal ones the first comes first.
+        keys : sequence
+            Of all nodes, numbers or tuples of them; of equal ones the first node comes first.
 
         Returns
         -------
@@ -229,8 +231,6 @@ class SearchAgent:
         their times from submission to end, each over the longest path through the job.
     budget : Budget, optional
         How long to search whenever a plan is made; by default 1,000 moves.
-    history : int
-        A changed plan is gone on with if it is no worse than the one so many moves ago.
 
     Attributes
     ----------
@@ -248,10 +248,9 @@ class SearchAgent:
         If numba is not installed.
     """
 
-    def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES, *, history: int = 50) -> None:
+    def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
         self.objective = one_of("objective", objective, get_args(Objective))
         self.budget = budget
-        self.history = history
         self.name = str(SearchName("dag", objective, budget))
         self._decoders: Any = decoders("desim.agents.dag.decoders")
         self._fallback = ListScheduler(RankUp(), EFT())
@@ -293,6 +292,7 @@ class SearchAgent:
             order.reset(rng)
         self._queues: list[list[Step]] = []
         self._known: dict[int, JobState] = {}
+        self._last: dict[JobState, tuple[Floats, Whole]] = {}
         self._expected: dict[JobState, NDArray[np.bool_]] = {}
         self._up = np.empty(0, dtype=bool)
 
@@ -366,28 +366,55 @@ class SearchAgent:
         order, own, insertion, duplication = self._best_beginning(situation, observation)
         search = self._improve(situation, order, own, insertion, duplication)
         self.value = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
+        self._remember(situation, search.best_order, search.best_own)
         self._queues = self._read(situation)
 
     def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
         """Return the best of the plans of usual orders and allocations, and of what is left of the last plan."""
-        anywhere = np.full(len(situation.owners), NONE)
         best, best_value = None, np.inf
-        for order, executors in self._beginnings(situation, observation, anywhere):
+        for order, own in self._beginnings(situation, observation):
             for insertion in (True, False):
                 for duplication in (True, False):
-                    value = situation.value(order, executors, insertion=insertion, duplication=duplication)
+                    value = situation.value(order, own, insertion=insertion, duplication=duplication)
                     if best is None or value < best_value:
-                        best, best_value = (order, executors, insertion, duplication), value
+                        best, best_value = (order, own, insertion, duplication), value
         assert best is not None
         return best
 
-    def _beginnings(
-        self, situation: Situation, observation: DagObservation, anywhere: Whole
-    ) -> Iterator[tuple[Whole, Whole]]:
-        """Yield plans to begin with."""
+    def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
+        """Yield plans to begin with: orders of nodes, with an executor for some."""
+        anywhere = np.full(len(situation.owners), NONE)
         for order in self._orders:
             keys = np.concatenate([order.keys(observation, state) for state in situation.states])
             yield situation.order_by(keys.tolist()), anywhere
+        if not any(state in self._last for state in situation.states):
+            return
+        keys, own = self._last_plan(situation)
+        ranks = np.concatenate([rank_up(state.job, observation.executors) for state in situation.states])
+        is_new = np.isnan(keys)
+        # What has arrived since comes last, first, or among the others by rank.
+        for among in (np.inf, -1.0, np.searchsorted(np.sort(-ranks[~is_new]), -ranks[is_new])):
+            keys[is_new] = among
+            yield situation.order_by(list(zip(keys.tolist(), (-ranks).tolist(), strict=True))), own
+
+    def _last_plan(self, situation: Situation) -> tuple[Floats, Whole]:
+        """Return for each node its place in the last plan, NaN without one, and its executor there."""
+        keys, own = [], []
+        for state in situation.states:
+            unknown = np.full(state.job.num_nodes, np.nan), np.full(state.job.num_nodes, NONE)
+            places, executors = self._last.get(state, unknown)
+            keys.append(places)
+            own.append(executors)
+        joined = np.concatenate(own)
+        return np.concatenate(keys), np.where(self._up[joined], joined, NONE)
+
+    def _remember(self, situation: Situation, order: Whole, own: Whole) -> None:
+        """Note a plan, for the next one to begin with."""
+        keys = np.full(len(situation.owners), -1.0)
+        keys[order] = np.arange(len(order))
+        ends = np.cumsum([state.job.num_nodes for state in situation.states])[:-1]
+        plans = zip(np.split(keys, ends), np.split(own, ends), strict=True)
+        self._last = dict(zip(situation.states, plans, strict=True))
 
     def _improve(self, situation: Situation, order: Whole, own: Whole, insertion: bool, duplication: bool) -> Any:
         """Return the search when the budget is spent."""
@@ -402,11 +429,13 @@ class SearchAgent:
             best_order=order.copy(),
             best_own=own.copy(),
             values=np.array([value, value]),
-            history=np.full(self.history, value),
+            history=np.full(self._patience(len(order)), value),
             moves=np.zeros(1, dtype=np.int64),
             spare=order.copy(),
+            chain=np.zeros(len(order) + 1, dtype=np.int64),
             state=self._state,
         )
+        self._decoders.find_chain(schedule, search)
         until = None if self.budget.seconds is None else perf_counter() + self.budget.seconds
         left = self.budget.most_moves
         while left > 0 and (until is None or perf_counter() < until):
@@ -415,6 +444,11 @@ class SearchAgent:
             left -= number
         self._decoders.roll_back(schedule, search.order, 0)
         return search
+
+    def _patience(self, number: int) -> int:
+        """Return how many moves ago the plan was that a changed one must not be worse than."""
+        moves = self.budget.moves
+        return PATIENCE if moves is None else PATIENCE + moves // (2 * number)
 
     def _read(self, situation: Situation) -> list[list[Step]]:
         """Return what has been decoded, by executor, the first copy last."""

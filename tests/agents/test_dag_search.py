@@ -145,6 +145,13 @@ def run(jobs: list[Job], executors: Executors, agent: Any, seed: int = 0, **opti
     return simulate(DagCluster(jobs, executors, **options), agent, seed=seed, until=1e5)
 
 
+def four_jobs() -> tuple[list[Job], Executors]:
+    """Return jobs that leave something to be found."""
+    rng = np.random.default_rng(3)
+    jobs = [random_dags.generate(12, ccr=3.0, job_id=job_id, seed=rng) for job_id in range(4)]
+    return jobs, Executors([1.0, 2.0, 1.5])
+
+
 class Planner(SearchAgent):
     """Notes the values of its plans."""
 
@@ -167,8 +174,7 @@ def test_what_is_planned_happens_or_better(plan_ahead: bool) -> None:
 
 @pytest.mark.parametrize("objective", ["makespan", "completion_time", "job_slr"])
 def test_more_moves_never_plan_worse(objective: Any) -> None:
-    rng, executors = np.random.default_rng(3), Executors([1.0, 2.0, 1.5])
-    jobs = [random_dags.generate(12, ccr=3.0, job_id=job_id, seed=rng) for job_id in range(4)]
+    jobs, executors = four_jobs()
     values = []
     for moves in (0, 10, 100):
         agent = Planner(objective, Budget(moves))
@@ -190,7 +196,7 @@ def test_with_outages_and_shared_links_all_jobs_end() -> None:
 
 
 def test_one_seed_gives_one_result_and_another_one_another() -> None:
-    jobs, executors = random_instance(8)
+    jobs, executors = four_jobs()
     results = [run(jobs, executors, SearchAgent("makespan", Budget(40)), seed) for seed in (1, 1, 2)]
     tables = [result.table("copies") for result in results]
     assert tables[0].equals(tables[1])
