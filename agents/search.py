@@ -142,13 +142,16 @@ class SearchName:
         return f"search:{self.problem}:{self.objective}:{self.budget}"
 
 
-def compiled(function: Function) -> Function:
+def compiled(function: Function, *, allocates: bool = True) -> Function:
     """Have a function compiled by numba when it is first called, and the outcome kept on disk.
 
     Parameters
     ----------
     function : callable
         What numba understands.
+    allocates : bool
+        Whether it may make arrays. Where it makes none, and calls none that does, nobody need count who uses an array:
+        that takes most of the time of short functions of many arrays.
 
     Returns
     -------
@@ -157,7 +160,8 @@ def compiled(function: Function) -> Function:
     """
     import numba
 
-    return cast(Function, numba.njit(cache=True)(function))
+    compiler = cast(Any, numba.njit)  # whose types leave out _nrt, the counting of references
+    return cast(Function, compiler(cache=True, _nrt=allocates)(function))
 
 
 def decoders(module: str) -> ModuleType:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.search import compiled
+from desim.agents.search import Function, compiled
 
 __all__ = ["Situation", "Work", "decode", "improve"]
 
@@ -31,6 +31,11 @@ HEAD = 12
 
 NEVER = 2**62
 """So many cores are never free."""
+
+
+def without_allocation(function: Function) -> Function:
+    """Have a function compiled that makes no arrays."""
+    return compiled(function, allocates=False)
 
 
 class Situation(NamedTuple):  # numba's cache on disk knows these classes by name, and fails if one is gone
@@ -76,9 +81,9 @@ class Work(NamedTuple):
     sequence : array of int
         The jobs, in the order in which they start.
     ends : array of float
-        The ends to come, ascending; as many as there are jobs, running ones included.
+        When the jobs of the sequence end, ascending.
     released : array of int
-        How many cores are given back at each of them.
+        How many cores are given back at each of these ends.
     following : array of int
         The next place of the order that waits still, by place; one more than there are places. Behind the last one it
         says which place is the first.
@@ -95,18 +100,18 @@ class Work(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """How far a decoding has come; the ends to come lie between head and tail."""
+    """How far a decoding has come."""
 
     time: float
     free: int
-    head: int
-    tail: int
+    running: int  # the first of the running jobs that has not ended
+    ended: int  # how many of the jobs that were started have ended
     started: int
     least: int  # no job that waits wants fewer cores
     waiting: float  # the weight of all that wait
 
 
-@compiled
+@without_allocation
 def decode(order: Integers, easy: bool, situation: Situation, limit: float, work: Work) -> tuple[float, int]:
     """Decode an order.
 
@@ -134,108 +139,130 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
     if progress.free >= progress.least:
         progress = _start(order, easy, situation, progress, work)
     due, score = progress.started, 0.0
-    while progress.head < progress.tail and progress.started < len(order):
-        score += progress.waiting * (work.ends[progress.head] - progress.time)
+    while progress.started < len(order):
+        then = _next_end(situation, progress, work)
+        score += progress.waiting * (then - progress.time)
         if score >= limit:
             return np.inf, due
-        progress = _pass(progress, work)
+        progress = _pass(then, situation, progress, work)
         if progress.free >= progress.least:
             progress = _start(order, easy, situation, progress, work)
     return score, due
 
 
-@compiled
+@without_allocation
 def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
     """Return where a decoding begins."""
-    length, running = len(order), situation.num_running
-    least, waiting = NEVER, 0.0
+    length, least, waiting = len(order), NEVER, 0.0
+    following, cores, weights = work.following, situation.cores, situation.weights
     for place in range(length):
-        work.following[place] = place + 1
-        least = min(least, situation.cores[order[place]])
-        waiting += situation.weights[order[place]]
-    work.following[length] = 0
-    for place in range(running):
-        work.ends[place] = situation.ends[place]
-        work.released[place] = situation.released[place]
-    return _Progress(situation.now, situation.free, 0, running, 0, least, waiting)
+        following[place] = place + 1
+        least = min(least, cores[order[place]])
+        waiting += weights[order[place]]
+    following[length] = 0
+    return _Progress(situation.now, situation.free, 0, 0, 0, least, waiting)
 
 
-@compiled
-def _pass(progress: _Progress, work: Work) -> _Progress:
+@without_allocation
+def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
+    """Return when the next job ends, whether it was running or has been started."""
+    then = np.inf
+    if progress.running < situation.num_running:
+        then = situation.ends[progress.running]
+    if progress.ended < progress.started:
+        then = min(then, work.ends[progress.ended])
+    return then
+
+
+@without_allocation
+def _pass(then: float, situation: Situation, progress: _Progress, work: Work) -> _Progress:
     """Let the time go on to the next end; what ends together gives its cores back together."""
-    time, free, head, tail, started, least, waiting = progress
-    time = work.ends[head]
-    while head < tail and work.ends[head] == time:
-        free += work.released[head]
-        head += 1
-    return _Progress(time, free, head, tail, started, least, waiting)
+    _time, free, running, ended, started, least, waiting = progress
+    known, released, num_running = situation.ends, situation.released, situation.num_running
+    while running < num_running and known[running] == then:
+        free += released[running]
+        running += 1
+    ends, cores = work.ends, work.released
+    while ended < started and ends[ended] == then:
+        free += cores[ended]
+        ended += 1
+    return _Progress(then, free, running, ended, started, least, waiting)
 
 
-@compiled
+@without_allocation
 def _start(order: Integers, easy: bool, situation: Situation, progress: _Progress, work: Work) -> _Progress:
     """Carry one decision out.
 
     The least that a job wants is known anew only once all have been looked at; until then it is a lower bound.
     """
-    time, free, head, tail, started, least, waiting = progress
-    following, narrowest = work.following, NEVER
-    shadow, spare, reserved = np.inf, 0, not easy
+    time, free, running, ended, started, least, waiting = progress
+    following, starts, sequence = work.following, work.starts, work.sequence
+    widths, times, weights = situation.cores, situation.times, situation.weights
+    shadow, spare, reserved, narrowest = np.inf, 0, not easy, NEVER
     previous, place = len(order), following[len(order)]
     while place < len(order) and free >= least:
         job = order[place]
-        cores, end = situation.cores[job], time + situation.times[job]
+        cores, end = widths[job], time + times[job]
         if cores <= free and (end <= shadow or cores <= spare):
             if end > shadow:
                 spare -= cores
             free -= cores
-            waiting -= situation.weights[job]
-            work.starts[job] = time
-            work.sequence[started] = job
+            waiting -= weights[job]
+            starts[job] = time
+            sequence[started] = job
+            _occupy(end, cores, ended, started, work)
             started += 1
-            _occupy(end, cores, head, tail, work)
-            tail += 1
             following[previous] = following[place]
         else:
             if not reserved:
-                shadow, spare = _reserve(cores, free, head, tail, work)
+                so_far = _Progress(time, free, running, ended, started, least, waiting)
+                shadow, spare = _reserve(cores, situation, so_far, work)
                 reserved = True
             narrowest = min(narrowest, cores)
             previous = place
         place = following[place]
     if place == len(order):
         least = narrowest
-    return _Progress(time, free, head, tail, started, least, waiting)
+    return _Progress(time, free, running, ended, started, least, waiting)
 
 
-@compiled
-def _occupy(end: float, cores: int, head: int, tail: int, work: Work) -> None:
-    """Put an end into its place among those to come."""
-    place = tail
-    while place > head and work.ends[place - 1] > end:
-        work.ends[place] = work.ends[place - 1]
-        work.released[place] = work.released[place - 1]
+@without_allocation
+def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> None:
+    """Put the end of a job that starts into its place among those to come."""
+    place, ends, released = started, work.ends, work.released
+    while place > ended and ends[place - 1] > end:
+        ends[place] = ends[place - 1]
+        released[place] = released[place - 1]
         place -= 1
-    work.ends[place] = end
-    work.released[place] = cores
+    ends[place] = end
+    released[place] = cores
 
 
-@compiled
-def _reserve(cores: int, free: int, head: int, tail: int, work: Work) -> tuple[float, int]:
+@without_allocation
+def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) -> tuple[float, int]:
     """Return when so many cores will be free, and how many more there are then."""
-    place = head
-    while place < tail and free < cores:
-        free += work.released[place]
-        place += 1
-    if free < cores:
-        return np.inf, 0
-    shadow = work.ends[place - 1]
-    while place < tail and work.ends[place] == shadow:
-        free += work.released[place]
-        place += 1
-    return shadow, free - cores
+    _time, free, running, ended, started, _least, _waiting = progress
+    known, released, num_running = situation.ends, situation.released, situation.num_running
+    ends, widths = work.ends, work.released
+    shadow = -np.inf
+    while True:
+        then = known[running] if running < num_running else np.inf
+        is_known = True
+        if ended < started and ends[ended] < then:
+            then, is_known = ends[ended], False
+        if then == np.inf or (free >= cores and then > shadow):
+            break
+        shadow = then
+        if is_known:
+            free += released[running]
+            running += 1
+        else:
+            free += widths[ended]
+            ended += 1
+    return (shadow, free - cores) if free >= cores else (np.inf, 0)
 
 
-@compiled
+@without_allocation
 def improve(order: Integers, easy: bool, situation: Situation, moves: int, work: Work) -> float:
     """Move one job after the other to another place in an order, for good where the score falls.
 
@@ -273,7 +300,7 @@ def improve(order: Integers, easy: bool, situation: Situation, moves: int, work:
     return least
 
 
-@compiled
+@without_allocation
 def _take(order: Integers, source: int, target: int) -> None:
     """Take what stands at one place to another."""
     job = order[source]
@@ -283,7 +310,7 @@ def _take(order: Integers, source: int, target: int) -> None:
     order[target] = job
 
 
-@compiled
+@without_allocation
 def _draw(random: NDArray[np.uint64], below: int) -> int:
     """Return a random number of at least 0: splitmix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     random[0] += np.uint64(0x9E3779B97F4A7C15)

@@ -33,6 +33,7 @@ MOVES = Budget(moves=300)
 THRESHOLD = 10.0  # seconds, as in the metrics
 SHORTEST = 1.0  # seconds, the shortest run time that a slowdown without a bound divides by
 AT_ONCE = 64  # moves between two looks at the clock
+MOST_JOBS = 64  # so many jobs are planned for, those of the least requested time; what is left fills holes
 
 
 class OrderDecoder:
@@ -146,8 +147,8 @@ class OrderDecoder:
         self._work: Any = self._compiled.Work(
             np.empty(num_jobs, real),
             np.empty(num_jobs, whole),
-            np.empty(num_jobs + num_running, real),
-            np.empty(num_jobs + num_running, whole),
+            np.empty(num_jobs, real),
+            np.empty(num_jobs, whole),
             np.empty(num_jobs + 1, whole),
             self._random,
         )
@@ -210,7 +211,7 @@ class SearchAgent:
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Forget the last plan, and take the random numbers of a new run."""
         self._decoder = OrderDecoder(rng)
-        self._plan: list[int] = []
+        self._plan = np.empty(0, np.int64)
         self.score = 0.0
 
     def act(self, observation: BatchObservation) -> list[int] | None:
@@ -222,10 +223,11 @@ class SearchAgent:
             return None
         decoder = self._decoder
         decoder.see(observation, self._weights(queue.requested_time))
-        order, easy = self._best_beginning(self._beginnings(observation, known))
-        self._improve(order, easy)
-        self.score = decoder.decode(order, easy=easy)
-        self._plan = queue.job_id[order].tolist()
+        by_time = known[queue.requested_time[known].argsort(kind="stable")]
+        order, easy = self._best_beginning(self._beginnings(queue, by_time[:MOST_JOBS]))
+        self.score = self._improve(order, easy)
+        self._plan = queue.job_id[order]
+        decoder.decode(np.concatenate((order, by_time[MOST_JOBS:])), easy=easy, limit=0.0)
         starts: list[int] = queue.job_id[decoder.due].tolist()
         return starts or None
 
@@ -237,24 +239,25 @@ class SearchAgent:
             return 1.0 / np.maximum(times, SHORTEST)
         return 1.0
 
-    def _beginnings(self, observation: BatchObservation, known: Integers) -> list[Integers]:
-        """Return the orders from which the search may begin."""
-        queue = observation.queue
-        times, cores = queue.requested_time[known], queue.requested_cores[known]
-        orders = [known[times.argsort(kind="stable")], known[(times * cores).argsort(kind="stable")]]
-        return [*orders, self._continued(queue, orders[0])] if self._plan else orders
+    def _beginnings(self, queue: Queue, by_time: Integers) -> list[Integers]:
+        """Return the orders from which the search may begin, the first by requested time."""
+        areas = queue.requested_time[by_time] * queue.requested_cores[by_time]
+        orders = [by_time, by_time[areas.argsort(kind="stable")]]
+        return [*orders, self._continued(queue, by_time)] if len(self._plan) else orders
 
     def _continued(self, queue: Queue, by_time: Integers) -> Integers:
         """Return the last plan's order; new jobs stand before the first of it that request more time."""
-        places = {job_id: place for place, job_id in enumerate(self._plan)}
-        ids = queue.job_id[by_time].tolist()
-        pairs = [(places.get(job_id), position) for job_id, position in zip(ids, by_time.tolist(), strict=True)]
-        order = [position for _, position in sorted(pair for pair in pairs if pair[0] is not None)]
-        times = queue.requested_time
-        for position in [position for place, position in pairs if place is None]:
-            longer = (times[order] > times[position]).nonzero()[0]
-            order.insert(int(longer[0]) if len(longer) else len(order), position)
-        return np.array(order, np.int64)
+        ids = queue.job_id[by_time]
+        by_id = ids.argsort()
+        places = np.minimum(ids[by_id].searchsorted(self._plan), len(ids) - 1)
+        known = by_id[places[ids[by_id[places]] == self._plan]]
+        is_new = np.ones(len(ids), np.bool_)
+        is_new[known] = False
+        old, new = by_time[known], by_time[is_new]
+        longest = np.maximum.accumulate(
+            queue.requested_time[old]
+        )  # so far, which rises at the first job that requests more
+        return np.insert(old, longest.searchsorted(queue.requested_time[new], "right"), new)
 
     def _best_beginning(self, orders: list[Integers]) -> tuple[Integers, bool]:
         """Return the order whose decoding scores best, and whether that is by EASY."""
@@ -266,11 +269,13 @@ class SearchAgent:
                     best, easy, least = order, reserving, score
         return best, easy
 
-    def _improve(self, order: Integers, easy: bool) -> None:
-        """Search for as long as the budget allows."""
+    def _improve(self, order: Integers, easy: bool) -> float:
+        """Search for as long as the budget allows; return the score."""
         moves = self.budget.most_moves
         deadline = math.inf if self.budget.seconds is None else perf_counter() + self.budget.seconds
-        while moves > 0 and (deadline == math.inf or perf_counter() < deadline):
+        score = math.inf
+        while score == math.inf or (moves > 0 and (deadline == math.inf or perf_counter() < deadline)):
             count = moves if deadline == math.inf else min(moves, AT_ONCE)
-            self._decoder.improve(order, easy=easy, moves=int(count))
+            score = self._decoder.improve(order, easy=easy, moves=int(count))
             moves -= count
+        return score
