@@ -376,7 +376,6 @@ def measure_inspector(gym_env: Any) -> dict[str, float]:
         At the end of an episode.
     """
     found: dict[str, float] = {}
-    for prefix, run in (("", gym_env.result()), ("base_", gym_env.base_result())):
-        metrics = run.metrics(unfinished="include")
+    for prefix, metrics in zip(("", "base_"), gym_env.improvement.metrics, strict=True):
         found |= {prefix + name: metrics[metric] for name, metric in OBJECTIVES.items()}
     return found

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import log_softmax
+from torch.nn.functional import linear, log_softmax
 
 from desim.exceptions import InvalidConfiguration
 
@@ -252,6 +252,21 @@ def action_for(policy: Policy, observation: dict[str, NDArray[np.generic]]) -> T
     return action
 
 
+class FullyConnected(nn.Sequential):
+    """Layers one after another, the linear ones without the way through a module's call, which small batches feel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the outputs."""
+        for layer in self._modules.values():
+            if type(layer) is nn.Linear:
+                x = linear(x, layer.weight, layer.bias)
+            elif type(layer) is nn.Tanh:
+                x = torch.tanh(x)
+            else:
+                x = layer(x)
+        return x
+
+
 def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Sequential:
     """Return a fully connected network without an activation at its end, with weights as torch draws them.
 
@@ -265,7 +280,7 @@ def mlp(sizes: Sequence[int], activation: type[nn.Module] = nn.Tanh) -> nn.Seque
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(sizes):
         layers += [nn.Linear(inputs, outputs), activation()]
-    return nn.Sequential(*layers[:-1])
+    return FullyConnected(*layers[:-1])
 
 
 def initialized(network: nn.Sequential, rng: np.random.Generator, last: float = 1.0) -> nn.Sequential:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from env_cases import Masked, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.encoders import FeatureEncoder, SplitWindow
 from desim.problems.batch.env import BatchEnv, TraceEpisodes, WaitingCost
+from desim.processes import Outage, planned_outages
 
 CORES = 8
 
@@ -79,6 +81,62 @@ def test_waiting_costs_are_sums_over_jobs(jobs: list[Job], power: float, skip: b
     waits = gym_env.result().jobs["waiting_time"].to_numpy()
     assert len(waits) == len(jobs)
     assert earned == pytest.approx(-float(((waits / 7.0) ** power).sum()), rel=1e-9, abs=1e-9)
+
+
+class Asking(WaitingCost):
+    """The same cost, told of every decision; counts them."""
+
+    counts_arrivals = False
+
+    def __init__(self, *arguments: float) -> None:
+        super().__init__(*arguments)
+        self.told = 0
+
+    def answered(self, answer: object) -> None:
+        super().answered(answer)
+        self.told += 1
+
+
+class Spared(Asking):
+    counts_arrivals = True
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    workloads(),
+    st.tuples(st.integers(1, 4), st.integers(0, 3)),
+    st.sampled_from([1.0, 4.0]),
+    st.sampled_from([np.inf, 4.0]),
+    st.booleans(),
+)
+def test_questions_without_a_choice_need_not_be_asked(
+    jobs: list[Job], window: tuple[int, int], power: float, limit: float, fails: bool
+) -> None:
+    outages = [planned_outages([Outage(5.0, 60.0, 0b1011), Outage(70.0, 75.0, 0b11)])] if fails else []
+    episodes = TraceEpisodes([jobs], CORES, num_jobs=len(jobs), arrivals="closed", processes=outages)
+    asking, spared = Asking(7.0, power), Spared(7.0, power)
+    found = []
+    for reward in (asking, spared):
+        gym_env = BatchEnv(episodes, CORES, window=window, reward=reward, skip_forced=True, reserve_after=limit)
+        found.append(play(gym_env, Masked(3), seed=0))
+        assert gym_env.result().jobs.height == len(jobs)
+    assert len(found[0]) == len(found[1])
+    for one, other in zip(*found, strict=True):
+        assert {name: array.tobytes() for name, array in one[0].items()} == {
+            name: array.tobytes() for name, array in other[0].items()
+        }
+        assert one[1] == pytest.approx(other[1], rel=1e-9, abs=1e-12)
+        assert one[2:] == other[2:]
+    assert spared.told <= asking.told
+
+
+def test_few_questions_are_left_of_those_without_a_choice() -> None:
+    jobs = [Job(number, float(number), 2 if number else 7, 9.0, 9.0 if number else 100.0) for number in range(40)]
+    told = []
+    for reward in (Asking(), Spared()):
+        play(environment(jobs, window=(4, 4), reward=reward, skip_forced=True), Masked(), seed=0)
+        told.append(reward.told)
+    assert told[0] - told[1] > 30
 
 
 def test_several_windows_share_the_slots_of_the_largest() -> None:

@@ -221,22 +221,33 @@ class WindowEncoder:
         observation : BatchObservation
             A decision.
         """
-        queue, free = observation.queue, observation.free_cores
+        queue = observation.queue
         length = len(queue)
-        if not length or not free:
-            return True
-        window = self.window
-        if length <= window.size:
-            least = queue.least_cores(length)
-        else:
-            least = np.minimum.reduce(queue.requested_cores[window.positions(length)])
-        if least > free:
+        if not length or self.awaited_cores(observation):
             return True
         if not self._reserves(observation):
             return False
-        index = window.index(length)
+        index = self.window.index(length)
         cores, times = queue.requested_cores[index], queue.requested_time[index]
-        return not self.possible(observation, window.positions(length), cores, times).any()
+        return not self.possible(observation, self.window.positions(length), cores, times).any()
+
+    def awaited_cores(self, observation: BatchObservation) -> int:
+        """Return how many cores must be free before a job in the window fits; 0 if one does, or none is queued.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+        """
+        queue, window = observation.queue, self.window
+        length = len(queue)
+        if not length:
+            return 0
+        if length <= window.size:
+            least = queue.least_cores(length)
+        else:
+            least = int(queue.requested_cores[window.positions(length)].min())
+        return least if least > observation.free_cores else 0
 
     def _reserves(self, observation: BatchObservation) -> bool:
         """Tell whether the oldest queued job has a reservation; the queue is not empty."""

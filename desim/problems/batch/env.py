@@ -14,11 +14,11 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from desim import plugins
-from desim.core import Simulation
+from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
-from desim.problems.batch import BatchCluster, Job
+from desim.problems.batch import BatchCluster, Job, WaitFor
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
 from desim.processes import stop_after
 
@@ -271,11 +271,18 @@ class WaitingCost:
     power : float
         At least 1.
 
+    Attributes
+    ----------
+    counts_arrivals : bool
+        Whether it need not be told of decisions without a choice, since it knows of itself who waits.
+
     Raises
     ------
     InvalidConfiguration
         If an argument is out of range.
     """
+
+    counts_arrivals = True
 
     def __init__(self, scale: float = 10_000.0, power: float = 1.0) -> None:
         if not scale > 0 or not power >= 1:
@@ -290,6 +297,14 @@ class WaitingCost:
         self._length, self._time = 0, 0.0
         self._submissions = np.zeros(0)
         self._cost = 0.0
+        simulation.problem.on("arrival", self._arrive)
+
+    def _arrive(self, time: float, job: Job) -> None:
+        """Note that one more waits, should nobody be asked about it."""
+        self._count(time)
+        self._length += 1
+        if self.power > 1:
+            self._submissions = np.append(self._submissions, job.submission_time)
 
     def answered(self, answer: Any) -> None:
         """Note how many jobs wait from now on."""
@@ -376,7 +391,8 @@ class BatchEnv(SchedulingEnv):
     max_decisions : int, optional
         And after so many decisions; by default, 20 times num_jobs.
     skip_forced : bool
-        Do not ask where no job in the window may start.
+        Do not ask where no job in the window may start. If the reward ``counts_arrivals``, as that for waiting does,
+        the cluster itself does not ask either while none of them fits.
     reserve_after : float
         Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible; for
         features.
@@ -428,6 +444,26 @@ class BatchEnv(SchedulingEnv):
             max_decisions=20 * num_jobs if max_decisions is None else max_decisions,
             skip_forced=skip_forced,
         )
+        self._spares = (
+            skip_forced and isinstance(self.encoder, WindowEncoder) and getattr(self.reward, "counts_arrivals", False)
+        )
+
+    def _advance(self, simulation: Simulation) -> Decision | None:
+        """Run to the next decision that is shown."""
+        if not self._spares:
+            return super()._advance(simulation)
+        encoder = cast(WindowEncoder, self.encoder)
+        answer: WaitFor | None
+        while (decision := simulation.advance()) is not None:
+            if cores := encoder.awaited_cores(decision.observation):
+                answer = WaitFor(cores)
+            elif encoder.forced(decision.observation):  # for another reason than cores
+                answer = None
+            else:
+                return decision
+            decision.answer(answer)
+            self.reward.answered(answer)
+        return None
 
     def _episode(self, rng: np.random.Generator) -> Problem:
         """Choose a window, if there are several, and the jobs."""

@@ -372,6 +372,8 @@ class Improvement:
     ----------
     own, base : Result or None
         The runs that were compared last; None as long as a sequence goes on.
+    metrics : list of dict
+        Of both runs, their unfinished jobs included.
 
     Raises
     ------
@@ -389,6 +391,7 @@ class Improvement:
         self.floor = floor
         self.own: Result | None = None
         self.base: Result | None = None
+        self.metrics: list[dict[str, float]] = []
         self._earned = 0.0
 
     def reset(self, simulation: Simulation) -> None:
@@ -411,9 +414,8 @@ class Improvement:
         """
         self.own = simulation.finish(agent="gymnasium")
         self.base = simulate(problem, self.agent, seed=simulation.seed)
-        own, base = (
-            result.metrics(unfinished="include")[OBJECTIVES[self.objective]] for result in (self.own, self.base)
-        )
+        self.metrics = [result.metrics(unfinished="include") for result in (self.own, self.base)]
+        own, base = (metrics[OBJECTIVES[self.objective]] for metrics in self.metrics)
         self._earned = max((base - own) / max(base, 1.0), self.floor)
 
     def collect(self) -> float:
