@@ -7,6 +7,7 @@ from desim.agents.multiserver.hindsight import (
     best_fixed_allocation_cvxpy,
     hindsight_bound,
 )
+from desim.agents.multiserver.line_search import BestSlot, LineSearchOGA
 from desim.agents.multiserver.oga import (
     AdaGrad,
     GeometricSteps,
@@ -27,12 +28,14 @@ from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading
 __all__ = [
     "DRF",
     "AdaGrad",
+    "BestSlot",
     "BinPacking",
     "Fairness",
     "GangRepair",
     "GeometricSteps",
     "Growth",
     "Hindsight",
+    "LineSearchOGA",
     "NormalizedSteps",
     "OGASched",
     "OnlineGradient",

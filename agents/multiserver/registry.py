@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from desim.agents.multiserver.gang import GangRepair
+from desim.agents.multiserver.line_search import BestSlot, LineSearchOGA
 from desim.agents.multiserver.oga import AdaGrad, OGASched, OptimisticOGA
 from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading
 from desim.agents.registry import Family, Registry
@@ -29,6 +30,15 @@ _REGISTRY: Registry = Registry(
             "Online gradient ascent with AdaGrad's steps that reserves first.",
             partial(AdaGrad, "reservation"),
         ),
+        "line-search-reactive": (
+            "Line searches from the best of memory, Fairness and DRF, for the jobs of a slot.",
+            LineSearchOGA,
+        ),
+        "line-search-reservation": (
+            "Line searches on the mean reward so far, which reserve first.",
+            partial(LineSearchOGA, "reservation"),
+        ),
+        "best-slot": ("The best for the jobs of each slot, solved exactly.", BestSlot),
         "optimistic-oga": ("Optimistic online gradient ascent that reserves first.", OptimisticOGA),
     },
     {

@@ -18,6 +18,17 @@ FAMILY = Family(
     source='H. Zhao, S. Deng, Z. Xiang, X. Yan, J. Yin, S. Dustdar and A. Y. Zomaya, "Scheduling multi-server jobs '
     'with sublinear regrets via online learning", arXiv:2305.06572.',
     package="desim.experiments.ogasched",
-    modules=("figure2", "table3", "figure7", "figure6", "rivals", "figure4", "figure3", "figure5", "regret"),
+    modules=(
+        "figure2",
+        "table3",
+        "figure7",
+        "figure6",
+        "rivals",
+        "figure4",
+        "figure3",
+        "figure5",
+        "margins",
+        "regret",
+    ),
 )
 """Its experiments, in the order in which they are run."""

@@ -93,13 +93,19 @@ VARIANTS: dict[str, Choice] = {
     "AdaGrad": choose("AdaGrad", form="reactive", rate=10.0, forget=1.0),
     "AdaGrad (reservation)": choose("AdaGrad", form="reservation", rate=10.0, forget=1.0),
     "OptimisticOGA": choose("OptimisticOGA", initial=25.0, decay=0.9999),
+    "LineSearch": choose("LineSearchOGA", form="reactive", steps=3),
+    "LineSearch (reservation)": choose("LineSearchOGA", form="reservation", steps=3),
+    "BestSlot": choose("BestSlot", relative_gap=1e-6),
 }
-"""What the paper does not measure: OGASched as its regret bound has it, and methods with other steps."""
+"""What the paper does not measure: OGASched as its regret bound has it, methods with other steps, and the most that the
+jobs of a slot can earn."""
 
 AGENTS: dict[str, Choice] = {OGASCHED: ogasched()} | RIVALS | VARIANTS
 """All rows."""
 
-MAIN_ROWS: dict[str, Choice] = {name: AGENTS[name] for name in (OGASCHED, *RIVALS, "OGASched (reservation)", "AdaGrad")}
+MAIN_ROWS: dict[str, Choice] = {
+    name: AGENTS[name] for name in (OGASCHED, *RIVALS, "OGASched (reservation)", "AdaGrad", "LineSearch")
+}
 """The rows of most experiments."""
 
 # -- the paper --------------------------------------------------------------------------------------

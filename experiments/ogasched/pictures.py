@@ -105,8 +105,8 @@ def sweeps(found: Measured, metrics: Sequence[str], *, with_leads: bool = False,
     return _saved(figure, found, "Means over the seeds with 95 % intervals.")
 
 
-def bars(found: Measured, metric: str) -> Drawing:
-    """Draw one bar a row, one axes a column of the only panel."""
+def bars(found: Measured, metric: str, title: str = "all {}") -> Drawing:
+    """Draw one bar a row, one axes a column of the only panel, with its name in the title."""
     (panel,) = found.panels
     columns, rows = list(panel.columns), list(panel.rows)
     several = len(columns) > 1
@@ -130,7 +130,7 @@ def bars(found: Measured, metric: str) -> Drawing:
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_xlabel(_metric_words(metric))
         ax.locator_params(axis="x", nbins=5)
-        ax.set_title(f"all {column}" if several else "", fontsize=10)
+        ax.set_title(title.format(column) if several else "", fontsize=10)
     return _saved(figure, found, f"{_metric_words(metric).capitalize()} of each row, with 95 % intervals.")
 
 

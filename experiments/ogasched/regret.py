@@ -25,7 +25,7 @@ from desim.statistics import mean_interval
 from desim.sweep import Run
 
 TITLE = "Regret against the horizon"
-POLICIES = ("OGASched, theory", "OGASched, half of it", "OGASched", "AdaGrad")
+POLICIES = ("OGASched, theory", "OGASched, half of it", "OGASched", "AdaGrad", "LineSearch")
 #: The first is the one that theorem 1 is about.
 THEORY = POLICIES[0]
 #: Shorter horizons say nothing, longer ones are not for trials.

@@ -15,9 +15,11 @@ from desim import Result, simulate
 from desim.agents.multiserver import (
     DRF,
     AdaGrad,
+    BestSlot,
     BinPacking,
     Fairness,
     GeometricSteps,
+    LineSearchOGA,
     OGASched,
     OptimisticOGA,
     Spreading,
@@ -99,6 +101,8 @@ _POLICIES: dict[str, Callable[..., Agent]] = {
     "Spreading": Spreading,
     "AdaGrad": AdaGrad,
     "OptimisticOGA": _optimistic,
+    "LineSearchOGA": LineSearchOGA,
+    "BestSlot": BestSlot,
 }
 
 
@@ -219,7 +223,7 @@ class Learner:
     policy : str
         ``"OGASched, theory"`` with the constant step of theorem 1, ``"OGASched, half of it"`` with a step half as long
         (with the full one, the bounds of allocations hold the regret down at short horizons, which makes it seem to
-        grow faster than it does), ``"OGASched"`` with the steps of table II, or ``"AdaGrad"``.
+        grow faster than it does), ``"OGASched"`` with the steps of table II, ``"AdaGrad"``, or ``"LineSearch"``.
     """
 
     policy: str
@@ -230,6 +234,7 @@ LEARNERS: dict[str, Callable[[int], OnlineGradient]] = {
     "OGASched, half of it": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots, 0.5)),
     "OGASched": lambda num_slots: OGASched("reservation", GeometricSteps(25.0, 0.9999)),
     "AdaGrad": lambda num_slots: AdaGrad("reservation", 10.0),
+    "LineSearch": lambda num_slots: LineSearchOGA("reservation"),
 }
 
 

@@ -28,6 +28,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "figure4": {"seeds": 1, "initials": (1.0,), "decays": (1.0001,)},
         "figure3": {"seeds": 1, "nodes": (64, 256), "ports": (5,), "contentions": (0.1, 20.0)},
         "figure5": {"seeds": 1},
+        "margins": {"seeds": 1, "contentions": (0.1,)},
         "regret": {"horizons": (500, 1_000, 2_000), "divide_nodes": 10},
     },
     "dbf": {

@@ -71,8 +71,8 @@ class Rewards(Protocol):
     def evaluate(self, allocation: Floats, arrived: Booleans) -> Earnings:
         """Return what each job gets and earns."""
 
-    def gradient(self, allocation: Floats, arrived: Booleans | Floats) -> Floats:
-        """Return a supergradient of the total reward."""
+    def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
+        """Return a supergradient of the total reward, or, with smoothing, the gradient of a smooth one near it."""
 
 
 class RewardModel:
@@ -250,7 +250,7 @@ class RewardModel:
         dominant: NDArray[np.int64] = (self.graph.port_sums(allocation) * self.overhead).argmax(axis=1)
         return dominant
 
-    def gradient(self, allocation: Floats, arrived: Booleans | Floats) -> Floats:
+    def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
         """Return a supergradient of the total reward, equation (30).
 
         Parameters
@@ -259,6 +259,10 @@ class RewardModel:
             Amounts of at least 0.
         arrived : numpy.ndarray of shape (num_ports,)
             Ports that have a job; or numbers, with which the gradients of the ports are multiplied.
+        smoothing : float
+            At 0 the dominant resource bears all overhead. Above, resources share it by exp(-gap / smoothing), where
+            the gap is how far an overhead is below the port's largest, as a share of that: with the plain one, ascent
+            stops where two overheads are equal.
 
         Returns
         -------
@@ -267,15 +271,29 @@ class RewardModel:
         """
         port = self.graph.channel_port
         result = self.slopes(allocation)
-        dominant = self.dominant_resource(allocation)
-        marginal = np.zeros((self.graph.num_ports, self.graph.num_resources))
-        marginal[np.arange(len(marginal)), dominant] = self.overhead[dominant]
+        if smoothing:
+            marginal = self._shared_overhead(allocation, smoothing)
+        else:
+            dominant = self.dominant_resource(allocation)
+            marginal = np.zeros((self.graph.num_ports, self.graph.num_resources))
+            marginal[np.arange(len(marginal)), dominant] = self.overhead[dominant]
         result -= marginal.take(port, axis=0)
         if arrived.dtype != np.bool_:
             result *= arrived[port][:, None]
         elif not arrived.all():
             result[np.logical_not(arrived[port])] = 0.0
         return result
+
+    def _shared_overhead(self, allocation: Floats, smoothing: float) -> Floats:
+        """Return what a unit of each resource costs each port when the largest overheads share what the largest costs.
+
+        Of a port that has nothing, all resources share alike.
+        """
+        overheads = self.graph.port_sums(allocation) * self.overhead
+        largest = overheads.max(axis=1, keepdims=True)
+        shares: Floats = np.exp((overheads - largest) / np.where(largest > 0, smoothing * largest, 1.0))
+        shares *= self.overhead / shares.sum(axis=1, keepdims=True)
+        return shares
 
 
 class Gang:
@@ -454,9 +472,9 @@ class GangRewards:
         """Return what each job gets and earns; the arguments are those of components, see :class:`RewardModel`."""
         return self.jobs.evaluate(self.of_jobs(allocation), self.jobs_arrived(arrived))
 
-    def gradient(self, allocation: Floats, arrived: Booleans | Floats) -> Floats:
-        """Return a supergradient, for each channel of a component."""
-        of_jobs = self.jobs.gradient(self.of_jobs(allocation), arrived[self._first])
+    def gradient(self, allocation: Floats, arrived: Booleans | Floats, smoothing: float = 0.0) -> Floats:
+        """Return a supergradient, for each channel of a component; see :meth:`RewardModel.gradient`."""
+        of_jobs = self.jobs.gradient(self.of_jobs(allocation), arrived[self._first], smoothing)
         result: Floats = of_jobs[self._channel_of]
         return result
 
