@@ -103,6 +103,8 @@ class Instance:
         Plain values for a JSON document.
     report : RepairReport or None
         What was repaired, if anything was read.
+    is_streamed : bool
+        Whether jobs come one by one, so that records should not stay in memory, either.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Instance:
     until: float = math.inf
     facts: Mapping[str, Any] = field(default_factory=dict)
     report: plugins.RepairReport | None = None
+    is_streamed: bool = False
 
 
 class System(Protocol):

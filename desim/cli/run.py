@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, ClassVar
 
 from tyro.conf import arg
@@ -63,13 +64,15 @@ class Run:
         plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
         if self.out is not None:
             clear_result(self.out, force=self.force)
-        return self._perform(Scenario(problem, agent, options), instance)
+        with TemporaryDirectory(prefix="desim-") as elsewhere:  # for long records that nobody keeps
+            out = Path(elsewhere, "run") if self.out is None and instance.is_streamed else self.out
+            return self._perform(Scenario(problem, agent, options), instance, out)
 
-    def _perform(self, scenario: Scenario, instance: Instance) -> int:
+    def _perform(self, scenario: Scenario, instance: Instance, out: Path | None) -> int:
         begin = time.perf_counter()
         steps = instance.steps
         with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
-            result = replay(scenario, instance, out=self.out, listen=listen)
+            result = replay(scenario, instance, out=out, listen=listen)
         seconds = time.perf_counter() - begin
         repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_a_stream_gives_the_same_records(desim: Desim, log: Path, tmp_path: Path
     for name, more in (("whole", []), ("stream", ["--stream"])):
         assert desim("run", "batch", "--trace", log, "--out", tmp_path / name, *more).status == 0
     assert Result.load(tmp_path / "whole").jobs.equals(Result.load(tmp_path / "stream").jobs)
+
+
+def test_a_stream_that_nobody_keeps_leaves_nothing(
+    desim: Desim, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").mkdir()
+    whole = json.loads(desim("run", "batch", "--trace", log, "--json").out)
+    stream = json.loads(desim("run", "batch", "--trace", log, "--json", "--stream").out)
+    assert stream["metrics"] == whole["metrics"]
+    assert stream["validation"] == whole["validation"]
+    assert stream["records"] is None
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class BatchOptions:
     system: SystemOptions = field(default_factory=SystemOptions)
     metrics: MetricOptions = field(default_factory=MetricOptions)
     stream: bool = False
-    """Take the jobs one by one from the file or generator: memory follows the jobs in the system."""
+    """Take the jobs one by one from the file or generator, and keep records in files: for millions of jobs."""
 
 
 class BatchSystem(SeededSystem):
@@ -120,6 +120,7 @@ class BatchSystem(SeededSystem):
             until=math.inf if options.system.until is None else options.system.until,
             facts={"cores": workload.num_cores},
             report=report,
+            is_streamed=options.stream,
         )
 
     def seed_of(self, options: BatchOptions) -> int:
