@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from desim.agents.search import compiled
 
-__all__ = ["COPY", "EDGE", "EXECUTOR", "JOB", "NODE", "PLACE", "Schedule", "Search"]
-__all__ += ["decode", "find_bounds", "find_chain", "improve", "roll_back", "value_of"]
+__all__ = ["COPY", "EDGE", "EXECUTOR", "JOB", "NODE", "PLACE", "Patience", "Schedule", "Search"]
+__all__ += ["decode", "find_bounds", "find_chain", "improve", "plan_patiently", "roll_back", "value_of"]
 
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -441,6 +441,176 @@ def find_bounds(schedule: Schedule, planned: Whole) -> None:
         schedule.sums[1] = max(schedule.sums[1], jobs[job]["bound"])
 
 
+# -- patient list scheduling ---------------------------------------------------------------------------
+
+
+class Patience(NamedTuple):
+    """What a patient scheduler goes by, see :class:`~desim.agents.dag.PatientScheduler`, and where it stands.
+
+    Attributes
+    ----------
+    keys : array of float, shape (num_jobs,)
+        Of each job; the node with the least key of its job, less a share of its rank, comes next.
+    work : array of float, shape (num_nodes,)
+        What the key of the job loses with each node that is assigned.
+    ranks : array of float, shape (num_nodes,)
+        Those shares.
+    slack : float
+        How much longer an idle executor may take than the best one.
+    missing : array of bool, shape (num_nodes,)
+        The nodes that have not become executable so far.
+    ready : array of float, shape (num_nodes, num_executors)
+        When the data of those that have are on each executor, in seconds.
+    found : array of int, shape (num_nodes,)
+        Those that are executable now come first.
+    number : array of int, shape (1,)
+        How many these are.
+    """
+
+    keys: Floats
+    work: Floats
+    ranks: Floats
+    slack: float
+    missing: NDArray[np.bool_]
+    ready: Floats
+    found: Whole
+    number: Whole
+
+
+@compiled
+def _have_finished(schedule: Schedule, node: int, time: float) -> bool:
+    """Tell whether all parents of a node have finished by a time."""
+    nodes, copies, edges = schedule.nodes, schedule.copies, schedule.edges
+    for edge in range(nodes[node]["first_edge"], nodes[node]["last_edge"]):
+        soonest, copy = np.inf, nodes[edges[edge]["parent"]]["copy"]
+        while copy != NONE:
+            soonest = min(soonest, copies[copy]["finish"])
+            copy = copies[copy]["sibling"]
+        if soonest > time:
+            return False
+    return True
+
+
+@compiled
+def _find_executable(schedule: Schedule, patience: Patience, time: float) -> None:
+    """Add the nodes whose parents have finished by a time to those found."""
+    executors, missing = schedule.executors, patience.missing
+    for node in range(len(missing)):
+        if missing[node] and _have_finished(schedule, node, time):
+            missing[node] = False
+            patience.found[patience.number[0]] = node
+            patience.number[0] += 1
+            _find_arrivals(schedule, node, 0, len(executors))
+            for place in range(len(executors)):
+                patience.ready[node, place] = executors[place]["latest"]
+
+
+@compiled
+def _choose(schedule: Schedule, patience: Patience, time: float) -> int:
+    """Return which of the nodes found comes next, by its place among them, or none if all are to wait."""
+    nodes, executors, run_times, ready = schedule.nodes, schedule.executors, schedule.run_times, patience.ready
+    chosen, least, spare, least_loss, busy = NONE, np.inf, NONE, np.inf, False
+    for place in range(len(executors)):
+        busy |= time < executors[place]["available"] < np.inf
+    for number in range(patience.number[0]):
+        node = patience.found[number]
+        best, best_idle = np.inf, np.inf
+        for place in range(len(executors)):
+            available = executors[place]["available"]
+            finish = max(available, ready[node, place]) + run_times[node, place] - time
+            best = min(best, finish)
+            if available <= time:
+                best_idle = min(best_idle, finish)
+        key = patience.keys[nodes[node]["job"]] - patience.ranks[node]
+        if best_idle <= patience.slack * best + 1e-9 * max(time, 1.0):
+            if key < least:
+                least, chosen = key, number
+        elif best_idle - best < least_loss:
+            least_loss, spare = best_idle - best, number
+    return chosen if chosen != NONE or busy else spare
+
+
+@compiled
+def _assign_to_idle(schedule: Schedule, node: int, time: float, available: Floats) -> tuple[int, float]:
+    """Put a node, with DEFT, on one of the executors that are idle at a time; return which, and when it finishes."""
+    executors = schedule.executors
+    for place in range(len(executors)):
+        available[place] = executors[place]["available"]
+        executors[place]["available"] = time if available[place] <= time else np.inf
+    where, _, duplicated = _allocate(schedule, node, NONE)
+    for place in range(len(executors)):
+        executors[place]["available"] = max(available[place], time)
+    if where == NONE:
+        return NONE, np.inf
+    if duplicated != NONE:
+        _put(schedule, duplicated, where, NONE)
+    return where, _put(schedule, node, where, NONE)
+
+
+@compiled
+def _next_end(schedule: Schedule, time: float) -> float:
+    """Return when the next copy finishes, or executor has nothing more to do, after a time."""
+    soonest = np.inf
+    for copy in range(schedule.sizes[0]):
+        finish = schedule.copies[copy]["finish"]
+        if time < finish < soonest:
+            soonest = finish
+    for place in range(len(schedule.executors)):
+        available = schedule.executors[place]["available"]
+        if time < available < soonest:
+            soonest = available
+    return soonest
+
+
+@compiled
+def plan_patiently(schedule: Schedule, patience: Patience, order: Whole, own: Whole) -> int:
+    """Play what a patient scheduler would do with DEFT, and take it out again.
+
+    Parameters
+    ----------
+    schedule : Schedule
+        What is known; nothing has been decoded, and allocation is by DEFT.
+    patience : Patience
+        What it goes by; it is changed.
+    order : array of int, shape (num_planned,)
+        Is filled with the nodes in the order in which they come.
+    own : array of int, shape (num_nodes,)
+        Is filled with their executors.
+
+    Returns
+    -------
+    int
+        How many nodes it comes to; not all if there is no executor.
+    """
+    executors, found, count = schedule.executors, patience.found, patience.number
+    before, available = executors["available"].copy(), np.zeros(len(executors))
+    first, time, done = schedule.sizes[0], schedule.now, 0
+    while done < len(order) and time < np.inf:
+        _find_executable(schedule, patience, time)
+        while count[0] > 0:
+            number = _choose(schedule, patience, time)
+            if number == NONE:
+                break
+            node = found[number]
+            where, finish = _assign_to_idle(schedule, node, time, available)
+            if where == NONE:
+                break
+            patience.keys[schedule.nodes[node]["job"]] -= patience.work[node]
+            order[done], own[node] = node, where
+            done += 1
+            count[0] -= 1
+            for other in range(number, count[0]):
+                found[other] = found[other + 1]
+            if finish <= time:  # it takes no time
+                _find_executable(schedule, patience, time)
+        time = _next_end(schedule, time)
+    while schedule.sizes[0] > first:
+        _take_off(schedule)
+    for place in range(len(executors)):
+        executors[place]["available"] = before[place]
+    return done
+
+
 # -- local search ------------------------------------------------------------------------------------
 
 
@@ -462,8 +632,8 @@ class Search(NamedTuple):
     history : array of float
         The values some moves ago: a plan no worse than these is gone on with (late acceptance, E. K. Burke and
         Y. Bykov, European Journal of Operational Research 258(1), 2017).
-    moves : array of int, shape (1,)
-        How many have been made.
+    moves : array of int, shape (2,)
+        How many have been made, and after how many the best plan was found or worse ones were let in again.
     spare : array of int, shape (num_planned,)
         Room for the order before a move.
     chain : array of int, shape (num_planned + 1,)
@@ -642,6 +812,21 @@ def _change(schedule: Schedule, search: Search) -> tuple[int, int, int]:
 
 
 @compiled
+def _let_worse_in(schedule: Schedule, search: Search) -> None:
+    """Let plans in that are up to a tenth worse than the best one, from now on, if nothing better has turned up."""
+    count = len(search.order)
+    if search.moves[0] - search.moves[1] < 100 + 20 * count:
+        return
+    now = schedule.makespan_weight
+    for job in range(len(schedule.jobs)):
+        now += schedule.jobs[job]["weight"]
+    now *= schedule.now
+    share = 0.1 * _draw(search.state, 1024) / 1024
+    search.history[:] = search.values[1] + share * (search.values[1] - now)
+    search.moves[1] = search.moves[0]
+
+
+@compiled
 def improve(schedule: Schedule, search: Search, moves: int) -> None:
     """Make moves; the best plan is kept.
 
@@ -659,6 +844,7 @@ def improve(schedule: Schedule, search: Search, moves: int) -> None:
     for _ in range(moves):
         slot = search.moves[0] % len(history)
         search.moves[0] += 1
+        _let_worse_in(schedule, search)
         search.spare[:] = order
         place, node, old = _change(schedule, search)
         if place == count:
@@ -673,6 +859,7 @@ def improve(schedule: Schedule, search: Search, moves: int) -> None:
             find_chain(schedule, search)
             if value < values[1]:
                 values[1] = value
+                search.moves[1] = search.moves[0]
                 search.best_order[:] = order
                 search.best_own[:] = search.own
         else:

@@ -37,6 +37,7 @@ AT_ONCE = 16  # moves between two looks at the clock
 SHORTEST = 1e-9  # seconds, of the path that ends are divided by
 TIE = 1e-3  # what the mean completion time counts beside the makespan: of equal ones the plan that ends jobs sooner
 PATIENCE = 3  # moves
+LEAST_WORK_SLACK = 1.35  # as the agent of that name has it
 NONE = -1
 
 
@@ -94,6 +95,7 @@ class Situation:
             insertion=True,
             duplication=True,
         )
+        self._decoded: Whole = self.planned
         self._decoders.find_bounds(self.schedule, self.planned)
 
     @staticmethod
@@ -188,10 +190,15 @@ class Situation:
                         heapq.heappush(heap, (keys[child], child))
         return np.array(order)
 
+    def clear(self) -> None:
+        """Take out what has been decoded."""
+        self._decoders.roll_back(self.schedule, self._decoded, 0)
+
     def value(self, order: Whole, own: Whole, *, insertion: bool, duplication: bool) -> float:
         """Decode a plan, and return its value; what has been decoded stands in ``schedule``."""
         schedule = self.schedule._replace(insertion=insertion, duplication=duplication)
-        self._decoders.roll_back(schedule, order, 0)
+        self.clear()
+        self._decoded = order
         if not self._decoders.decode(schedule, order, own, len(order), np.inf):
             return np.inf
         value: float = self._decoders.value_of(schedule)
@@ -387,15 +394,37 @@ class SearchAgent:
         for order in self._orders:
             keys = np.concatenate([order.keys(observation, state) for state in situation.states])
             yield situation.order_by(keys.tolist()), anywhere
+        ranks = np.concatenate([rank_up(state.job, observation.executors) for state in situation.states])
+        yield from self._patient_plans(situation, ranks)
         if not any(state in self._last for state in situation.states):
             return
         keys, own = self._last_plan(situation)
-        ranks = np.concatenate([rank_up(state.job, observation.executors) for state in situation.states])
         is_new = np.isnan(keys)
         # What has arrived since comes last, first, or among the others by rank.
         for among in (np.inf, -1.0, np.searchsorted(np.sort(-ranks[~is_new]), -ranks[is_new])):
             keys[is_new] = among
             yield situation.order_by(list(zip(keys.tolist(), (-ranks).tolist(), strict=True))), own
+
+    def _patient_plans(self, situation: Situation, ranks: Floats) -> Iterator[tuple[Whole, Whole]]:
+        """Yield what patient schedulers would do, by what is left of jobs, by the work of whole jobs, and by rank."""
+        schedule = situation.schedule._replace(insertion=False, duplication=True)
+        job_of, times, planned = schedule.nodes["job"], schedule.run_times.mean(axis=1), situation.planned
+        left = np.bincount(job_of[planned], times[planned], len(situation.states))
+        nothing = np.zeros(len(times))
+        for keys, work, shares, slack in (
+            (left, times, 0.01 * ranks, LEAST_WORK_SLACK),
+            (np.bincount(job_of, times), nothing, nothing, 1.0),
+            (np.zeros(len(left)), nothing, ranks, 1.0),
+        ):
+            missing = np.zeros(len(times), dtype=bool)
+            missing[planned] = True
+            ready, found = np.zeros(schedule.run_times.shape), np.zeros(len(times), dtype=np.int64)
+            count = np.zeros(1, dtype=np.int64)
+            patience = self._decoders.Patience(keys, work, shares, slack, missing, ready, found, count)
+            order, own = np.empty_like(planned), np.full(len(times), NONE)
+            situation.clear()
+            if self._decoders.plan_patiently(schedule, patience, order, own) == len(order):
+                yield order, own
 
     def _last_plan(self, situation: Situation) -> tuple[Floats, Whole]:
         """Return for each node its place in the last plan, NaN without one, and its executor there."""
@@ -430,7 +459,7 @@ class SearchAgent:
             best_own=own.copy(),
             values=np.array([value, value]),
             history=np.full(self._patience(len(order)), value),
-            moves=np.zeros(1, dtype=np.int64),
+            moves=np.zeros(2, dtype=np.int64),
             spare=order.copy(),
             chain=np.zeros(len(order) + 1, dtype=np.int64),
             state=self._state,
