@@ -32,6 +32,7 @@ Objective = Literal["makespan", "completion_time", "job_slr"]
 Floats = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
+DECODERS = "desim.agents.dag.decoders"
 MOVES = Budget(moves=1_000)
 AT_ONCE = 16  # moves between two looks at the clock
 SHORTEST = 1e-9  # seconds, of the path that ends are divided by
@@ -66,7 +67,7 @@ class Situation:
     """
 
     def __init__(self, observation: DagObservation, objective: Objective, *, gaps: bool, late: bool) -> None:
-        self._decoders: Any = decoders("desim.agents.dag.decoders")
+        self._decoders: Any = decoders(DECODERS)
         self.states = [state for state in observation.jobs.values() if not state.assigned.all()]
         self.owners = [(job, node) for job, state in enumerate(self.states) for node in range(state.job.num_nodes)]
         self.planned = np.flatnonzero(~np.concatenate([state.assigned for state in self.states]))
@@ -259,7 +260,7 @@ class SearchAgent:
         self.objective = one_of("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("dag", objective, budget))
-        self._decoders: Any = decoders("desim.agents.dag.decoders")
+        decoders(DECODERS)  # without numba this fails now
         self._fallback = ListScheduler(RankUp(), EFT())
         self._orders: list[Order] = [RankUp(), SJF(), LeastWork(), CriticalPath()]
         self.reset({}, default_rng(0))
@@ -420,10 +421,10 @@ class SearchAgent:
             missing[planned] = True
             ready, found = np.zeros(schedule.run_times.shape), np.zeros(len(times), dtype=np.int64)
             count = np.zeros(1, dtype=np.int64)
-            patience = self._decoders.Patience(keys, work, shares, slack, missing, ready, found, count)
+            patience = decoders(DECODERS).Patience(keys, work, shares, slack, missing, ready, found, count)
             order, own = np.empty_like(planned), np.full(len(times), NONE)
             situation.clear()
-            if self._decoders.plan_patiently(schedule, patience, order, own) == len(order):
+            if decoders(DECODERS).plan_patiently(schedule, patience, order, own) == len(order):
                 yield order, own
 
     def _last_plan(self, situation: Situation) -> tuple[Floats, Whole]:
@@ -451,7 +452,7 @@ class SearchAgent:
         value = situation.value(order, own, insertion=insertion, duplication=duplication)
         places = np.full(len(situation.owners), NONE)
         places[order] = np.arange(len(order))
-        search = self._decoders.Search(
+        search = decoders(DECODERS).Search(
             order=order.copy(),
             places=places,
             own=own.copy(),
@@ -464,14 +465,14 @@ class SearchAgent:
             chain=np.zeros(len(order) + 1, dtype=np.int64),
             state=self._state,
         )
-        self._decoders.find_chain(schedule, search)
+        decoders(DECODERS).find_chain(schedule, search)
         until = None if self.budget.seconds is None else perf_counter() + self.budget.seconds
         left = self.budget.most_moves
         while left > 0 and (until is None or perf_counter() < until):
             number = int(min(left, AT_ONCE))
-            self._decoders.improve(schedule, search, number)
+            decoders(DECODERS).improve(schedule, search, number)
             left -= number
-        self._decoders.roll_back(schedule, search.order, 0)
+        decoders(DECODERS).roll_back(schedule, search.order, 0)
         return search
 
     def _patience(self, number: int) -> int:

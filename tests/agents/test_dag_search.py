@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -201,6 +202,14 @@ def test_one_seed_gives_one_result_and_another_one_another() -> None:
     tables = [result.table("copies") for result in results]
     assert tables[0].equals(tables[1])
     assert not tables[0].equals(tables[2])
+
+
+def test_a_copy_of_an_agent_goes_on_as_the_agent() -> None:
+    jobs, executors = four_jobs()
+    agent = SearchAgent("completion_time", Budget(40))
+    first = run(jobs, executors, agent)
+    second = run(jobs, executors, deepcopy(agent))
+    assert first.table("copies").equals(second.table("copies"))
 
 
 def test_seconds_are_kept() -> None:
