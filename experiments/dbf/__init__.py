@@ -13,6 +13,6 @@ FAMILY = Family(
     source='L. Wang, A. Harwood and M. A. Rodriguez, "Deep back-filling: a split window technique for deep online '
     'cluster job scheduling", HPCC 2022.',
     package="desim.experiments.dbf",
-    modules=("figure3", "figure4", "figure5", "figure6", "figure7", "controls", "starvation", "kth"),
+    modules=("figure3", "figure4", "figure5", "figure6", "figure7", "controls", "starvation", "kth", "unseen"),
 )
 """Its experiments, in the order in which they are run."""

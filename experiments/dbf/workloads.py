@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,23 +13,70 @@ from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.env import TraceEpisodes
 from desim.workloads import lublin, swf
+from desim.workloads.batch.transform import rescale_load
 
-__all__ = ["KTH", "NUM_CORES", "TRACE", "Arrivals", "episode", "most_episodes", "present"]
+__all__ = ["GENERATED", "KTH", "SOURCES", "TRACE", "Arrivals", "episode", "most_episodes", "present"]
 
 SWF = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf"
 """Where the traces lie in the project's own workplace; they are not part of the package."""
 
 TRACE, KTH, GENERATED = "lublin_256", "KTH-SP2-1996-2", "generated"
-NUM_CORES = {TRACE: 256, GENERATED: 256, KTH: 100}
+TRACE_JOBS = 10_000
+
+
+class Source(NamedTuple):
+    """Where a workload comes from.
+
+    Attributes
+    ----------
+    num_cores : int
+        Cores of the cluster.
+    file : str
+        The log; without one, or where it is absent, traces are generated.
+    load : float
+        Offered load of generated traces, and of a log if it is rescaled.
+    rescaled : bool
+        Whether the times between submissions of the log are stretched to that load.
+    in_pieces : bool
+        Whether episodes are pieces of the log one after the other, not from random positions.
+    overestimate : float
+        Largest ratio of requested to actual run times in generated traces.
+    num_traces : int
+        Generated traces.
+    num_jobs : int
+        Jobs of each of them; 0 for :data:`TRACE_JOBS`.
+    """
+
+    num_cores: int
+    file: str = ""
+    load: float = 1.06
+    rescaled: bool = False
+    in_pieces: bool = False
+    overestimate: float = 1.0
+    num_traces: int = 1
+    num_jobs: int = 0
+
+
+SOURCES = {
+    TRACE: Source(256, "lublin_256.swf"),
+    GENERATED: Source(256, num_traces=5),
+    KTH: Source(100, "KTH-SP2-1996-2.swf", 0.69, in_pieces=True, overestimate=5.0, num_jobs=28_489),
+    "KTH-SP2, load 1": Source(100, "KTH-SP2-1996-2.swf", 1.0, True, True, 5.0, num_jobs=28_489),
+    "NASA iPSC, load 1": Source(128, "NASA-iPSC-1993-3.1-cln.swf", 1.0, True, True, num_jobs=18_239),
+    "CERIT-SC, 512 cores": Source(512, "wagap-2013.swf.gz", 1.0, True, True, 5.0, num_jobs=17_898),
+    "Theta, load 1": Source(4_360, "theta-2018-validate.swf.gz", 1.0, True, overestimate=5.0),
+    "Lublin, 1,024 cores": Source(1_024, load=1.0, overestimate=3.0, num_traces=5),
+    "Lublin, 64 cores": Source(64, load=0.95, overestimate=10.0, num_traces=5),
+}
+"""The workloads by name."""
+
 STAND_IN = " (stand-in)"
 """Ends the name of a trace that is generated, because the file is absent."""
 
 #: Seeds of generated traces that no training and no validation has seen.
 HELD_OUT = 999_983
-NUM_GENERATED, TRACE_JOBS, LOAD = 5, 10_000, 1.06
-KTH_JOBS, KTH_LOAD, KTH_OVERESTIMATE = 28_489, 0.69, 5.0
 
-#: Episodes of the trace begin at one of so many positions, drawn from a seed.
+#: Episodes that are not pieces begin at one of so many positions, drawn from a seed.
 STARTS, STARTS_SEED, MOST = 8_000, 0, 1_000
 
 Arrivals = Literal["open", "closed"]
@@ -42,7 +89,7 @@ def present(workload: str) -> str:
     Parameters
     ----------
     workload : str
-        One of :data:`NUM_CORES`.
+        One of :data:`SOURCES`.
 
     Returns
     -------
@@ -54,11 +101,12 @@ def present(workload: str) -> str:
     InvalidConfiguration
         If there is none of this name.
     """
-    if workload not in NUM_CORES:
-        raise InvalidConfiguration(f"no workload {workload!r}; there are {', '.join(NUM_CORES)}")
-    if workload == GENERATED or (SWF / f"{workload}.swf").is_file():
+    if workload not in SOURCES:
+        raise InvalidConfiguration(f"no workload {workload!r}; there are {', '.join(SOURCES)}")
+    file = SOURCES[workload].file
+    if not file or (SWF / file).is_file():
         return workload
-    remark(f"there is no {workload}.swf: a generated trace stands in for it")
+    remark(f"there is no {file}: a generated trace stands in for it")
     return workload + STAND_IN
 
 
@@ -76,15 +124,15 @@ def traces_of(workload: str) -> tuple[list[Job], ...]:
     tuple of lists of Job
         Each in order of submission.
     """
-    name = workload.removesuffix(STAND_IN)
-    cores = NUM_CORES[name]
-    if workload in (TRACE, KTH):
-        return (swf.read(SWF / f"{workload}.swf").jobs,)
-    if name == KTH:
-        jobs = lublin.generate(KTH_JOBS, cores, HELD_OUT, load=KTH_LOAD, overestimate=KTH_OVERESTIMATE)
-        return (jobs,)
-    count = NUM_GENERATED if name == GENERATED else 1
-    return tuple(lublin.generate(TRACE_JOBS, cores, HELD_OUT + number, load=LOAD) for number in range(count))
+    source = SOURCES[workload.removesuffix(STAND_IN)]
+    if source.file and not workload.endswith(STAND_IN):
+        jobs = swf.read(SWF / source.file, max_cores=source.num_cores).jobs
+        return (rescale_load(jobs, source.num_cores, source.load) if source.rescaled else jobs,)
+    count, load, overestimate = source.num_jobs or TRACE_JOBS, source.load, source.overestimate
+    return tuple(
+        lublin.generate(count, source.num_cores, HELD_OUT + number, load=load, overestimate=overestimate)
+        for number in range(source.num_traces)
+    )
 
 
 def most_episodes(workload: str, num_jobs: int) -> int:
@@ -102,7 +150,7 @@ def most_episodes(workload: str, num_jobs: int) -> int:
     int
         The real log is cut into pieces one after the other; the others have any number, nearly.
     """
-    if workload.removesuffix(STAND_IN) != KTH:
+    if not SOURCES[workload.removesuffix(STAND_IN)].in_pieces:
         return MOST
     return max(len(traces_of(workload)[0]) // num_jobs - 1, 1)
 
@@ -134,9 +182,11 @@ def episode(workload: str, number: int, num_jobs: int, arrivals: Arrivals) -> Ba
     most = most_episodes(workload, num_jobs)
     if not 0 <= number < most:
         raise InvalidConfiguration(f"no episode {number} of {num_jobs} jobs of {workload}: there are {most}")
-    traces = traces_of(workload)
-    episodes = TraceEpisodes(traces, NUM_CORES[workload.removesuffix(STAND_IN)], num_jobs=num_jobs, arrivals=arrivals)
-    if workload.removesuffix(STAND_IN) == KTH:
+    traces, source = traces_of(workload), SOURCES[workload.removesuffix(STAND_IN)]
+    episodes = TraceEpisodes(traces, source.num_cores, num_jobs=num_jobs, arrivals=arrivals)
+    if source.in_pieces:
         return episodes.at(number * num_jobs)
-    starts = np.random.default_rng(STARTS_SEED).integers(0, STARTS, MOST)
-    return episodes.at(int(starts[number]), number % len(traces))
+    trace = number % len(traces)
+    begins = min(STARTS, len(traces[trace]) - 2 * num_jobs)  # so that enough jobs are behind
+    starts = np.random.default_rng(STARTS_SEED).integers(0, max(begins, 1), MOST)
+    return episodes.at(int(starts[number]), trace)
