@@ -5,15 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import ClassVar
 
-from desim.experiments.blocks import Block, Check, Checks, Table, with_interval
+import numpy as np
+
+from desim.experiments.blocks import Block, Check, Checks, Drawing, Table, with_interval
 from desim.experiments.dbf.agents import REFERENCE, RULE_ROWS, control_rows, find_weights, other_windows
 from desim.experiments.dbf.simulate import METRICS, Setting
 from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, by_agent, data, heading, remarks
 from desim.experiments.dbf.workloads import KTH, SOURCES, TRACE
+from desim.experiments.drawing import MARKERS, legend_below, new_figure
 from desim.experiments.measured import Choice, Panel
 from desim.experiments.study import run_as_program
+from desim.plotting.colors import line_styles
 
 TITLE = "unseen workloads"
 METRIC = "waiting_time_mean"
@@ -65,6 +70,7 @@ class Unseen(Study):
         checks = [check for row in tried for check in below_best(found, panel, best, row)]
         yield Checks(checks)
         yield data(found, TITLE, METRICS, checks)
+        yield differences(found, panel, best, tried)
 
 
 def best_of(found: Measured, panel: Panel, column: str) -> str:
@@ -78,10 +84,39 @@ def against_best(found: Measured, panel: Panel, best: dict[str, str], rows: list
     for column, rule in best.items():
         mean = found.estimate(panel, column, rule, METRIC).mean
         differences = [found.difference(panel, column, row, METRIC, rule) for row in rows]
-        shares = [f"{100 * one.mean / mean:+.1f} ± {100 * one.half_width / mean:.1f}" for one in differences]
+        shares = [percent(one.mean, one.half_width, mean) for one in differences]
         table.append([column, rule, with_interval(found.estimate(panel, column, rule, METRIC)), *shares])
     heads = ["workload", "best rule", f"its {METRIC_WORDS[METRIC]}", *(f"{row},\n%" for row in rows)]
     return Table("Mean wait less that of the best rule, paired by episode", heads, table)
+
+
+def differences(found: Measured, panel: Panel, best: dict[str, str], rows: list[str]) -> Drawing:
+    """Draw how far agents are from the best rule of each workload, with intervals."""
+    figure, ((ax,),) = new_figure(1, 1, width=7.0, height=1.5 + 0.14 * len(best) * (len(rows) + 2))
+    styles = line_styles(rows)
+    offsets = np.linspace(-0.35, 0.35, len(rows)) if len(rows) > 1 else np.zeros(1)
+    for row, marker, offset in zip(rows, cycle(MARKERS), offsets):
+        for place, (column, rule) in enumerate(best.items()):
+            mean = found.estimate(panel, column, rule, METRIC).mean
+            if not mean:  # nobody waits
+                continue
+            one = found.difference(panel, column, row, METRIC, rule)
+            label = row if not place else None
+            share, half = 100 * one.mean / mean, 100 * np.nan_to_num(one.half_width) / mean
+            ax.errorbar(share, place + offset, xerr=half, color=styles[row].color, marker=marker, ms=4, label=label)
+    ax.axvline(0.0, color="black", linewidth=0.8)
+    ax.set_yticks(range(len(best)), [f"{column}\n{rule}" for column, rule in best.items()], fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlabel("mean wait less that of the best rule, %")
+    ax.grid(axis="x", color="lightgrey", linewidth=0.5)
+    handles, labels = ax.get_legend_handles_labels()
+    legend_below(figure, handles, labels, 3)
+    return Drawing("unseen.png", "Mean wait less that of the best rule of each workload, in per cent of it.", figure)
+
+
+def percent(difference: float, half_width: float, mean: float) -> str:
+    """Return a difference and its interval in per cent of a mean, which may be 0."""
+    return f"{100 * difference / mean:+.1f} ± {100 * half_width / mean:.1f}" if mean else "-"
 
 
 def below_best(found: Measured, panel: Panel, best: dict[str, str], row: str) -> Iterator[Check]:
