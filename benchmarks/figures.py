@@ -116,12 +116,38 @@ def environment_speed(name: str) -> float:
     return 2_000 / seconds
 
 
-def training_speed() -> float:
-    """Return decisions a second of training in `batch` in one process, network and updates included."""
-    from benchmarks.learning import NETWORKS, NUM_ENVS, NUM_STEPS, iterations
+def training_speed(name: str) -> float:
+    """Return decisions a second of a training in one process: network, full updates and measures, no validation."""
+    from dataclasses import replace
 
-    found = iterations(NETWORKS["scorer (64, 32)"], 0)
-    return NUM_ENVS * NUM_STEPS / (found.collect + found.update)
+    import numpy as np
+
+    from desim.agents.batch.training import EpisodeOptions, InspectorTraining, SplitWindowTraining
+    from desim.agents.dag.training import GraphTraining
+    from desim.agents.deferrable.training import ScoreTraining
+    from desim.agents.learning.policy import one_thread
+    from desim.agents.learning.training import Training
+
+    episodes = EpisodeOptions(num_traces=4, trace_jobs=5_000)
+    settings: Any = {
+        "batch": SplitWindowTraining(episodes=episodes),
+        "batch-inspector": InspectorTraining(episodes=replace(episodes, num_jobs=128)),
+        "dag": GraphTraining(),
+        "deferrable": ScoreTraining(),
+    }[name]
+    if settings.training.whole_episodes:
+        settings = replace(settings, training=replace(settings.training, num_envs=32))
+    settings = replace(settings, learning=replace(settings.learning, target_kl=0.0))  # no update ends early
+    learner = settings.learner(settings.agent.policy(np.random.default_rng(0)), np.random.default_rng(1))
+    training = Training(settings.task(), learner, settings.training)
+    speeds = []
+    with one_thread():
+        for _ in range(3):  # the first warms up
+            begin = time.process_time()
+            experience = training.collect()
+            learner.update(experience, 0.0)
+            speeds.append(experience.num_steps / (time.process_time() - begin))
+    return max(speeds[1:])
 
 
 def planning_speed() -> float:
@@ -169,7 +195,10 @@ FIGURES = {
         f"environment {name}": Figure("steps/s", True, partial(environment_speed, name))
         for name in ("Batch", "Dag", "Deferrable", "MultiServer")
     },
-    "training, batch": Figure("decisions/s", True, training_speed),
+    **{
+        f"training, {name}": Figure("decisions/s", True, partial(training_speed, name))
+        for name in ("batch", "batch-inspector", "dag", "deferrable")
+    },
     "rolling horizon": Figure("slots/s", True, planning_speed),
     "time, 10^5 jobs": Figure("us a job", False, partial(streamed, 100_000, memory=False)),
     "time, 10^6 jobs": Figure("us a job", False, partial(streamed, 1_000_000, memory=False)),

@@ -455,12 +455,13 @@ class BatchEnv(SchedulingEnv):
         encoder = cast(WindowEncoder, self.encoder)
         answer: WaitFor | None
         while (decision := simulation.advance()) is not None:
-            if cores := encoder.awaited_cores(decision.observation):
+            seen = decision.observation
+            if cores := encoder.awaited_cores(seen):
                 answer = WaitFor(cores)
-            elif encoder.forced(decision.observation):  # for another reason than cores
-                answer = None
-            else:
+            elif (encoder.reserve_after == math.inf and len(seen.queue)) or not encoder.forced(seen):
                 return decision
+            else:  # nothing is queued, or nothing may start beside the oldest job
+                answer = None
             decision.answer(answer)
             self.reward.answered(answer)
         return None
