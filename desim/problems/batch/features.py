@@ -126,7 +126,7 @@ class Windows:
         """
         running = _Running(self.seen, self._now)
         until = running.time_until(self.cores, self._free)
-        until[fits] = 0.0
+        np.copyto(until, 0.0, where=fits)  # these need not wait
         logs = np.empty((4, *fits.shape))
         logs[0], logs[1], logs[3] = self.times, self.cores, until
         np.subtract(self._now, self._submitted, out=logs[2])
