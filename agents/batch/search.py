@@ -30,6 +30,7 @@ Objective = Literal["waiting_time", "bounded_slowdown", "turnaround_time", "slow
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+DECODERS = "desim.agents.batch.decoders"
 MOVES = Budget(moves=300)
 THRESHOLD = 10.0  # seconds, as in the metrics
 SHORTEST = 1.0  # seconds, the shortest run time that a slowdown without a bound divides by
@@ -85,10 +86,18 @@ class OrderDecoder:
     """
 
     def __init__(self, rng: np.random.Generator) -> None:
-        self._compiled: Any = decoders("desim.agents.batch.decoders")
+        self._compiled: Any = decoders(DECODERS)
         self._random = rng.integers(2**64, size=1, dtype=np.uint64)
         self._make_room(64, 64)
         self.score, self._due, self._length = 0.0, 0, 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the module of decoders, which cannot be copied."""
+        return {name: value for name, value in vars(self).items() if name != "_compiled"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Look the decoders up again."""
+        vars(self).update(state, _compiled=decoders(DECODERS))
 
     def see(
         self, observation: BatchObservation, weights: Floats | float = 1.0, expected: Arrivals | None = None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import copy
+import pickle
+from collections.abc import Callable, Generator
 from itertools import accumulate, permutations
 
 import numpy as np
@@ -102,7 +104,7 @@ def check_decodings(simulation: Simulation, rng: np.random.Generator, decoder: O
         expected = sum(weights[each] * (starts[ids[each]] - max(now, submitted[each])) for each in order.tolist())
         assert score == pytest.approx(expected)
         assert decoder.decode(order, easy=easy, limit=score) == np.inf or score == 0.0
-        assert decoder.decode(order, easy=easy, limit=np.nextafter(score, np.inf)) == score
+        assert decoder.decode(order, easy=easy, limit=score * (1.0 + 1e-12)) == score or score == 0.0
 
 
 def check_states(number: int, seed: int) -> None:
@@ -224,6 +226,19 @@ def test_more_moves_find_plans_that_are_no_worse() -> None:
     assert (some <= none).all()
     assert (many <= some).all()
     assert many.sum() < some.sum() < none.sum()
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_a_copy_goes_on_as_the_agent_does(again: Callable[[SearchAgent], SearchAgent]) -> None:
+    cluster = BatchCluster(lublin.generate(120, 64, seed=6, load=1.3), 64)
+    simulation, agent, twin = Simulation(cluster), SearchAgent("bounded_slowdown", Budget(moves=20)), None
+    while (decision := simulation.advance()) is not None:
+        if twin is None and simulation.env.now > cluster.jobs[60].submission_time:
+            twin = again(agent)
+        answer = agent.act(decision.observation)
+        assert twin is None or twin.act(decision.observation) == answer
+        decision.answer(answer)
+    assert twin is not None
 
 
 def test_seconds_are_a_budget_too() -> None:
