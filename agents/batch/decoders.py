@@ -59,12 +59,6 @@ class Situation(NamedTuple):  # numba's cache on disk knows these classes by nam
         The times that they request, in seconds.
     weights : array of float
         What a second of waiting counts for each, at least 0.
-    num_queued : int
-        How many jobs are queued. They have the first numbers; jobs that are expected to arrive have those that follow.
-    num_jobs : int
-        How many jobs there are with those.
-    arrivals : array of float
-        When each of those arrives, in seconds, by number; ascending, all after now. What it says of others is not read.
     """
 
     now: float
@@ -75,9 +69,6 @@ class Situation(NamedTuple):  # numba's cache on disk knows these classes by nam
     cores: Integers
     times: Floats
     weights: Floats
-    num_queued: int
-    num_jobs: int
-    arrivals: Floats
 
 
 class Work(NamedTuple):
@@ -118,7 +109,6 @@ class _Progress(NamedTuple):
     started: int
     least: int  # no job that waits wants fewer cores
     waiting: float  # the weight of all that wait
-    arrived: int  # no job with this number or a larger one is there yet
 
 
 @without_allocation
@@ -150,7 +140,7 @@ def decode(order: Integers, easy: bool, situation: Situation, limit: float, work
         progress = _start(order, easy, situation, progress, work)
     due, score = progress.started, 0.0
     while progress.started < len(order):
-        then = _next_event(situation, progress, work)
+        then = _next_end(situation, progress, work)
         score += progress.waiting * (then - progress.time)
         if not score < limit:  # nor is it where nothing more will happen
             return np.inf, due
@@ -168,18 +158,17 @@ def _begin(order: Integers, situation: Situation, work: Work) -> _Progress:
     for place in range(length):
         following[place] = place + 1
         least = min(least, cores[order[place]])
-        if order[place] < situation.num_queued:
-            waiting += weights[order[place]]
+        waiting += weights[order[place]]
     following[length] = 0
-    return _Progress(situation.now, situation.free, 0, 0, 0, least, waiting, situation.num_queued)
+    return _Progress(situation.now, situation.free, 0, 0, 0, least, waiting)
 
 
 @without_allocation
-def _next_event(situation: Situation, progress: _Progress, work: Work) -> float:
-    """Return when the next job ends, whether it was running or has been started, or arrives."""
-    then = situation.arrivals[progress.arrived] if progress.arrived < situation.num_jobs else np.inf
+def _next_end(situation: Situation, progress: _Progress, work: Work) -> float:
+    """Return when the next job ends, whether it was running or has been started."""
+    then = np.inf
     if progress.running < situation.num_running:
-        then = min(then, situation.ends[progress.running])
+        then = situation.ends[progress.running]
     if progress.ended < progress.started:
         then = min(then, work.ends[progress.ended])
     return then
@@ -187,8 +176,8 @@ def _next_event(situation: Situation, progress: _Progress, work: Work) -> float:
 
 @without_allocation
 def _pass(then: float, situation: Situation, progress: _Progress, work: Work) -> _Progress:
-    """Let the time go on to the next event; what ends together gives its cores back together."""
-    _time, free, running, ended, started, least, waiting, arrived = progress
+    """Let the time go on to the next end; what ends together gives its cores back together."""
+    _time, free, running, ended, started, least, waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
     while running < num_running and known[running] == then:
         free += released[running]
@@ -197,10 +186,7 @@ def _pass(then: float, situation: Situation, progress: _Progress, work: Work) ->
     while ended < started and ends[ended] == then:
         free += cores[ended]
         ended += 1
-    while arrived < situation.num_jobs and situation.arrivals[arrived] == then:
-        waiting += situation.weights[arrived]
-        arrived += 1
-    return _Progress(then, free, running, ended, started, least, waiting, arrived)
+    return _Progress(then, free, running, ended, started, least, waiting)
 
 
 @without_allocation
@@ -209,7 +195,7 @@ def _start(order: Integers, easy: bool, situation: Situation, progress: _Progres
 
     The least that a job wants is known anew only once all have been looked at; until then it is a lower bound.
     """
-    time, free, running, ended, started, least, waiting, arrived = progress
+    time, free, running, ended, started, least, waiting = progress
     following, starts, sequence = work.following, work.starts, work.sequence
     widths, times, weights = situation.cores, situation.times, situation.weights
     shadow, spare, reserved, narrowest = np.inf, 0, not easy, NEVER
@@ -217,7 +203,7 @@ def _start(order: Integers, easy: bool, situation: Situation, progress: _Progres
     while place < len(order) and free >= least:
         job = order[place]
         cores, end = widths[job], time + times[job]
-        if job < arrived and cores <= free and (end <= shadow or cores <= spare):
+        if cores <= free and (end <= shadow or cores <= spare):
             if end > shadow:
                 spare -= cores
             free -= cores
@@ -228,8 +214,8 @@ def _start(order: Integers, easy: bool, situation: Situation, progress: _Progres
             started += 1
             following[previous] = following[place]
         else:
-            if not reserved and job < arrived:
-                so_far = _Progress(time, free, running, ended, started, least, waiting, arrived)
+            if not reserved:
+                so_far = _Progress(time, free, running, ended, started, least, waiting)
                 shadow, spare = _reserve(cores, situation, so_far, work)
                 reserved = True
             narrowest = min(narrowest, cores)
@@ -237,7 +223,7 @@ def _start(order: Integers, easy: bool, situation: Situation, progress: _Progres
         place = following[place]
     if place == len(order):
         least = narrowest
-    return _Progress(time, free, running, ended, started, least, waiting, arrived)
+    return _Progress(time, free, running, ended, started, least, waiting)
 
 
 @without_allocation
@@ -255,7 +241,7 @@ def _occupy(end: float, cores: int, ended: int, started: int, work: Work) -> Non
 @without_allocation
 def _reserve(cores: int, situation: Situation, progress: _Progress, work: Work) -> tuple[float, int]:
     """Return when so many cores will be free, and how many more there are then."""
-    _time, free, running, ended, started, _least, _waiting, _arrived = progress
+    _time, free, running, ended, started, _least, _waiting = progress
     known, released, num_running = situation.ends, situation.released, situation.num_running
     ends, widths = work.ends, work.released
     shadow = -np.inf

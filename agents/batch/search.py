@@ -2,8 +2,7 @@
 
 At each decision the known queue is an order, which back-filling turns into starts: by requested times, as if nothing
 else arrived. Jobs are moved to other places for as long as the budget lasts, and what lowers the objective is kept.
-What the best plan starts now is started; the rest of it is where the next decision begins. For short slowdowns, plans
-also make room for a few jobs that may arrive: they are drawn from those that the agent has seen, anew at each decision.
+What the best plan starts now is started; the rest of it is where the next decision begins.
 
 A plan is decoded both by simple and by EASY back-filling, see :mod:`desim.agents.batch.backfilling`, and the better one
 is gone on with. The local search is that of scheduling theory: insertions, first improvement (see for example
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import math
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
 from desim.problems.batch import BatchObservation, Queue
 
-__all__ = ["Arrivals", "OrderDecoder", "SearchAgent"]
+__all__ = ["OrderDecoder", "SearchAgent"]
 
 Objective = Literal["waiting_time", "bounded_slowdown", "turnaround_time", "slowdown"]
 Integers = NDArray[np.int64]
@@ -36,32 +35,6 @@ THRESHOLD = 10.0  # seconds, as in the metrics
 SHORTEST = 1.0  # seconds, the shortest run time that a slowdown without a bound divides by
 AT_ONCE = 64  # moves between two looks at the clock
 MOST_JOBS = 64  # so many jobs are planned for, those of the least requested time; what is left fills holes
-
-
-class Arrivals(NamedTuple):
-    """Jobs that are expected to arrive.
-
-    Attributes
-    ----------
-    arrivals : array of float, shape (F,)
-        When, in seconds, ascending.
-    cores : array of int, shape (F,)
-        What they will request.
-    times : array of float, shape (F,)
-        For how long, in seconds.
-    """
-
-    arrivals: Floats
-    cores: Integers
-    times: Floats
-
-
-NOTHING = Arrivals(np.empty(0), np.empty(0, np.int64), np.empty(0))
-FORESEEN = {"bounded_slowdown": 3, "slowdown": 3}
-"""By objective: how many jobs that may arrive are drawn at each decision. For waits, it makes plans worse."""
-
-RECENT = 500  # so many of the last jobs are what such jobs are drawn from
-ENOUGH = 20  # and at least so many
 
 
 class OrderDecoder:
@@ -99,39 +72,30 @@ class OrderDecoder:
         """Look the decoders up again."""
         vars(self).update(state, _compiled=decoders(DECODERS))
 
-    def see(
-        self, observation: BatchObservation, weights: Floats | float = 1.0, expected: Arrivals | None = None
-    ) -> None:
+    def see(self, observation: BatchObservation, weights: Floats | float = 1.0) -> None:
         """Take in what is observed.
 
         Parameters
         ----------
         observation : BatchObservation
             Now; L jobs are queued.
-        weights : float or array of float, shape (L + F,)
+        weights : float or array of float, shape (L,)
             What a second of waiting counts.
-        expected : Arrivals, optional
-            F jobs that are expected to arrive. Their positions follow those of the queue.
         """
         queue = observation.queue
         ends, released, _ = expected_releases(observation)
-        num_queued, running = len(queue), len(ends)
-        count = num_queued if expected is None else num_queued + len(expected.times)
+        count, running = len(queue), len(ends)
         if count > len(self._cores) or running > len(self._ends):
             self._make_room(max(2 * count, len(self._cores)), max(2 * running, len(self._ends)))
         self._length = count
         self._ends[:running] = ends
         self._released[:running] = released
-        self._cores[:num_queued] = queue.requested_cores
-        self._times[:num_queued] = queue.requested_time
-        if expected is not None:
-            self._arrivals[num_queued:count] = expected.arrivals
-            self._cores[num_queued:count] = expected.cores
-            self._times[num_queued:count] = expected.times
+        self._cores[:count] = queue.requested_cores
+        self._times[:count] = queue.requested_time
         self._weights[:count] = weights
         arrays = self._ends, self._released, self._cores, self._times, self._weights
         now = float(observation.time), observation.free_cores, running
-        self._situation = self._compiled.Situation(*now, *arrays, num_queued, count, self._arrivals)
+        self._situation = self._compiled.Situation(*now, *arrays)
 
     def decode(self, order: Integers, *, easy: bool, limit: float = math.inf) -> float:
         """Return the score of an order.
@@ -190,7 +154,7 @@ class OrderDecoder:
         whole, real = np.int64, np.float64
         self._ends, self._released = np.empty(num_running, real), np.empty(num_running, whole)
         self._cores = np.empty(num_jobs, whole)
-        self._times, self._weights, self._arrivals = (np.empty(num_jobs, real) for _ in range(3))
+        self._times, self._weights = np.empty(num_jobs, real), np.empty(num_jobs, real)
         self._work: Any = self._compiled.Work(
             np.empty(num_jobs, real),
             np.empty(num_jobs, whole),
@@ -199,41 +163,6 @@ class OrderDecoder:
             np.empty(num_jobs + 1, whole),
             self._random,
         )
-
-
-class _Seen:
-    """The jobs that an agent has seen arrive. What it expects is drawn from them: jobs, and exponential gaps."""
-
-    def __init__(self, rng: np.random.Generator) -> None:
-        self._rng = rng
-        self._jobs: list[tuple[float, int, float]] = []  # submission, cores, requested time
-        self._last = -math.inf
-        self._ids: list[int] = []  # of those that were submitted last
-
-    def note(self, queue: Queue) -> None:
-        """Note the jobs that have arrived since the last decision."""
-        for position in (queue.submission_time >= self._last).nonzero()[0].tolist():
-            job_id, submitted = int(queue.job_id[position]), float(queue.submission_time[position])
-            if submitted > self._last:
-                self._last, self._ids = submitted, []
-            elif job_id in self._ids:
-                continue
-            self._ids.append(job_id)
-            cores, time = int(queue.requested_cores[position]), float(queue.requested_time[position])
-            self._jobs.append((submitted, cores, time))
-        if len(self._jobs) > 2 * RECENT:
-            del self._jobs[:RECENT]
-
-    def expect(self, number: int, now: float, most_cores: int) -> Arrivals:
-        """Return so many jobs that may arrive next; fewer where some are too wide, none while little has been seen."""
-        if not number or len(self._jobs) < ENOUGH:
-            return NOTHING
-        gap = (self._jobs[-1][0] - self._jobs[0][0]) / (len(self._jobs) - 1)
-        arrivals = now + self._rng.exponential(gap, number).cumsum()
-        drawn = [self._jobs[place] for place in self._rng.integers(len(self._jobs), size=number).tolist()]
-        fits = np.array([cores <= most_cores for _, cores, _ in drawn]) & (arrivals > now)
-        cores, times = np.array([job[1] for job in drawn]), np.array([job[2] for job in drawn])
-        return Arrivals(arrivals[fits], cores[fits], times[fits])
 
 
 class SearchAgent:
@@ -293,28 +222,23 @@ class SearchAgent:
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Forget the last plan, and take the random numbers of a new run."""
         self._decoder = OrderDecoder(rng)
-        self._seen = _Seen(rng)
         self._plan = np.empty(0, np.int64)
         self.score = 0.0
 
     def act(self, observation: BatchObservation) -> list[int] | None:
         """Return the jobs to start, or None."""
-        queue, now = observation.queue, observation.time
+        queue, decoder = observation.queue, self._decoder
         up = observation.num_cores - observation.down_cores
-        self._seen.note(queue)
         known = (queue.requested_cores <= up).nonzero()[0]  # wider jobs never start as far as one knows
         if not len(known):
             return None
-        expected = self._seen.expect(FORESEEN.get(self.objective, 0), now, up)
-        times = np.concatenate((queue.requested_time, expected.times))
-        self._decoder.see(observation, self._weights(times), expected)
+        decoder.see(observation, self._weights(queue.requested_time))
         by_time = known[queue.requested_time[known].argsort(kind="stable")]
-        jobs = np.concatenate((by_time[:MOST_JOBS], np.arange(len(queue), len(times))))
-        order, easy = self._best_beginning(self._beginnings(queue, jobs, times, expected.cores))
+        order, easy = self._best_beginning(self._beginnings(queue, by_time[:MOST_JOBS]))
         self.score = self._improve(order, easy)
-        self._plan = queue.job_id[order[order < len(queue)]]
-        self._decoder.decode(np.concatenate((order, by_time[MOST_JOBS:])), easy=easy, limit=0.0)
-        starts: list[int] = queue.job_id[self._decoder.due].tolist()
+        self._plan = queue.job_id[order]
+        decoder.decode(np.concatenate((order, by_time[MOST_JOBS:])), easy=easy, limit=0.0)
+        starts: list[int] = queue.job_id[decoder.due].tolist()
         return starts or None
 
     def _weights(self, times: Floats) -> Floats | float:
@@ -325,25 +249,25 @@ class SearchAgent:
             return 1.0 / np.maximum(times, SHORTEST)
         return 1.0
 
-    def _beginnings(self, queue: Queue, jobs: Integers, times: Floats, expected_cores: Integers) -> list[Integers]:
+    def _beginnings(self, queue: Queue, by_time: Integers) -> list[Integers]:
         """Return the orders from which the search may begin, the first by requested time."""
-        by_time = jobs[times[jobs].argsort(kind="stable")]
-        areas = times * np.concatenate((queue.requested_cores, expected_cores))
-        orders = [by_time, by_time[areas[by_time].argsort(kind="stable")]]
-        return [*orders, self._continued(queue, by_time, times)] if len(self._plan) else orders
+        areas = queue.requested_time[by_time] * queue.requested_cores[by_time]
+        orders = [by_time, by_time[areas.argsort(kind="stable")]]
+        return [*orders, self._continued(queue, by_time)] if len(self._plan) else orders
 
-    def _continued(self, queue: Queue, by_time: Integers, times: Floats) -> Integers:
+    def _continued(self, queue: Queue, by_time: Integers) -> Integers:
         """Return the last plan's order; new jobs stand before the first of it that request more time."""
-        queued = by_time[by_time < len(queue)]
-        ids = queue.job_id[queued]
+        ids = queue.job_id[by_time]
         by_id = ids.argsort()
         places = np.minimum(ids[by_id].searchsorted(self._plan), len(ids) - 1)
-        old = queued[by_id[places[ids[by_id[places]] == self._plan]]]
-        is_new = np.ones(len(times), np.bool_)
-        is_new[old] = False
-        new = by_time[is_new[by_time]]
-        longest = np.maximum.accumulate(times[old])  # so far, which rises at the first job that requests more
-        return np.insert(old, longest.searchsorted(times[new], "right"), new)
+        known = by_id[places[ids[by_id[places]] == self._plan]]
+        is_new = np.ones(len(ids), np.bool_)
+        is_new[known] = False
+        old, new = by_time[known], by_time[is_new]
+        longest = np.maximum.accumulate(
+            queue.requested_time[old]
+        )  # so far, which rises at the first that requests more
+        return np.insert(old, longest.searchsorted(queue.requested_time[new], "right"), new)
 
     def _best_beginning(self, orders: list[Integers]) -> tuple[Integers, bool]:
         """Return the order whose decoding scores best, and whether that is by EASY."""
