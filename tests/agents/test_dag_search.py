@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from dag_exhaustive import assert_feasible, need_ortools
+from dag_exhaustive import assert_feasible, least_makespan, need_ortools
 from dag_references import random_instance
 
 from desim import Result, simulate
@@ -231,6 +231,43 @@ def test_tasks_are_refused() -> None:
     jobs, executors = random_instance(3)
     with pytest.raises(InvalidConfiguration, match="plans whole nodes"):
         simulate(TaskCluster(jobs, executors), SearchAgent())
+
+
+class Doubter(SearchAgent):
+    """Decodes the best plan from its beginning once more."""
+
+    def _improve(self, situation: Situation, order: Any, own: Any, insertion: bool, duplication: bool) -> Any:
+        search = super()._improve(situation, order, own, insertion, duplication)
+        again = situation.value(search.best_order, search.best_own, insertion=insertion, duplication=duplication)
+        assert search.values[1] == again
+        assert sorted(search.best_order) == situation.planned.tolist()
+        return search
+
+
+@pytest.mark.parametrize("objective", ["makespan", "completion_time", "job_slr"])
+def test_what_plans_share_decodes_to_the_same(objective: Any) -> None:
+    for seed in range(8):
+        jobs, executors, settings, _ = scenario(seed)
+        run(jobs, executors, Doubter(objective, Budget(60)), seed, **settings)
+
+
+@pytest.mark.parametrize("rule", ["least-work-deft-patient", "sjf-deft-patient", "rank_up-deft-patient"])
+def test_plans_begin_no_worse_than_patient_schedulers(rule: str) -> None:
+    """Where data move at once, nothing is duplicated, and what they assign can only start earlier in a plan."""
+    for seed in range(10):
+        jobs, executors, _, _ = scenario(seed)
+        jobs, executors = [job.submitted(0.0) for job in jobs], Executors(executors.speeds)
+        agent = Planner("completion_time", Budget(0))
+        run(jobs, executors, agent)
+        least = run(jobs, executors, dag.create(rule)).metrics()["turnaround_time_mean"]
+        assert agent.values[0] <= least * (1 + 1e-9)
+
+
+def test_tiny_plans_are_those_of_exhaustive_search() -> None:
+    for seed in range(12):
+        jobs, executors = random_instance(seed, max_nodes=4, max_executors=2, max_jobs=1)
+        last = run(jobs, executors, SearchAgent("makespan", Budget(1_000)), seed).jobs["finish_time"].max()
+        assert last == pytest.approx(least_makespan(jobs, executors, duplication=True))
 
 
 def ratio_to_optimum(seed: int, moves: int) -> float:
