@@ -347,14 +347,13 @@ class _Notes:
         if len(moved) == len(self.lanes):
             show(self.lanes, seen)
         else:  # those that have come to their end show what they did a step before
-            for array in self.observations.values():
-                array[step] = array[step - 1]
+            still = [number for number, lane in enumerate(self.lanes) if not lane.has_moved]
+            fresh = {name: np.empty_like(array[: len(moved)]) for name, array in seen.items()}
             if moved:
-                lanes = [self.lanes[number] for number in moved]
-                fresh = room_for(lanes[0], (len(moved),))
-                show(lanes, fresh)
-                for name, array in seen.items():
-                    array[moved] = fresh[name]
+                show([self.lanes[number] for number in moved], fresh)
+            for name, array in seen.items():
+                array[still] = self.observations[name][step - 1, still]
+                array[moved] = fresh[name]
         for lane in self.lanes:
             lane.has_moved = False
         return seen
