@@ -236,6 +236,8 @@ class Kind(Extension):
         any end of a name.
     progress : tuple of str
         The event by which the progress of a run is counted, and what is counted, in the plural.
+    instances_from : str
+        Small instances that a search for bad cases changes, see :class:`desim.sweep.adversary.Instance`.
     """
 
     name: str = ""
@@ -253,6 +255,7 @@ class Kind(Extension):
     workload: str = ""
     same_workload: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     progress: tuple[str, str] | None = None
+    instances_from: str = ""
 
     @property
     def metrics(self) -> Metrics:

@@ -9,6 +9,7 @@ from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, In
 from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
 from desim.agents.dag.optimum import OptimalSchedule, Optimum, ScheduledCopy, optimal_schedule
 from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.registry import create, descriptions
 from desim.agents.dag.rollout import RolloutAgent
@@ -38,6 +39,7 @@ __all__ = [
     "Optimum",
     "Order",
     "PatientScheduler",
+    "Portfolio",
     "RandomOrder",
     "RankUp",
     "RolloutAgent",

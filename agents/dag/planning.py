@@ -279,6 +279,10 @@ class PlanningAgent:
         """Return a schedule of all nodes in order of start; to be written by subclasses."""
         raise NotImplementedError
 
+    def plan_jobs(self, jobs: Sequence[Job], executors: Executors, graph: UnionGraph) -> list[Placed]:
+        """Return a schedule of jobs that are one graph; by default :meth:`plan` makes it of the graph alone."""
+        return self.plan(graph)
+
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
         require_planning(self.name, info)
@@ -296,4 +300,5 @@ class PlanningAgent:
             return None
         self._planned = dict(jobs)
         graph = union_of(new, observation.executors, available)
-        return [Assign(*graph.owners[placed.node], graph.executors[placed.executor]) for placed in self.plan(graph)]
+        plan = self.plan_jobs(new, observation.executors, graph)
+        return [Assign(*graph.owners[placed.node], graph.executors[placed.executor]) for placed in plan]

@@ -14,6 +14,7 @@ from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, In
 from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
 from desim.agents.dag.optimum import Optimum
 from desim.agents.dag.orders import FIFO, HRRN, SJF, CriticalPath, LeastWork, Order, RandomOrder, RankUp
+from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
@@ -71,6 +72,9 @@ def _search(rest: str) -> Agent:
     return SearchAgent.named(f"dag:{rest}")
 
 
+_MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft"
+"""Of the portfolio that names none."""
+
 _REGISTRY: Registry = Registry(
     "dag",
     {
@@ -94,6 +98,11 @@ _REGISTRY: Registry = Registry(
         "rollout-completion_time:BASE": Family(
             "The same, for short times from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
+        ),
+        "portfolio:A+B+C": Family(
+            "Simulates the plans of several agents and carries out the one that is done first; plans ahead.",
+            lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
+            _MEMBERS,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
             "Moves nodes to other places and executors, and follows the best plan; needs numba.", _search, "makespan"

@@ -26,6 +26,7 @@ COMMANDS = {
     "plot": ("desim.cli.plot", "Plot"),
     "train": ("desim.cli.train", "Train"),
     "evaluate": ("desim.cli.evaluate", "Evaluate"),
+    "adversary": ("desim.cli.adversary", "Adversary"),
     "experiment": ("desim.cli.experiment", "Experiment"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "convert": ("desim.cli.convert", "Convert"),
@@ -44,6 +45,7 @@ Examples:
   desim compare dag --agents heft,cpop,my_agents:Mine       DAG jobs, and an agent of your own
   desim train batch --quick --out quick                     an agent that learns
   desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
+  desim adversary dag --agents heft --against cpop          instances on which an agent is worst
   desim plot easy --out figures                             figures of stored runs
   desim reproduce lachesis --quick                          tables and figures of a paper, and a report
   desim COMMAND --help                                      more on a command

@@ -13,7 +13,7 @@ from desim.agents.dag import create
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.processes.outages import random_outages
 
-PLANNING = ["heft", "cpop", "peft", "tdca", "optimum"]
+PLANNING = ["heft", "cpop", "peft", "tdca", "optimum", "portfolio:heft+dls"]
 ORDERS = ["fifo", "sjf", "hrrn", "hrrn-node", "rank_up", "critical-path", "least-work", "random"]
 ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 OTHERS = [

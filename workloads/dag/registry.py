@@ -19,7 +19,7 @@ from desim.workloads.dag.executors import heterogeneous
 from desim.workloads.dag.random_dags import with_ccr
 from desim.workloads.files import Pathish
 
-__all__ = ["descriptions", "draw", "read"]
+__all__ = ["descriptions", "draw", "executors_of", "read", "write"]
 
 _GENERATED = "tpch"
 _READERS: Mapping[str, Callable[..., Job]] = {".json": wfformat.read, ".dax": dax.read, ".xml": dax.read}
@@ -151,3 +151,45 @@ def read(path: Pathish, **options: Any) -> Job:
             raise WorkloadError(f"{name}: no such file, nor a generated workload (there is {_GENERATED})")
         raise InvalidConfiguration(f"{name}: want a file with the suffix {', '.join(_READERS)}")
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
+
+
+def executors_of(path: Pathish) -> Executors | None:
+    """Return the executors that a workflow file states beside its workflow.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file of any known format.
+
+    Returns
+    -------
+    Executors or None
+        None if it states none, as recorded workflows do not.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or what it states makes no sense.
+    """
+    is_json = Path(str(os.fspath(path)).removesuffix(".gz")).suffix == ".json"
+    return wfformat.executors_of(path) if is_json else None
+
+
+def write(path: Pathish, job: Job, *, executors: Executors | None = None) -> None:
+    """Write a workflow as WfFormat so that `read` and `executors_of` give it back.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    job : Job
+        The workflow.
+    executors : Executors, optional
+        What it runs on.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be written, or the format cannot hold the job.
+    """
+    wfformat.write(path, job, reference_speed=tpch.REFERENCE_SPEED, executors=executors)

@@ -16,17 +16,19 @@ for enabling scientific workflow research and development", Future Generation Co
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from desim.checks import finite, one_of
-from desim.exceptions import WorkloadError
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.dag._workflow import Pair, Task, build
 from desim.workloads.documents import LARGEST, Entries, has, listed, number, object_of, read_object, shown, text
 from desim.workloads.files import Pathish, plain_number, write_lines
 
-__all__ = ["read", "write"]
+__all__ = ["executors_of", "read", "write"]
 
 Relations = Literal["both", "either"]
 Sizes = dict[str, float | None]
@@ -89,6 +91,41 @@ def read(
         raise WorkloadError(f"{source}: holds no task")
     edges = _edges(source, entries, relations)
     return build(source, label, tasks, edges, allow_disconnected=allow_disconnected)
+
+
+def executors_of(path: Pathish) -> Executors | None:
+    """Read the executors that a file states beside its workflow, as `write` does; the format itself has none.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip.
+
+    Returns
+    -------
+    Executors or None
+        None if it states none.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or what it states makes no sense.
+    """
+    document = read_object(path)
+    if not has(document, "executors"):
+        return None
+    entries: dict[str, Any] = object_of(str(path), document, "executors")
+    try:
+        return Executors(
+            entries["speeds"], _table(entries["transferSpeeds"], math.inf), _table(entries["latencies"], 0.0)
+        )
+    except (KeyError, TypeError, InvalidConfiguration) as error:
+        raise WorkloadError(f"{path}: executors cannot be read: {error}") from error
+
+
+def _table(rows: list[list[float | None]], missing: float) -> list[list[float]]:
+    """Return a table of numbers; null stands for no delay."""
+    return [[missing if value is None else value for value in row] for row in rows]
 
 
 def _by_name(where: str, entries: Entries, key: str, identity: str) -> dict[str, Entries]:
@@ -191,7 +228,7 @@ def _check_agreement(source: str, upward: dict[Pair, None], downward: dict[Pair,
             )
 
 
-def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> None:
+def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: Executors | None = None) -> None:
     """Write a job as version 1.5 so that `read` gives it back, all or nothing.
 
     The format knows no identifier of a job, no submission time and no parallel tasks of a node: these are not written.
@@ -205,6 +242,8 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> None:
         written as it is, although the format wants whole bytes.
     reference_speed : float
         Work per second: the run time of a task is its work divided by this. With 1, nothing is rounded.
+    executors : Executors, optional
+        What the job runs on, beside the workflow: an entry ``executors`` that `executors_of` reads.
 
     Raises
     ------
@@ -219,10 +258,10 @@ def write(path: Pathish, job: Job, *, reference_speed: float = 1.0) -> None:
     most = max(float(job.work.max()) / speed, *job.parent_size.tolist(), 0.0)
     if not most <= LARGEST or "" in job.names:
         raise WorkloadError(f"job {job.job_id}: holds a number beyond 1e15 or a node without a name")
-    write_lines(path, _lines(job, speed))
+    write_lines(path, _lines(job, speed, executors))
 
 
-def _lines(job: Job, speed: float) -> Iterator[str]:
+def _lines(job: Job, speed: float, executors: Executors | None) -> Iterator[str]:
     names = [json.dumps(name) for name in job.names]
     edges = [(parent, child, size) for child, parents in enumerate(job.parent_lists) for parent, size in parents]
     inputs: list[list[str]] = [[] for _ in names]
@@ -231,6 +270,15 @@ def _lines(job: Job, speed: float) -> Iterator[str]:
         outputs[parent].append(f'"edge{at}"')
         inputs[child].append(f'"edge{at}"')
     yield f'{{\n"name": {json.dumps(job.label)},\n"schemaVersion": "1.5",'
+    if executors is not None:
+        described = {
+            "speeds": executors.speeds.tolist(),
+            "transferSpeeds": [
+                [v if v < math.inf else None for v in row] for row in executors.transfer_speeds.tolist()
+            ],
+            "latencies": executors.latencies.tolist(),
+        }
+        yield f'"executors": {json.dumps(described)},'
     yield '"workflow": {\n"specification": {\n"tasks": ['
     for node, name in enumerate(names):
         parents = ", ".join(names[parent] for parent in job.parents(node))

@@ -18,6 +18,7 @@ KIND = Kind(
     words_from="desim.problems.batch.figures:WORDS",
     environment="desim.problems.batch.env:BatchEnv",
     system_from="desim.problems.batch.options:SYSTEM",
+    instances_from="desim.problems.batch.adversarial:BatchInstance",
     agents=("desim.agents.batch.registry",),
     workloads=("desim.workloads.batch.registry",),
     episodes="desim.workloads.batch.registry:draw",

@@ -19,6 +19,7 @@ KIND = Kind(
     words_from="desim.problems.dag.figures:WORDS",
     environment="desim.problems.dag.env:DagEnv",
     system_from="desim.problems.dag.options:SYSTEM",
+    instances_from="desim.problems.dag.adversarial:DagInstance",
     agents=("desim.agents.dag.registry",),
     workloads=("desim.workloads.dag.registry",),
     episodes="desim.workloads.dag.registry:draw",

@@ -19,7 +19,7 @@ from desim.problems.dag import DagCluster, Executors, Job, SharedLinks, TaskClus
 from desim.problems.dag.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, failures, generator
 
-__all__ = ["SYSTEM", "DagOptions", "DagSystem"]
+__all__ = ["SYSTEM", "DagOptions", "DagSystem", "cluster_for"]
 
 GENERATED = "tpch"
 #: Of files, whose sizes are in bytes: 1 Gbit/s.
@@ -35,7 +35,7 @@ class DagOptions:
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 20, of files each once)")] = None
     """How many jobs, drawn from the queries or files."""
     executors: Annotated[int, arg(metavar="N")] = 10
-    """Executors, whose speeds are drawn from 2.1 to 3.6 GHz as in LACHESIS."""
+    """Executors, whose speeds are drawn from 2.1 to 3.6 GHz as in LACHESIS; of files that state executors, those."""
     mean_interval: Annotated[float, arg(metavar="S")] = 0.0
     """Mean time between submissions in seconds, a Poisson process; 0 for all at time 0."""
     ccr: Annotated[float | None, arg(metavar="X", help_behavior_hint="(default: .5, of files as they state)")] = None
@@ -90,8 +90,12 @@ class DagSystem(SeededSystem):
         usual["transfers"] = "when_finished" if options.links == "none" else "when_assigned"
         known = replace(options, **{name: value for name, value in usual.items() if getattr(options, name) is None})
         known = replace(known, bandwidth=known.transfer_speed if options.bandwidth is None else options.bandwidth)
+        stated = _stated_executors(options.trace) if is_read else None
+        if stated is not None:
+            known = replace(known, executors=stated.num_executors)
         jobs, executors = plugins.episode_workload(self.name)(
             generator(known.seed),
+            executors=stated,
             num_jobs=known.jobs,
             num_executors=known.executors,
             mean_interval=known.mean_interval,
@@ -108,7 +112,7 @@ class DagSystem(SeededSystem):
             place=place,
             options=known,
             kind=KIND,
-            make=partial(_made, jobs, executors, known),
+            make=partial(cluster_for, jobs, executors, known),
             workload=jobs,
             steps=Steps("job_completion", "jobs", len(jobs)),
             until=math.inf if options.until is None else options.until,
@@ -135,6 +139,17 @@ def _read(trace: str) -> list[Job]:
     return [provider.read(part.strip()) for part in trace.split(",")]
 
 
+def _stated_executors(trace: str) -> Executors | None:
+    """Return the executors that files state, if any; of several files they must be the same."""
+    provider = plugins.workload_provider("dag", trace)
+    found = [provider.executors_of(part.strip()) for part in trace.split(",")]
+    described = [None if executors is None else executors.describe() for executors in found]
+    if any(other != described[0] for other in described):
+        raise InvalidConfiguration(f"{trace}: the files state different executors")
+    stated: Executors | None = found[0]
+    return stated
+
+
 def _cluster(jobs: Sequence[Job], executors: Executors, options: DagOptions, *, plan_ahead: bool) -> DagCluster:
     shared: dict[str, Any] = {
         "plan_ahead": plan_ahead,
@@ -157,7 +172,25 @@ def _links(count: int, options: DagOptions) -> SharedLinks | None:
     return SharedLinks.star([options.bandwidth] * count)
 
 
-def _made(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
+def cluster_for(jobs: Sequence[Job], executors: Executors, options: DagOptions, agent: Agent) -> DagCluster:
+    """Return the cluster in which an agent is asked.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        What arrives.
+    executors : Executors
+        Where it runs.
+    options : DagOptions
+        How the cluster behaves; with ``plan_ahead="auto"`` the agent decides.
+    agent : Agent
+        Who is asked.
+
+    Returns
+    -------
+    DagCluster
+        To be simulated.
+    """
     make = partial(_cluster, jobs, executors, options)
     if options.plan_ahead != "auto":
         return make(plan_ahead=options.plan_ahead == "yes")

@@ -1,0 +1,320 @@
+"""Search for the instances on which one agent is worst beside another: simulated annealing over small workloads.
+
+Mean results over benchmarks hide that each heuristic is several times as bad as another on some instances, and tell
+nothing of what these look like. PISA (J. R. Coleman and B. Krishnamachari, "PISA: an adversarial approach to comparing
+task graph scheduling algorithms", 2024) looks for them: it changes a weight or an edge of a small instance, keeps the
+change if the ratio of the two makespans grows, and with some probability if it falls. Here the same for any problem
+that has instances to change (`Kind.instances_from`) and any of its metrics.
+
+The probability of a fall from ratio r to r' is (r' / r) ** (1 / temperature), and the temperature falls geometrically.
+Each restart begins from another drawn instance. Same seed, same search: its state, that of the random numbers
+included, is a file, from which an interrupted search goes on to the same end.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.random import Generator
+
+from desim import plugins
+from desim.checks import finite, whole
+from desim.core import Agent, Simulation, simulate
+from desim.exceptions import InvalidConfiguration
+from desim.problem import Kind, Problem, kinds, reference
+from desim.records import write_atomically
+
+__all__ = ["Annealing", "Found", "Instance", "Ratio", "instances_of", "search"]
+
+#: Changes between two writes of the state.
+BETWEEN_WRITES = 200
+
+
+class Instance(Protocol):
+    """A small workload and the system that it meets: what is drawn, changed, simulated and written.
+
+    Attributes
+    ----------
+    at_the_end : mapping of str to callable
+        Metrics that can be told of a simulation that has come to its end, without its records, which cost more than
+        such a small simulation itself.
+    """
+
+    at_the_end: ClassVar[Mapping[str, Callable[[Simulation], float]]]
+
+    @classmethod
+    def draw(cls, rng: Generator) -> Self:
+        """Return a random instance."""
+
+    def changed(self, rng: Generator) -> Self:
+        """Return an instance with one thing changed at random."""
+
+    def problem(self, agent: Agent) -> Problem:
+        """Return what an agent is asked in."""
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain values, from which :meth:`of_plain` makes the same instance."""
+
+    @classmethod
+    def of_plain(cls, values: Mapping[str, Any]) -> Self:
+        """Return the instance of plain values."""
+
+    def write(self, path: Path) -> None:
+        """Write a workload file in JSON that the command line reads."""
+
+
+def instances_of(problem: str) -> type[Instance]:
+    """Return the instances of a problem that can be searched.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"dag"``.
+
+    Returns
+    -------
+    type
+        As its kind names it.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it has none.
+    """
+    known = {name: kind for name, kind in kinds().items() if kind.instances_from}
+    if problem not in known:
+        raise InvalidConfiguration(f"no instances of {problem!r} to search; there are {', '.join(known)}")
+    found: type[Instance] = reference(known[problem].instances_from)
+    return found
+
+
+class Ratio:
+    """How many times as bad an agent is as a rival.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"dag"``.
+    agent, rival : str
+        By name.
+    objective : str
+        A metric of which is known which way is better.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an agent or the metric is unknown, or no way is better.
+    """
+
+    def __init__(self, problem: str, agent: str, rival: str, objective: str) -> None:
+        kind: Kind = kinds()[problem]
+        known = [name for name in kind.metrics.names if kind.metrics[name].better]
+        if objective not in known:
+            raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(known)}")
+        for name in (agent, rival):
+            plugins.create_agent(problem, name)  # before anything is simulated
+        self._problem, self._objective = problem, objective
+        self.agents = agent, rival
+        self._higher = kind.metrics[objective].better == "higher"
+
+    def values(self, instance: Instance) -> tuple[float, float]:
+        """Return the objective of the agent and of the rival on an instance."""
+        agent, rival = (self._value(instance, name) for name in self.agents)
+        return agent, rival
+
+    def _value(self, instance: Instance, name: str) -> float:
+        agent = plugins.create_agent(self._problem, name)
+        problem = instance.problem(agent)
+        tell = instance.at_the_end.get(self._objective)
+        if tell is None or hasattr(agent, "attach"):
+            return float(simulate(problem, agent).metrics()[self._objective])
+        simulation = Simulation(problem)
+        if hasattr(agent, "reset"):
+            agent.reset(simulation.problem.describe(), simulation.stream("agent"))
+        while (decision := simulation.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        return tell(simulation)
+
+    def __call__(self, instance: Instance) -> float:
+        """Return the ratio; not a number where it makes no sense, as where the rival's objective is 0."""
+        worse, better = self.values(instance)[:: -1 if self._higher else 1]
+        return worse / better if worse >= 0 and better > 0 else math.nan
+
+
+@dataclass(frozen=True)
+class Annealing:
+    """How long is searched, and how boldly.
+
+    Attributes
+    ----------
+    steps : int
+        Changes that are tried in each restart.
+    restarts : int
+        Instances from which is begun.
+    hot, cold : float
+        The temperatures at the first and the last step.
+    seed : int
+        Of all that is random.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If one is out of range.
+    """
+
+    steps: int = 1_000
+    restarts: int = 5
+    hot: float = 0.2
+    cold: float = 0.005
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        whole("steps", self.steps, least=0)
+        whole("restarts", self.restarts, least=1)
+        whole("seed", self.seed, least=0)
+        finite("cold", self.cold, above=0)
+        finite("hot", self.hot, least=self.cold)
+
+    def temperature(self, step: int) -> float:
+        """Return the temperature of a step, the first of which is 1."""
+        progress = (step - 1) / max(self.steps - 1, 1)
+        return float(self.hot * (self.cold / self.hot) ** progress)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has come to.
+
+    Attributes
+    ----------
+    instance : Instance
+        The worst that was met.
+    ratio : float
+        There; not a number if no instance had one.
+    evaluations : int
+        Instances that were simulated.
+    """
+
+    instance: Instance
+    ratio: float
+    evaluations: int
+
+
+@dataclass
+class _State:
+    """Where a search stands, in plain values."""
+
+    settings: dict[str, Any]
+    random: dict[str, Any]
+    evaluations: int = 0
+    restart: int = 0
+    step: int = 0
+    current: dict[str, Any] | None = None
+    ratio: float = math.nan
+    worst: dict[str, Any] | None = None
+    worst_ratio: float = math.nan
+
+
+def search(
+    kind: type[Instance],
+    ratio: Callable[[Any], float],
+    annealing: Annealing,
+    *,
+    name: str = "",
+    state: Path | None = None,
+    listen: Callable[[int], None] | None = None,
+) -> Found:
+    """Look for an instance with a large ratio.
+
+    Parameters
+    ----------
+    kind : type of Instance
+        What is drawn and changed.
+    ratio : callable
+        What is to be large; instances for which it is not a number are left.
+    annealing : Annealing
+        Length, temperatures, seed.
+    name : str
+        What the ratio is, so that a state of another search is refused.
+    state : Path, optional
+        Where the state is kept. If there is one, the search goes on from it.
+    listen : callable, optional
+        Called with the number of instances simulated so far.
+
+    Returns
+    -------
+    Found
+        The worst instance of all restarts.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the state is that of another search.
+    """
+    settings = {"name": name, **asdict(annealing)}
+    rng = np.random.default_rng(annealing.seed)
+    now = _read(state, settings) or _State(settings, dict(rng.bit_generator.state))
+    rng.bit_generator.state = now.random
+    try:
+        while now.restart < annealing.restarts:
+            _try_one(now, kind, ratio, annealing, rng)
+            now.random = dict(rng.bit_generator.state)
+            if listen is not None:
+                listen(now.evaluations)
+            if now.evaluations % BETWEEN_WRITES == 0:
+                _write(state, now)
+    finally:
+        _write(state, now)  # an interruption, too, loses at most the instance that was being simulated
+    assert now.worst is not None
+    return Found(kind.of_plain(now.worst), now.worst_ratio, now.evaluations)
+
+
+def _try_one(
+    now: _State, kind: type[Instance], ratio: Callable[[Any], float], annealing: Annealing, rng: Generator
+) -> None:
+    """Draw an instance or change the current one, and keep it or not."""
+    if now.step == 0:
+        candidate, draw = kind.draw(rng), 0.0
+    else:
+        assert now.current is not None
+        candidate, draw = kind.of_plain(now.current).changed(rng), rng.random()
+    found = ratio(candidate)
+    if now.step == 0 or math.isnan(now.ratio) or _is_taken(found / now.ratio, annealing.temperature(now.step), draw):
+        now.current, now.ratio = candidate.plain(), found
+    if now.worst is None or found > now.worst_ratio or (math.isnan(now.worst_ratio) and not math.isnan(found)):
+        now.worst, now.worst_ratio = candidate.plain(), found
+    now.evaluations += 1
+    now.step += 1
+    if now.step > annealing.steps:
+        now.restart, now.step = now.restart + 1, 0
+
+
+def _is_taken(growth: float, temperature: float, draw: float) -> bool:
+    """Tell whether a ratio that has grown by a factor is gone on with; never one that is not a number."""
+    return growth >= 1 or (growth > 0 and draw < math.exp(math.log(growth) / temperature))
+
+
+def _read(path: Path | None, settings: dict[str, Any]) -> _State | None:
+    if path is None or not path.exists():
+        return None
+    try:
+        found = _State(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise InvalidConfiguration(f"{path} holds no state of a search: {error}") from error
+    if found.settings != settings:
+        raise InvalidConfiguration(f"{path} is the state of another search, {found.settings}, want {settings}")
+    return found
+
+
+def _write(path: Path | None, state: _State) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(vars(state))
+        write_atomically(path, lambda draft: draft.write_text(text))

@@ -1,0 +1,83 @@
+"""The portfolio: never behind a member, nor far behind anybody on the instances that a search has found to be bad."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+from desim import simulate
+from desim.agents.dag import Portfolio, create
+from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag.adversarial import DagInstance
+from desim.validation import validate
+from desim.workloads.dag.registry import draw, executors_of, read
+
+INSTANCES = sorted((Path(__file__).parent / "adversarial_dags").glob("*.json"))
+MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft"
+
+
+def makespan(agent: Agent, jobs: list[Job], executors: Executors) -> float:
+    plans_ahead = not str(getattr(agent, "name", "")).startswith(("rank_up", "critical", "dls", "fifo"))
+    return float(simulate(DagCluster(jobs, executors, plan_ahead=plans_ahead), agent).metrics()["makespan"])
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=15)
+def test_it_is_behind_no_member_where_the_executors_are_idle(seed: int) -> None:
+    rng = default_rng(seed)
+    instance = DagInstance.draw(rng)
+    for _ in range(40):
+        instance = instance.changed(rng)
+    jobs, executors = [instance.job()], instance.executors()
+    best = min(makespan(create(name), jobs, executors) for name in MEMBERS.split("+"))
+    serial = float((jobs[0].work.sum() / executors.speeds).min())
+    assert makespan(create("portfolio"), jobs, executors) <= min(best, serial) * (1 + 1e-9)
+
+
+def test_several_jobs_at_once_and_run_times_of_each_executor() -> None:
+    jobs, executors = draw(default_rng(4), num_jobs=4, num_executors=3, mean_interval=0.0, ccr=2.0)
+    own = [Job(7, [1.0, 2.0], [(0, 1, 3.0)], run_times=[[1.0, 9.0, 9.0], [9.0, 9.0, 2.0]]), *jobs]
+    best = min(makespan(create(name), own, executors) for name in MEMBERS.split("+"))
+    assert makespan(create("portfolio"), own, executors) <= best * (1 + 1e-9)
+
+
+def test_jobs_that_arrive_are_planned_behind_what_runs() -> None:
+    jobs, executors = draw(default_rng(5), num_jobs=6, num_executors=4, mean_interval=20.0, ccr=1.0)
+    agent = create("portfolio:heft+rank_up-deft")
+    result = simulate(DagCluster(jobs, executors, plan_ahead=True), agent)
+    assert validate(result, jobs).ok
+    assert result.metrics()["jobs_completed"] == 6
+    again = simulate(DagCluster(jobs, executors, plan_ahead=True), agent)
+    assert again.table("copies").equals(result.table("copies"))
+
+
+def test_names() -> None:
+    assert create("portfolio").name == f"portfolio:{MEMBERS}"  # type: ignore[attr-defined]
+    assert create("portfolio:heft+dls").name == "portfolio:heft+dls"  # type: ignore[attr-defined]
+    with pytest.raises(InvalidConfiguration, match="members is empty"):
+        Portfolio([])
+    with pytest.raises(InvalidConfiguration, match="no dag agent 'nobody'"):
+        create("portfolio:heft+nobody")
+
+
+def test_there_are_instances() -> None:
+    assert len(INSTANCES) >= 4
+
+
+@pytest.mark.parametrize("path", INSTANCES, ids=lambda path: path.stem)
+def test_where_others_are_bad_it_is_not(path: Path) -> None:
+    """Each was found by `desim adversary`; its name says whose bad instance it is, and beside whom."""
+    bad, good = path.stem.split("-against-")
+    jobs, executors = [read(path)], executors_of(path)
+    assert executors is not None
+    times = {name: makespan(create(name), jobs, executors) for name in (bad, good, "portfolio")}
+    assert times[bad] > 1.5 * times[good]
+    assert times["portfolio"] <= times[good] * (1 + 1e-9)
+    assert np.isfinite(times["portfolio"])
