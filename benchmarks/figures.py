@@ -1,10 +1,11 @@
 """The figures of merit: one number each, measured in a process of its own, kept in JSON, compared with earlier ones.
 
-``python -m benchmarks figures [NAME ...] [--against FILE] [--against-tree PATH]``. Figures go to
-``build/benchmarks/COMMIT.json`` and are compared with the last file there, or with ``--against``. With
-``--against-tree``, a checkout of another commit (``git worktree add PATH COMMIT``), both trees are measured in turns by
-the programs of this one, which is the only fair comparison on a machine whose speed changes. Times are processor times,
-and of all repeats the best counts.
+``python -m benchmarks figures [NAME ...] [--against FILE] [--against-tree PATH]``; a name may be the beginning of
+several. They go to ``build/benchmarks/COMMIT.json`` and are compared with the last file there, or with ``--against``.
+With ``--against-tree``, a checkout of another commit (``git worktree add PATH COMMIT``), both trees are measured in
+turns by the programs of this one, which is the only fair comparison on a machine whose speed changes. Times are
+processor times, but for a training in two processes, and of all repeats the best counts. Goals in jobs or steps a second are
+those of one machine; ratios hold anywhere.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from benchmarks.common import print_table, processor_seconds, trace
 TREE = Path(__file__).resolve().parents[1]
 STORE = TREE / "build" / "benchmarks"
 TURNS = 3
+START = "d6f6224"
 
 # `benchmarks` is that of this tree, `desim` that of the tree to be measured.
 CODE = """
@@ -41,35 +43,74 @@ print(figures.FIGURES[{name!r}].measure())
 
 
 class Figure(NamedTuple):
-    """A figure: its unit, whether more is better, and what measures it."""
+    """A figure: its unit, whether more is better, what measures it, and what is wanted.
+
+    That is a value, or how many times better it is to be than before the kernel, forks and training were made faster
+    (commit `START`). What takes long is measured only when it is named.
+    """
 
     unit: str
     more_is_better: bool
     measure: Callable[[], float]
+    goal: float | None = None
+    times_better: float | None = None
+    is_long: bool = False
+
+    def wanted(self) -> str:
+        """Return the goal in words."""
+        if self.times_better is not None:
+            return f"{self.times_better:g} x {START}"
+        return "" if self.goal is None else f"{self.goal:,.4g}"
+
+    def outcome(self, value: float, start: float | None) -> str:
+        """Say whether a value reaches the goal; if it is relative, the value before is needed."""
+        if self.times_better is not None:
+            goal = start and (start * self.times_better if self.more_is_better else start / self.times_better)
+        else:
+            goal = self.goal
+        if goal is None:
+            return ""
+        return "yes" if (value >= goal if self.more_is_better else value <= goal) else "no"
 
 
-def kernel_ratio() -> float:
-    """Return FCFS with full records over the shortest SimPy program, in speed."""
-    from benchmarks.replay import replay, shortest_program
+def workload(name: str) -> tuple[int, list[Any]]:
+    """Return the cores and the jobs of a workload."""
+    from desim.workloads import lublin
 
-    _, jobs = trace("lublin_256")
-    bare, full = processor_seconds(7, partial(shortest_program, jobs), partial(replay, jobs))
-    return bare / full
+    if name == "deep":  # some hundred jobs in the queue, requests up to five times too long
+        return 200, lublin.generate(4_000, 200, seed=0, load=1.1, overestimate=5.0)
+    return {"lublin_256": 256, "KTH-SP2-1996-2": 100}[name], trace(name)[1]
 
 
-def batch_speed(agent: str, workload: str) -> float:
-    """Return jobs a second."""
+def simulation(agent: str, name: str) -> Callable[[], object]:
+    """Return a run with full records."""
     from desim import simulate
     from desim.agents.batch import create
     from desim.problems.batch import BatchCluster
-    from desim.workloads import lublin
 
-    if workload == "deep":  # some hundred jobs in the queue, requests up to five times too long
-        num_cores, jobs = 200, lublin.generate(4_000, 200, seed=0, load=1.1, overestimate=5.0)
-    else:
-        num_cores, jobs = {"lublin_256": 256, "KTH-SP2-1996-2": 100}[workload], trace(workload)[1]
-    (seconds,) = processor_seconds(2, lambda: simulate(BatchCluster(jobs, num_cores), create(agent)))
-    return len(jobs) / seconds
+    num_cores, jobs = workload(name)
+    return lambda: simulate(BatchCluster(jobs, num_cores), create(agent))
+
+
+def batch_speed(agent: str, name: str) -> float:
+    """Return jobs a second."""
+    (seconds,) = processor_seconds(2, simulation(agent, name))
+    return len(workload(name)[1]) / seconds
+
+
+def simpy_ratio(agent: str, name: str, rounds: int = 2) -> float:
+    """Return the speed of an agent with full records over that of the shortest SimPy program, which is FCFS."""
+    from benchmarks.replay import shortest_program
+
+    num_cores, jobs = workload(name)
+    bare, full = processor_seconds(rounds, partial(shortest_program, jobs, num_cores), simulation(agent, name))
+    return bare / full
+
+
+def agent_ratio(agent: str, other: str, name: str) -> float:
+    """Return the speed of an agent over that of another."""
+    seconds, of_other = processor_seconds(3, simulation(agent, name), simulation(other, name))
+    return of_other / seconds
 
 
 def fork_milliseconds(num_jobs: int) -> float:
@@ -150,6 +191,14 @@ def training_speed(name: str) -> float:
     return max(speeds[1:])
 
 
+def training_by_the_clock() -> float:
+    """Return decisions a second of training in `batch` with two processes, network and updates included."""
+    from benchmarks.learning import NETWORKS, NUM_ENVS, NUM_STEPS, iterations
+
+    found = iterations(NETWORKS["scorer (64, 32)"], 2)
+    return NUM_ENVS * NUM_STEPS / (found.collect + found.update)
+
+
 def planning_speed() -> float:
     """Return slots a second of the rolling horizon."""
     from desim import simulate
@@ -163,8 +212,11 @@ def planning_speed() -> float:
     return DEFAULT.num_slots / seconds
 
 
-def streamed(num_jobs: int, *, memory: bool) -> float:
-    """Return peak MB or microseconds a job of EASY over generated jobs: records to files, metrics and validation."""
+def streamed(num_jobs: int, *, memory: bool, checked: bool = True) -> float:
+    """Return peak MB or microseconds a job of EASY over generated jobs, records to files.
+
+    Metrics are computed and the records are checked against the jobs, which are drawn again, unless it is said.
+    """
     from desim import simulate
     from desim.agents.batch import EASYBackfilling
     from desim.problems.batch import BatchCluster
@@ -173,36 +225,58 @@ def streamed(num_jobs: int, *, memory: bool) -> float:
 
     begin = time.process_time()
     with tempfile.TemporaryDirectory() as directory:
-        jobs = lublin.stream(num_jobs, 256, seed=0, load=0.8)
-        result = simulate(BatchCluster(jobs, 256), EASYBackfilling("fcfs"), out=Path(directory) / "run")
-        result.metrics()
-        validate(result).raise_if_invalid()
+        jobs = partial(lublin.stream, num_jobs, 256, seed=0, load=0.8)
+        result = simulate(BatchCluster(jobs(), 256), EASYBackfilling("fcfs"), out=Path(directory) / "run")
+        if checked:
+            result.metrics()
+            validate(result, jobs()).raise_if_invalid()
     if memory:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return 1e6 * (time.process_time() - begin) / num_jobs
 
 
+AGENTS = ("fcfs", "easy", "conservative")
+WORKLOADS = ("lublin_256", "KTH-SP2-1996-2", "deep")
+GOALS = {("easy", "lublin_256"): 30_000.0}
+TIMES_BETTER = {("conservative", "KTH-SP2-1996-2"): 10.0, ("conservative", "deep"): 10.0}
+OF_SIMPY = "of the SimPy program"
+
 FIGURES = {
-    "kernel": Figure("of the SimPy program", True, kernel_ratio),
+    "kernel": Figure(OF_SIMPY, True, partial(simpy_ratio, "fcfs", "lublin_256", 7), 0.33),
+    "easy over fcfs": Figure("of the speed", True, partial(agent_ratio, "easy", "fcfs", "lublin_256"), 0.3),
     **{
-        f"{agent}, {workload}": Figure("jobs/s", True, partial(batch_speed, agent, workload))
-        for workload in ("lublin_256", "KTH-SP2-1996-2", "deep")
-        for agent in ("fcfs", "easy", "conservative")
-    },
-    "fork after 1,000 jobs": Figure("ms", False, partial(fork_milliseconds, 1_000)),
-    "fork after 32,000 jobs": Figure("ms", False, partial(fork_milliseconds, 32_000)),
-    **{
-        f"environment {name}": Figure("steps/s", True, partial(environment_speed, name))
-        for name in ("Batch", "Dag", "Deferrable", "MultiServer")
+        f"{agent}, {name}": Figure(
+            "jobs/s", True, partial(batch_speed, agent, name), GOALS.get((agent, name)), TIMES_BETTER.get((agent, name))
+        )
+        for name in WORKLOADS
+        for agent in AGENTS
     },
     **{
-        f"training, {name}": Figure("decisions/s", True, partial(training_speed, name))
+        f"{agent}, {name}, SimPy": Figure(OF_SIMPY, True, partial(simpy_ratio, agent, name))
+        for name in WORKLOADS
+        for agent in AGENTS
+    },
+    "fork after 1,000 jobs": Figure("ms", False, partial(fork_milliseconds, 1_000), 1.0),
+    "fork after 32,000 jobs": Figure("ms", False, partial(fork_milliseconds, 32_000), 1.0),
+    **{
+        f"environment {name}": Figure("steps/s", True, partial(environment_speed, name), goal)
+        for name, goal in (("Batch", 25_000.0), ("Dag", 12_000.0), ("Deferrable", 8_000.0), ("MultiServer", 8_000.0))
+    },
+    **{
+        f"training, {name}": Figure("decisions/s", True, partial(training_speed, name), times_better=2.0)
         for name in ("batch", "batch-inspector", "dag", "deferrable")
     },
-    "rolling horizon": Figure("slots/s", True, planning_speed),
+    "training, batch, two processes": Figure("decisions/s", True, training_by_the_clock, 25_000.0),
+    "rolling horizon": Figure("slots/s", True, planning_speed, times_better=5.0),
     "time, 10^5 jobs": Figure("us a job", False, partial(streamed, 100_000, memory=False)),
     "time, 10^6 jobs": Figure("us a job", False, partial(streamed, 1_000_000, memory=False)),
-    "memory, 10^6 jobs": Figure("peak MB", False, partial(streamed, 1_000_000, memory=True)),
+    "memory, 10^6 jobs": Figure("peak MB", False, partial(streamed, 1_000_000, memory=True), 300.0),
+    **{
+        f"long, {what}, 10^7 jobs, simulation": Figure(
+            unit, False, partial(streamed, 10_000_000, memory=what == "memory", checked=False), goal, is_long=True
+        )
+        for what, unit, goal in (("time", "us a job", None), ("memory", "peak MB", 400.0))
+    },
 }
 
 
@@ -220,7 +294,7 @@ def measured(name: str, tree: Path = TREE) -> float:
 
 def best(name: str, trees: Sequence[Path]) -> list[float]:
     """Return the best of some measurements of each tree, in turns if there are several."""
-    turns = TURNS if len(trees) > 1 and "10^6" not in name else 1
+    turns = TURNS if len(trees) > 1 and "10^6" not in name and not FIGURES[name].is_long else 1
     found = [[measured(name, tree) for tree in trees] for _ in range(turns)]
     choose = max if FIGURES[name].more_is_better else min
     return [choose(values) for values in zip(*found, strict=True)]
@@ -259,16 +333,22 @@ def store(figures: dict[str, float], commit: str) -> Path:
     return path
 
 
+def chosen(begin: str) -> list[str]:
+    """Return the figure of a name, or those whose names begin so."""
+    return [begin] if begin in FIGURES else [name for name in FIGURES if name.startswith(begin)]
+
+
 def main(arguments: Sequence[str] = ()) -> None:
     """Measure, print beside what is compared with, and store."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks figures")
-    parser.add_argument("names", nargs="*", help=f"by default all: {', '.join(FIGURES)}")
+    parser.add_argument("names", nargs="*", help=f"by default all that are not long: {', '.join(FIGURES)}")
     parser.add_argument("--against", type=Path, metavar="FILE", help="compare with these figures, not with the last")
     parser.add_argument("--against-tree", type=Path, metavar="PATH", help="measure this checkout, too, in turns")
     given = parser.parse_args(arguments)
-    names = given.names or list(FIGURES)
-    if unknown := [name for name in names if name not in FIGURES]:
+    if unknown := [name for name in given.names if not chosen(name)]:
         parser.error(f"no figure {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    short = [name for name, figure in FIGURES.items() if not figure.is_long]
+    names = list(dict.fromkeys(name for begin in given.names for name in chosen(begin))) or short
     other: dict[str, float] = {}
     if given.against_tree:
         what = commit_of(given.against_tree)
@@ -285,9 +365,11 @@ def main(arguments: Sequence[str] = ()) -> None:
         path = store({name: value}, commit)  # at once: an interrupted run keeps what it has measured
         ratio = f"{value / other[name]:.2f} x" if name in other else ""
         before = f"{other[name]:,.4g}" if name in other else ""
-        rows.append([name, FIGURES[name].unit, f"{value:,.4g}", before, ratio])
+        figure = FIGURES[name]
+        reached = figure.outcome(value, other.get(name) if what == START else None)
+        rows.append([name, figure.unit, f"{value:,.4g}", before, ratio, figure.wanted(), reached])
         print(f"{number} of {len(names)}: " + "  ".join(rows[-1]), file=sys.stderr, flush=True)
-    print_table("Figures of merit", ["figure", "unit", commit, what, "ratio"], rows)
+    print_table("Figures of merit", ["figure", "unit", commit, what, "ratio", "goal", "reached"], rows)
     print(f"  stored in {path}")
 
 

@@ -17,12 +17,12 @@ from desim.problems.batch import BatchCluster, Job
 NUM_CORES = 256
 
 
-def shortest_program(jobs: Sequence[Job]) -> list[float]:
+def shortest_program(jobs: Sequence[Job], num_cores: int = NUM_CORES) -> list[float]:
     """Replay the jobs by hand: one arrival process, a Timeout with a callback a job; return the waiting times."""
     env = simpy.Environment()
     queue: deque[Job] = deque()
     waits = []
-    free = NUM_CORES
+    free = num_cores
 
     def start_jobs() -> None:
         nonlocal free
