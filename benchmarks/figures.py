@@ -4,8 +4,8 @@
 several. They go to ``build/benchmarks/COMMIT.json`` and are compared with the last file there, or with ``--against``.
 With ``--against-tree``, a checkout of another commit (``git worktree add PATH COMMIT``), both trees are measured in
 turns by the programs of this one, which is the only fair comparison on a machine whose speed changes. Times are
-processor times, but for a training in two processes, and of all repeats the best counts. Goals in jobs or steps a second are
-those of one machine; ratios hold anywhere.
+processor times, but for a training in two processes, and of all repeats the best counts. Goals in jobs or steps a
+second are those of one machine; ratios hold anywhere.
 """
 
 from __future__ import annotations
