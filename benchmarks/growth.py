@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks.common import print_table, processor_seconds
+from benchmarks.figures import TREE, commit_of, last_stored, store, stored
 from desim import simulate
 from desim.agents.batch import EASYBackfilling
 from desim.agents.dag import ListScheduler, RankUp
@@ -61,14 +62,20 @@ DIMENSIONS: dict[str, tuple[Callable[[int], Callable[[], object]], tuple[int, ..
 
 
 def main() -> None:
-    """Print the time of each size and the exponent: 1 is linear, 0 does not grow."""
-    rows = []
+    """Print the time of each size and the exponent, 1 is linear, beside the last that were stored; store them."""
+    path = last_stored()
+    before, what = (stored(path), path.stem) if path else ({}, "nothing stored")
+    rows, found = [], {}
     for name, (make, sizes) in DIMENSIONS.items():
         seconds = processor_seconds(ROUNDS, *map(make, sizes))
         exponent = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
-        rows.append([name, f"{sizes[0]:,} to {sizes[-1]:,}", *(f"{1e3 * s:.0f}" for s in seconds), f"{exponent:.2f}"])
-    head = ["time of a run with", "sizes, doubled", *("ms" for _ in range(4)), "exponent"]
+        found[f"growth, {name}"] = float(exponent)
+        last = f"{before[f'growth, {name}']:.2f}" if f"growth, {name}" in before else ""
+        milliseconds = (f"{1e3 * s:.0f}" for s in seconds)
+        rows.append([name, f"{sizes[0]:,} to {sizes[-1]:,}", *milliseconds, f"{exponent:.2f}", last])
+    head = ["time of a run with", "sizes, doubled", *("ms" for _ in range(4)), "exponent", what]
     print_table(f"Growth, processor time (best of {ROUNDS})", head, rows)
+    print(f"  stored in {store(found, commit_of(TREE))}")
 
 
 if __name__ == "__main__":
