@@ -7,8 +7,8 @@ of :mod:`desim.agents.dag.allocation`; times are added up as the cluster adds th
 
 Copies stand in lists linked both ways, one an executor, so that the last decoded nodes can be taken out again: plans
 that begin alike share what their beginning decodes to. What belongs together stands in one array of records, because
-compiled code counts the users of every array that it touches. This module imports numba; see
-:func:`desim.agents.search.decoders`.
+compiled code counts the users of every array that it touches. All that is compiled stands in this module, since what is
+kept of it on disk would not notice a change in another. It imports numba; see :func:`desim.agents.search.decoders`.
 """
 
 from __future__ import annotations
