@@ -72,7 +72,7 @@ def _search(rest: str) -> Agent:
     return SearchAgent.named(f"dag:{rest}")
 
 
-_MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft"
+_MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
 """Of the portfolio that names none."""
 
 _REGISTRY: Registry = Registry(

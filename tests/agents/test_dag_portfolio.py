@@ -20,7 +20,30 @@ from desim.validation import validate
 from desim.workloads.dag.registry import draw, executors_of, read
 
 INSTANCES = sorted((Path(__file__).parent / "adversarial_dags").glob("*.json"))
-MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft"
+WORST_OF_OURS = sorted((Path(__file__).parent / "adversarial_dags" / "portfolio").glob("*.json"))
+SAGA = [
+    "Heft",
+    "Cpop",
+    "FastestNode",
+    "MET",
+    "MCT",
+    "MinMin",
+    "MaxMin",
+    "Duplex",
+    "ETF",
+    "BIL",
+    "FCP",
+    "FLB",
+    "GDL",
+    "OLB",
+    "WBA",
+    "Sufferage",
+    "MST",
+    "Msbc",
+    "DPS",
+    "Hbmct",
+]
+MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
 
 
 def makespan(agent: Agent, jobs: list[Job], executors: Executors) -> float:
@@ -81,3 +104,16 @@ def test_where_others_are_bad_it_is_not(path: Path) -> None:
     assert times[bad] > 1.5 * times[good]
     assert times["portfolio"] <= times[good] * (1 + 1e-9)
     assert np.isfinite(times["portfolio"])
+
+
+@pytest.mark.parametrize("path", [*INSTANCES, *WORST_OF_OURS], ids=lambda path: path.stem)
+def test_it_is_not_far_behind_any_scheduler_of_saga(path: Path) -> None:
+    """The instances of the portfolio itself were found beside schedulers of SAGA 2.1 that are no members."""
+    pytest.importorskip("saga.schedulers", reason="anrg-saga is not installed")
+    from test_dag_saga import by_saga
+
+    job, executors = read(path), executors_of(path)
+    assert executors is not None
+    ours = makespan(create("portfolio"), [job], executors)
+    for name in SAGA:
+        assert ours <= 1.5 * by_saga(f"{name}Scheduler", job, executors), name
