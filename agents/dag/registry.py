@@ -99,8 +99,8 @@ _REGISTRY: Registry = Registry(
             "The same, for short times from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
         ),
-        "portfolio:A+B+C": Family(
-            "Simulates the plans of several agents and carries out the one that is done first; plans ahead.",
+        "portfolio:MEMBERS": Family(
+            "Carries out the plan of several agents (A+B+C) that is done first in simulation; plans ahead.",
             lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
             _MEMBERS,
         ),

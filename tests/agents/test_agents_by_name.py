@@ -40,6 +40,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "ORDER": DAG_ORDERS,
         "ALLOCATION": DAG_ALLOCATIONS,
         "BASE": ["fifo", "heft", "dls", "least-work-patient"],
+        "MEMBERS": ["heft", "cpop+fifo-patient+dls"],
         "OBJECTIVE": ["completion_time", "job_slr"],
         "BUDGET": ["20", "0.001s"],
     },
