@@ -1,4 +1,9 @@
-"""Agents for deferrable jobs under fluctuating capacity."""
+"""Agents for deferrable jobs under fluctuating capacity; search is imported when first asked for: it needs numba."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from desim.agents.deferrable.forecasts import (
     CapacityShield,
@@ -25,6 +30,9 @@ from desim.agents.deferrable.orders import (
 from desim.agents.deferrable.registry import create, descriptions
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 
+if TYPE_CHECKING:
+    from desim.agents.deferrable.search import SearchAgent
+
 __all__ = [
     "FIFO",
     "SJF",
@@ -43,6 +51,7 @@ __all__ = [
     "Priority",
     "RandomOrder",
     "RollingHorizon",
+    "SearchAgent",
     "Seasonal",
     "Tetris",
     "calibrate",
@@ -52,3 +61,12 @@ __all__ = [
     "offline_optimum",
     "planned_starts",
 ]
+
+_LATER = {"SearchAgent": "desim.agents.deferrable.search"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is not needed by most."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

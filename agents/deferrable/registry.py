@@ -28,6 +28,13 @@ def _score(source: str) -> Agent:
     return ScoreAgent.named(source)
 
 
+def _search(rest: str) -> Agent:
+    """Return the search agent of an objective and perhaps a budget, such as ``total_reward:100``."""
+    from desim.agents.deferrable.search import SearchAgent
+
+    return SearchAgent.named(f"deferrable:{rest}")
+
+
 _REGISTRY: Registry = Registry(
     "deferrable",
     {
@@ -44,6 +51,13 @@ _REGISTRY: Registry = Registry(
         "rolling-horizon": ("Plans the known jobs in every slot, as if the capacity stayed as it is.", RollingHorizon),
         "random": ("A new random order in every slot.", RandomOrder),
     },
-    {"score:NAME": Family("OSDEC or a variant: trained weights, by name or path.", _score)},
+    {
+        "score:NAME": Family("OSDEC or a variant: trained weights, by name or path.", _score),
+        "search:deferrable:OBJECTIVE:BUDGET": Family(
+            "Takes jobs out of a plan and others in, and starts what the plan starts now; needs numba.",
+            _search,
+            "total_reward",
+        ),
+    },
 )
 create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

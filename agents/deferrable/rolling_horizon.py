@@ -191,8 +191,12 @@ class RollingHorizon:
             duration=instance.duration[number],
             requests=instance.requests[number],
         )
-        self.num_solved += 1
-        solution = solve(chosen, time_limit=self.time_limit, gap=self.gap)
         starts[:] = -1
-        starts[number] = improved(chosen, solution.starts)
+        starts[number] = self._plan_among(chosen, number)
         return starts
+
+    def _plan_among(self, instance: Instance, number: Ints) -> Ints:
+        """Return a schedule of jobs that pay and do not all fit; these are their numbers among all that are known."""
+        self.num_solved += 1
+        solution = solve(instance, time_limit=self.time_limit, gap=self.gap)
+        return improved(instance, solution.starts)

@@ -101,6 +101,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "ORDER-ALLOCATION-idle": _suffixed("-idle"),
             "ORDER-ALLOCATION-patient": _suffixed("-patient"),
             "graph:NAME": _pretrained("graph", "graph"),
+            "portfolio:A+B+C": lambda: ["portfolio:heft+fifo-eft"],
             "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
             "rollout-completion_time:BASE": _on(
                 "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
@@ -108,7 +109,10 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "search:dag:OBJECTIVE:BUDGET": _searching("dag", "makespan:20", "completion_time:5", "job_slr:0"),
         }
     if problem == "deferrable":
-        return {"score:NAME": _pretrained("score", "score")}
+        return {
+            "score:NAME": _pretrained("score", "score"),
+            "search:deferrable:OBJECTIVE:BUDGET": _searching("deferrable", "total_reward:20", "total_reward:0"),
+        }
     plain = [name for name in _registry(problem).descriptions() if name.islower()]
     return {"gang-NAME": lambda: [*(f"gang-{name}" for name in plain), f"gang-{ANY}"]}
 
