@@ -101,7 +101,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "ORDER-ALLOCATION-idle": _suffixed("-idle"),
             "ORDER-ALLOCATION-patient": _suffixed("-patient"),
             "graph:NAME": _pretrained("graph", "graph"),
-            "portfolio:A+B+C": lambda: ["portfolio:heft+fifo-eft"],
+            "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo-eft"],
             "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
             "rollout-completion_time:BASE": _on(
                 "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
