@@ -128,7 +128,7 @@ def concatenated(parts: Sequence[Experience], group_size: int = 1) -> Experience
 class Lane:
     """One environment and its episode so far.
 
-    Environments of desim are not asked for what they show before all of them are, by :func:`show`.
+    Environments of desim are not asked for what they show before all of them are, by ``show``.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Mean results over benchmarks hide that each heuristic is several times as bad as
 nothing of what these look like. PISA (J. R. Coleman and B. Krishnamachari, "PISA: an adversarial approach to comparing
 task graph scheduling algorithms", 2024) looks for them: it changes a weight or an edge of a small instance, keeps the
 change if the ratio of the two makespans grows, and with some probability if it falls. Here the same for any problem
-that has instances to change (`Kind.instances_from`) and any of its metrics.
+that has instances to change (``Kind.instances_from``) and any of its metrics.
 
 The probability of a fall from ratio r to r' is (r' / r) ** (1 / temperature), and the temperature falls geometrically.
 Each restart begins from another drawn instance. Same seed, same search: its state, that of the random numbers
