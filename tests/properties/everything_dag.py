@@ -14,7 +14,7 @@ from desim.workloads import random_dags, submissions, tpch
 __all__ = ["build", "draw", "submitted"]
 
 KINDS = ("whole", "whole", "quarters", "thirds", "any", "mixed")
-PLANNING = ("heft", "cpop", "peft", "tdca", "optimum")
+PLANNING = ("heft", "cpop", "peft", "tdca", "optimum", "portfolio")
 """Agents that plan whole jobs: documented to need ``plan_ahead=True``."""
 
 
@@ -38,7 +38,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
     if by_task:
         system["moving_delay"] = draws.pick((0.0, 0.0, 2.0, 0.125, 1.0 / 3.0))
     else:
-        system["plan_ahead"] = base_of(agent) in PLANNING or draws.chance(0.4)
+        system["plan_ahead"] = base_of(agent).partition(":")[0] in PLANNING or draws.chance(0.4)
         if draws.chance(0.25):
             system["transfers"] = "when_assigned"
             system["links"] = draw_links(draws, count, kind)

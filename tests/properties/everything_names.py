@@ -101,7 +101,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "ORDER-ALLOCATION-idle": _suffixed("-idle"),
             "ORDER-ALLOCATION-patient": _suffixed("-patient"),
             "graph:NAME": _pretrained("graph", "graph"),
-            "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo-eft"],
+            "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo"],
             "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
             "rollout-completion_time:BASE": _on(
                 "rollout-completion_time", "sjf-insertion-deft", "least-work-eft-patient"
@@ -114,7 +114,8 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "search:deferrable:OBJECTIVE:BUDGET": _searching("deferrable", "total_reward:20", "total_reward:0"),
         }
     plain = [name for name in _registry(problem).descriptions() if name.islower()]
-    return {"gang-NAME": lambda: [*(f"gang-{name}" for name in plain), f"gang-{ANY}"]}
+    solvable = [name for name in plain if name != "best-slot"]  # gangs' rewards are not concave, so it refuses them
+    return {"gang-NAME": lambda: [*(f"gang-{name}" for name in solvable), f"gang-{ANY}"]}
 
 
 def _searching(problem: str, *kinds: str) -> Callable[[], list[str]]:
@@ -156,7 +157,7 @@ def base_of(name: str) -> str:
 
 def is_learned(name: str) -> bool:
     """Tell whether an agent has trained weights."""
-    return ":" in base_of(name) and not name.startswith("search:")
+    return ":" in base_of(name) and not name.startswith(("search:", "portfolio:"))
 
 
 def kind_of(name: str) -> str:
