@@ -53,9 +53,9 @@ class Noting(DeferrableEnv):
         self.note()
         return found
 
-    def step(self, action: Any) -> Any:
-        found = super().step(action)
-        if not (found[2] or found[3]):
+    def go_on(self, action: Any) -> Any:
+        found = super().go_on(action)
+        if not (found.terminated or found.truncated):
             self.note()
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -129,12 +130,15 @@ def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
     def watch(frame: FrameType, event: str, argument: object) -> None:
         executed.add(frame.f_code.co_filename)
 
+    gc.collect()  # what others left would end now, and be watched
+    gc.disable()
     sys.setprofile(watch)
     try:
         for run in wanted:
             perform(run)
     finally:
         sys.setprofile(None)
+        gc.enable()
     ours = {Path(name) for name in executed if name.startswith(str(ROOT / "desim"))}
     assert ours >= {ROOT / "desim/agents/multiserver/projection.py", ROOT / "desim/core.py"}
     handed = {ROOT / "desim/experiments/measured.py"}  # asks whether records are valid, and nothing else of a run
