@@ -24,8 +24,10 @@ from desim.experiments.lachesis.agents import (
     REFERENCE,
 )
 from desim.experiments.lachesis.elsewhere import (
+    GENERATED,
     MEASURED,
     OPTIMUM,
+    RANDOM,
     GeneralSetting,
     SmallSetting,
     perform_general,
@@ -38,6 +40,16 @@ from desim.experiments.lachesis.generalization import Generalization
 from desim.experiments.lachesis.optimality import ROWS
 from desim.experiments.lachesis.simulate import METRICS, Choice, Setting, jobs_of, perform
 from desim.experiments.lachesis.study import Claims, Measured, Study, besides, drawing
+from desim.experiments.lachesis.unseen import (
+    RULES,
+    WORKLOADS,
+    Question,
+    Unseen,
+    against_best,
+    best_rule,
+    over_all,
+    verdict,
+)
 from desim.experiments.measured import Panel
 from desim.problems.dag import DagCluster
 from desim.sweep import Run
@@ -216,3 +228,55 @@ def test_other_workloads_have_the_load_that_is_asked_for() -> None:
         assert np.mean(shares) == pytest.approx(1.0)
     with pytest.raises(InvalidConfiguration, match="data is 'nowhere', want a directory"):
         Generalization(data=Path("nowhere"))
+
+
+# -- unseen workloads ---------------------------------------------------------------------------
+
+
+def test_what_is_unseen_is_neither_random_graphs_nor_generated_queries() -> None:
+    kinds = {setting.workload for setting in WORKLOADS.values()}
+    assert len(kinds) >= 6
+    assert not kinds & {GENERATED, RANDOM}
+    assert len(set(WORKLOADS.values())) == len(WORKLOADS)
+    assert set(Unseen().panels()[0].columns) < set(WORKLOADS)  # those that need no data
+    for setting in Unseen().panels()[1].columns.values():
+        jobs = general_jobs_of(setting, 1)
+        assert len(jobs) == 40 and len({job.num_nodes for job in jobs}) > 1
+        shares = [job.parent_size.mean() / (job.work.mean() / 2.85) for job in jobs]
+        assert shares == pytest.approx([setting.ccr] * len(jobs))
+    with pytest.raises(InvalidConfiguration, match="workload"):
+        Unseen(workloads=("Montage",))
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason="the recorded workloads do not come with the project")
+def test_recorded_workflows_are_of_several_origins() -> None:
+    panel = Unseen(data=DATA, num_jobs=12).panels()[0]
+    assert list(panel.columns) == list(WORKLOADS)
+    for setting in panel.columns.values():
+        assert (
+            len(
+                {job.label for job in general_jobs_of(setting, 0)}
+                | {job.num_nodes for job in general_jobs_of(setting, 0)}
+            )
+            > 2
+        )
+
+
+def test_agents_are_compared_with_the_best_rule_of_each_workload() -> None:
+    columns: Any = dict.fromkeys(("a", "b"))
+    rules = dict.fromkeys(RULES, 40.0)
+    makespans = {"a": rules | {"HEFT": 10.0, "one": 9.0}, "b": rules | {"TDCA": 20.0, "one": 22.0}}
+    panel = Panel("all", "workload", columns, dict.fromkeys([*RULES, "one"], Choice("x")))
+    outcomes: Any = {
+        (panel.name, column, row): tuple({"makespan": value * scale} for scale in (1.0, 2.0))
+        for column, values in makespans.items()
+        for row, value in values.items()
+    }
+    found = Measured(Study(seeds=2), (panel,), LACHESIS, outcomes)
+    question = Question(panel, "makespan")
+    assert [best_rule(found, question, column) for column in columns] == ["HEFT", "TDCA"]
+    assert against_best(found, question, "a", "one") == pytest.approx([-10.0, -10.0])
+    assert against_best(found, question, "b", "one") == pytest.approx([10.0, 10.0])
+    assert over_all(found, question, "one").mean == pytest.approx(0.0)
+    assert not verdict(found, question, "one").holds
+    assert "beyond the interval on 1, above it on 1 of 2 workloads" in verdict(found, question, "one").text
