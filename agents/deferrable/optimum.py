@@ -1,4 +1,4 @@
-"""The best schedule in hindsight, which no agent can beat, as a mixed-integer linear program (HiGHS, part of scipy)."""
+"""The best schedule in hindsight, which no agent can beat, as a mixed-integer linear program (HiGHS)."""
 
 from __future__ import annotations
 

@@ -356,6 +356,8 @@ def solve(instance: Instance, *, time_limit: float, gap: float, integral: bool =
     ------
     InvalidConfiguration
         If the model is hopelessly large.
+    MissingDependency
+        If HiGHS cannot be loaded.
     """
     model = Model(instance)
     # violations that there are anyhow are not part of the model

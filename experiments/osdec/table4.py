@@ -53,7 +53,7 @@ class Table4(Study):
         What is compared with the paper, which does not say of what its table 4 is: ``utilization`` or
         ``total_reward``.
     planning : bool
-        Run the rolling horizon, too, which takes some ten seconds a trajectory where jobs are large or long.
+        Run the rolling horizon, too, which takes some seconds a trajectory where jobs are large or long.
     """
 
     metric: Literal["utilization", "total_reward"] = "utilization"

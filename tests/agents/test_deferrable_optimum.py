@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
+import highspy
 import numpy as np
 import pytest
 from deferrable_exhaustive import Case, best_value, fits, random_case, value_of
 from deferrable_slow_reinsertion import slowly_improved
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csc_array
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, SJF, LargestRevenue, LeastSlack, RandomOrder, optimum
 from desim.agents.deferrable import program as options_module
+from desim.agents.deferrable import solver as solver_module
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
-from desim.agents.deferrable.program import Instance, Solution, solve
+from desim.agents.deferrable.program import Instance, Model, Solution, solve
 from desim.agents.deferrable.reinsertion import improved
-from desim.agents.deferrable.solver import Answer, Program, no_solver_output
-from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.agents.deferrable.solver import Answer, Program, maximize
+from desim.exceptions import InvalidConfiguration, MissingDependency, WorkloadError
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job, foresee
 from desim.validation import validate
 
@@ -434,21 +438,60 @@ class TestPlanned:
             simulate(self.cluster(), Planned([moved], [1]))
 
 
-def test_what_the_solver_prints_for_debugging_is_not_seen(capfd: pytest.CaptureFixture[str]) -> None:
-    library = ctypes.CDLL(None)
-    with no_solver_output(), no_solver_output():
-        library.printf(b"for debugging\n")
-    print("results")
-    sys.stdout.flush()
-    library.fflush(None)
-    captured = capfd.readouterr()
-    assert captured.out == "results\n"
-    assert captured.err == ""
-    with pytest.raises(ValueError, match="within"), no_solver_output():
-        raise ValueError("within")
-    library.puts(b"after")
-    library.fflush(None)
-    assert capfd.readouterr().out == "after\n"
+class TestSolver:
+    def programs(self) -> list[Program]:
+        cases = [random_case(seed, max_jobs=30, max_slots=12, slack=4) for seed in range(40)]
+        models = [Model(program_of(case, overcommit=bool(number % 2))) for number, case in enumerate(cases)]
+        return [model.program for model in models if model.options.number]
+
+    def test_it_is_that_of_scipy(self) -> None:
+        for program in self.programs():
+            answer = maximize(program, time_limit=60, gap=0)
+            matrix = csc_array((program.value, (program.row, program.column)), (len(program.right), len(program.gain)))
+            other = milp(
+                -program.gain,
+                integrality=program.is_whole,
+                bounds=Bounds(0, program.upper),
+                constraints=LinearConstraint(matrix, -np.inf, program.right),
+                options={"mip_rel_gap": 0},
+            )
+            assert answer.values is not None
+            assert program.gain @ answer.values == pytest.approx(-other.fun, rel=1e-6, abs=1e-6)
+            assert answer.bound == pytest.approx(-other.fun, rel=1e-6, abs=1e-6)
+
+    def test_what_was_solved_before_does_not_matter(self) -> None:
+        programs = self.programs()
+        answers = [maximize(program, time_limit=60, gap=0).values for program in programs]
+        again = [maximize(program, time_limit=60, gap=0).values for program in reversed(programs)][::-1]
+        assert all(np.array_equal(*pair) for pair in zip(answers, again, strict=True))  # type: ignore[arg-type]
+
+    def test_nothing_is_printed(self) -> None:
+        code = (  # HiGHS greets once a process
+            "from desim.agents.deferrable import offline_optimum; from desim.problems.deferrable import *\n"
+            "jobs = [Job(n, 0, 0, 3, 2, 2 + n) for n in range(6)]\n"
+            "offline_optimum(foresee(DeferrableCluster(jobs, [7], num_slots=6)))"
+        )
+        printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        assert (printed.stdout, printed.stderr) == ("", "")
+
+    def test_others_use_more_threads(self) -> None:
+        program = self.programs()[0]
+        expected = maximize(program, time_limit=60, gap=0)
+        other: highspy.Highs = highspy.Highs()  # type: ignore[no-untyped-call]
+        other.setOptionValue("output_flag", False)
+        other.resetGlobalScheduler(True)
+        other.setOptionValue("threads", 2)
+        other.addVar(0.0, 1.0)
+        other.run()
+        answer = maximize(program, time_limit=60, gap=0)
+        assert answer.bound == expected.bound
+        assert np.array_equal(answer.values, expected.values)  # type: ignore[arg-type]
+
+    def test_without_highspy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(solver_module, "_kept", solver_module.Kept())
+        monkeypatch.setitem(sys.modules, "highspy", None)
+        with pytest.raises(MissingDependency, match="HiGHS cannot be loaded"):
+            maximize(self.programs()[0], time_limit=60, gap=0)
 
 
 def test_an_optimum_is_a_plain_value() -> None:

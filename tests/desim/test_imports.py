@@ -10,7 +10,7 @@ from small_agents import python
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = "loaded = True\n"
-HEAVY = ("torch", "matplotlib", "polars", "scipy", "torch_geometric", "networkx", "pandas", "ortools")
+HEAVY = ("torch", "matplotlib", "polars", "scipy", "highspy", "torch_geometric", "networkx", "pandas", "ortools")
 #: What is imported when it is wanted, by what that needs itself.
 LAZY = {
     "desim.core": {"desim.result"},
