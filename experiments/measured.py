@@ -167,9 +167,10 @@ class Measured:
             The agent that the others are compared with.
         """
         groups = {
-            (panel.name, column, row): [Run(study.fit(panel.columns[column]), choice, seed) for seed in study.seed_list]
+            (panel.name, column, row): [Run(setting, choice, seed) for seed in study.seeds_of(setting)]
             for panel in panels
             for column, row, choice in panel.cells()
+            for setting in (study.fit(panel.columns[column]),)
         }
         found, runs = perform_groups(groups, study, by)
         return cls(study, tuple(panels), reference, found, (runs,))

@@ -92,6 +92,10 @@ class Study:
         """The seeds."""
         return list(range(min(self.seeds, QUICK_SEEDS) if self.quick else self.seeds))
 
+    def seeds_of(self, setting: Any) -> list[int]:
+        """Return the seeds of one setting, as :meth:`fit` returns it; by default, all."""
+        return self.seed_list
+
     @property
     def is_reduced(self) -> bool:
         """Whether the runs are smaller than the paper's."""

@@ -23,7 +23,7 @@ from desim.agents.batch.split_window import SplitWindowAgent
 from desim.agents.batch.window_rules import WindowRule
 from desim.agents.learning.policy import to_tensors
 from desim.core import Agent
-from desim.experiments.dbf.workloads import TRACE, Arrivals, episode
+from desim.experiments.dbf.workloads import TRACE, Arrivals, episode, most_episodes
 from desim.experiments.measured import Choice, is_valid
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.env import make_reward
@@ -112,9 +112,10 @@ def create(choice: Choice) -> Agent:
 
 
 def numbers_of(run: Run) -> list[int]:
-    """Return the numbers of the episodes of a run, whose seed is that of its block."""
-    size: int = run.setting.episodes
-    return list(range(run.seed * size, (run.seed + 1) * size))
+    """Return the numbers of the episodes of a run, whose seed is that of its block; the last block may hold fewer."""
+    setting: Setting = run.setting
+    size, most = setting.episodes, most_episodes(setting.workload, setting.num_jobs)
+    return list(range(run.seed * size, min((run.seed + 1) * size, most)))
 
 
 def play_block(run: Run) -> list[Played]:

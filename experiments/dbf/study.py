@@ -93,8 +93,20 @@ class Study(study.Study):
     @property
     def seed_list(self) -> list[int]:
         """The blocks of episodes; the last one may hold more than are compared."""
+        return self._blocks(self.num_episodes)
+
+    def num_episodes_of(self, setting: Setting) -> int:
+        """Return how many episodes of a setting are compared; by default, as many as of all others."""
+        return self.num_episodes
+
+    def seeds_of(self, setting: Setting) -> list[int]:
+        """Return the blocks of episodes of a setting."""
+        return self._blocks(self.num_episodes_of(setting))
+
+    def _blocks(self, num_episodes: int) -> list[int]:
+        """Return the blocks that hold so many episodes."""
         size = QUICK_BLOCK if self.quick else self.block
-        return list(range(-(-self.num_episodes // size)))
+        return list(range(-(-num_episodes // size)))
 
     def fit(self, setting: Setting) -> Setting:
         """Return a setting in the size that is asked for, on the workload that is; it is checked if that is a trial."""
@@ -108,8 +120,9 @@ class Study(study.Study):
         """Perform the runs of panels that are not stored yet; there have to be so many episodes."""
         for setting in (self.fit(setting) for panel in panels for setting in panel.columns.values()):
             most = most_episodes(setting.workload, setting.num_jobs)
-            if len(self.seed_list) * setting.episodes > most:
-                raise InvalidConfiguration(f"{self.num_episodes} episodes of {setting}: there are {most}")
+            number = self.num_episodes_of(setting)
+            if number > most:
+                raise InvalidConfiguration(f"{number} episodes of {setting}: there are {most}")
         found: Measured = Measured.of(self, panels, by, reference=reference)
         return found
 
@@ -124,7 +137,7 @@ class Measured(measured.Measured):
         """Return a metric by episode; arguments as for any study."""
         outcomes = self.outcomes[panel.name, column, row]
         values = np.concatenate([np.array(outcome[metric], dtype=np.float64) for outcome in outcomes])
-        return values[: self.study.num_episodes]
+        return values[: self.study.num_episodes_of(self.study.fit(panel.columns[column]))]
 
 
 # -- tables -----------------------------------------------------------------------------------------
@@ -134,8 +147,11 @@ def heading(found: Measured, title: str, missing: Sequence[str] = ()) -> Iterato
     """Yield what was measured, on how many episodes, and which rows are left out, since nothing is trained for them."""
     yield from found.runs
     own = found.study
-    workloads = {own.fit(setting).workload for panel in found.panels for setting in panel.columns.values()}
-    how = f"{own.num_episodes} episodes of {', '.join(sorted(workloads))}, means with 95 % intervals"
+    settings = [own.fit(setting) for panel in found.panels for setting in panel.columns.values()]
+    workloads = sorted({setting.workload for setting in settings})
+    numbers = sorted({own.num_episodes_of(setting) for setting in settings})
+    episodes = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    how = f"{episodes} episodes of {', '.join(workloads)}, means with 95 % intervals"
     yield from own.heading(title, how)
     yield Paragraph(
         "Jobs that are still queued at the end count with their waiting time so far, if nothing else is said."
@@ -282,7 +298,7 @@ def data(found: Measured, title: str, metrics: Sequence[str], checks: Sequence[C
             "weights": dict(choice.parameters).get("sha256"),
             **asdict(found.study.fit(panel.columns[column])),
             "metric": metric,
-            "num_episodes": found.study.num_episodes,
+            "num_episodes": len(found.values(panel, column, row, metric)),
             **found.summary(panel, column, row, metric),
             "by_episode": found.values(panel, column, row, metric).tolist(),
         }

@@ -61,12 +61,13 @@ SOURCES = {
     TRACE: Source(256, "lublin_256.swf"),
     GENERATED: Source(256, num_traces=5),
     KTH: Source(100, "KTH-SP2-1996-2.swf", 0.69, in_pieces=True, overestimate=5.0, num_jobs=28_489),
+    "lublin_256, pieces": Source(256, "lublin_256.swf", in_pieces=True),
     "KTH-SP2, load 1": Source(100, "KTH-SP2-1996-2.swf", 1.0, True, True, 5.0, num_jobs=28_489),
     "NASA iPSC, load 1": Source(128, "NASA-iPSC-1993-3.1-cln.swf", 1.0, True, True, num_jobs=18_239),
     "CERIT-SC, 512 cores": Source(512, "wagap-2013.swf.gz", 1.0, True, True, 5.0, num_jobs=17_898),
-    "Theta, load 1": Source(4_360, "theta-2018-validate.swf.gz", 1.0, True, overestimate=5.0),
-    "Lublin, 1,024 cores": Source(1_024, load=1.0, overestimate=3.0, num_traces=5),
-    "Lublin, 64 cores": Source(64, load=0.95, overestimate=10.0, num_traces=5),
+    "Theta, load 1": Source(4_360, "theta-2018-validate.swf.gz", 1.0, True, True, 5.0, num_jobs=5_000),
+    "Lublin, 1,024 cores": Source(1_024, load=1.0, overestimate=3.0, num_traces=100, num_jobs=2_000),
+    "Lublin, 64 cores": Source(64, load=0.95, overestimate=10.0, num_traces=100, num_jobs=2_000),
 }
 """The workloads by name."""
 

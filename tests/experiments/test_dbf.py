@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from conftest import save_batch
 from desim import simulate
@@ -42,12 +44,14 @@ from desim.experiments.dbf.simulate import (
     WIDE,
     Setting,
     create,
+    numbers_of,
     perform,
     perform_by_type,
     play,
 )
 from desim.experiments.dbf.starvation import fairness_checks
 from desim.experiments.dbf.study import Measured, Study, beaten
+from desim.experiments.dbf.unseen import Unseen, ratio_percent
 from desim.experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
 from desim.experiments.measured import Choice, Panel
 from desim.problems.batch.env import BatchEnv
@@ -90,6 +94,27 @@ def test_pieces_of_the_log_do_not_overlap() -> None:
         episode(name, most, 1_000, "open")
     with pytest.raises(InvalidConfiguration, match=r"30 episodes of .*: there are 27"):
         Kth(seeds=30).measure(Panel("log", "x", {"x": Setting(KTH)}, BASELINES), reference=REFERENCE)
+
+
+def test_unseen_workloads_have_as_many_pieces_as_there_are_at_most() -> None:
+    study = Unseen(seeds=30, num_jobs=1_000)
+    log, generated = (study.fit(Setting(name, num_jobs=1_000)) for name in (KTH, "Lublin, 64 cores"))
+    assert [study.num_episodes_of(setting) for setting in (log, generated)] == [27, 30]
+    assert study.seeds_of(log) == list(range(6))
+    last = Run(log, Choice("easy-sjf"), 5)
+    assert numbers_of(last) == [25, 26]
+    assert numbers_of(replace(last, seed=4)) == [20, 21, 22, 23, 24]
+
+
+def test_a_ratio_of_means_has_the_interval_of_the_ratio_estimator() -> None:
+    theirs = np.array([1.0, 2.0, 3.0, 6.0])
+    halved = ratio_percent(0.5 * theirs, theirs)
+    assert (halved.mean, halved.half_width) == (-50.0, 0.0)  # pieces that differ in size do not widen it
+    ours = theirs + np.array([0.5, -0.5, 0.5, -0.5])
+    found = ratio_percent(ours, theirs)
+    assert (found.mean, found.num_values) == (0.0, 4)
+    assert found.half_width == pytest.approx(100.0 * stats.t.ppf(0.975, 3) * 0.5 * math.sqrt(4 / 3) / 2 / 3.0)
+    assert math.isnan(ratio_percent([1.0, 2.0], [0.0, 0.0]).mean)
 
 
 def test_a_generated_trace_stands_in_for_a_file_that_is_absent(

@@ -40,7 +40,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "controls": {"seeds": 1},
         "starvation": {"seeds": 1, "windows": ((5, 5),)},
         "kth": {"seeds": 1, "windows": ((5, 5),)},
-        "unseen": {"seeds": 1, "moves": (10,), "workloads": ("Lublin, 64 cores", "Theta, load 1")},
+        "unseen": {"seeds": 1, "moves": (10, 30), "workloads": ("Lublin, 64 cores", "Theta, load 1")},
     },
     "lachesis": {
         "figure6": {},
