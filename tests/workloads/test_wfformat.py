@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from workload_files import data, edges_of, refusal
+from workload_files import DATA, data, edges_of, refusal
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag import to_networkx
@@ -114,6 +114,38 @@ def test_montage() -> None:
     assert sum(expected.values()) == 549_181_584
 
 
+#: Tasks, edges, sum of run times and longest path of every workflow at hand, as an independent reading found them.
+REAL = {
+    "wfformat/1000genome-chameleon-2ch-100k-001.v1.4.json": (52, 76, 2_771.295, 204.686),
+    "wfformat/bacass-dirt02-001.v1.4.json": (11, 14, 3_961.87, 2_150.0),
+    "wfformat/helloworld-forkjoin-10-chameleon.v1.6.json": (10, 16, 1_028.704, 307.36),
+    "workflows/montage-chameleon-2mass-005d-001.json": (58, 114, 221.726, 21.385),
+}
+
+
+def test_every_real_file_is_read() -> None:
+    found = {
+        str(path.relative_to(DATA)): wfformat.read(path, allow_disconnected=True)
+        for folder in ("wfformat", "workflows")
+        for path in sorted(data(folder).glob("*.json"))
+    }
+    assert list(found) == list(REAL)
+    for name, job in found.items():
+        ends = np.zeros(job.num_nodes)
+        for node in range(job.num_nodes):  # numbered in topological order
+            ends[node] = job.work[node] + max((ends[parent] for parent in job.parents(node)), default=0.0)
+        measured = (job.num_nodes, job.num_edges, job.work.sum(), ends.max())
+        assert measured == pytest.approx(REAL[name]), name
+
+
+def test_files_tell_the_same_edges_as_parents() -> None:
+    """In the recording of 1000genome without children, files alone tell its 76 edges."""
+    path = data("wfformat/1000genome-chameleon-2ch-100k-001.v1.4.json")
+    named = wfformat.read(path, allow_disconnected=True)
+    by_files = wfformat.read(path, allow_disconnected=True, relations="files")
+    assert edges_of(by_files) == edges_of(named)
+
+
 def test_montage_round_trip(tmp_path: Path) -> None:
     job = wfformat.read(data("workflows/montage-chameleon-2mass-005d-001.json"))
     wfformat.write(tmp_path / "again.json.gz", job)
@@ -121,7 +153,17 @@ def test_montage_round_trip(tmp_path: Path) -> None:
     assert same(wfformat.read(tmp_path / "again.json.gz"), job)
 
 
-@pytest.mark.parametrize("version", [diamond, lambda: flat(diamond())], ids=["1.5", "1.4"])
+def newer(document: Document) -> Document:
+    """Return the same workflow as version 1.6, with the sums that it may state."""
+    document["schemaVersion"] = "1.6"
+    document["workflow"]["specification"]["metrics"] = {"numberOfTasks": 4}
+    document["workflow"]["execution"]["metrics"] = {"sumTaskRuntimesInSeconds": 10}
+    return document
+
+
+@pytest.mark.parametrize(
+    "version", [diamond, lambda: newer(diamond()), lambda: flat(diamond())], ids=["1.5", "1.6", "1.4"]
+)
 def test_rules_for_edges_and_work(put: Put, version: Callable[[], Document]) -> None:
     path = put(version())
     job = wfformat.read(path)
@@ -137,6 +179,92 @@ def test_either_relation(put: Put) -> None:
     third["parents"], last["parents"] = ["a"], ["c"]
     del second["parents"], last["children"]
     assert edges_of(wfformat.read(put(document), relations="either")) == DIAMOND
+
+
+@pytest.mark.parametrize("kept", ["parents", "children"])
+def test_version_1_4_with_one_end_of_the_edges(put: Put, kept: str) -> None:
+    document = flat(diamond())
+    for entry in document["workflow"]["tasks"]:
+        del entry["children" if kept == "parents" else "parents"]
+    assert edges_of(wfformat.read(put(document))) == DIAMOND
+
+
+def test_version_1_4_without_a_list_at_one_task(put: Put) -> None:
+    """What the task itself does not say, the other ends of its edges do; and what it says must agree."""
+    document = flat(diamond())
+    tasks = document["workflow"]["tasks"]
+    del tasks[0]["children"], tasks[3]["parents"]
+    assert edges_of(wfformat.read(put(document))) == DIAMOND
+    tasks[1]["children"] = []
+    assert ("b", "d") not in edges_of(wfformat.read(put(document)))
+    tasks[3]["parents"] = ["b", "c"]
+    with pytest.raises(WorkloadError, match=r"task 'd' names the parent 'b', which does not name it as a child"):
+        wfformat.read(put(document))
+
+
+def without_relatives() -> Document:
+    document = flat(diamond())
+    for entry in document["workflow"]["tasks"]:
+        entry["parents"], entry["children"] = [], []
+    return document
+
+
+#: What the files of the diamond say: d reads z of a, too, and nothing that a writes reaches c.
+BY_FILES = {("a", "b"): 1.0, ("a", "d"): 300.0, ("b", "d"): 20.0, ("c", "d"): 4_020.5}
+
+
+def test_edges_of_files(put: Put) -> None:
+    assert edges_of(wfformat.read(put(without_relatives()))) == BY_FILES
+    for version in (diamond(), flat(diamond())):
+        assert edges_of(wfformat.read(put(version), relations="files")) == BY_FILES
+
+
+def test_files_of_other_folders_are_others(put: Put) -> None:
+    """A task that changes a file in place is no parent of itself; the same name elsewhere is another file."""
+    document = without_relatives()
+    tasks = document["workflow"]["tasks"]
+    tasks[1]["files"].append({"name": "x", "link": "output", "sizeInBytes": 5})
+    tasks[2]["files"] = [{"path": "/c", "name": "y", "link": "output", "sizeInBytes": 7}]
+    tasks[3]["files"].append({"path": "/c/", "name": "y", "link": "input"})
+    found = edges_of(wfformat.read(put(document)))
+    assert found == {("a", "b"): 1.0, ("a", "d"): 300.0, ("b", "d"): 20.0, ("c", "d"): 7.0}
+
+
+def repeated(document: Document, *ids: str) -> Document:
+    """Return a document of version 1.4 whose tasks b and c are both called x."""
+    for entry, identity in zip(document["workflow"]["tasks"], ids, strict=True):
+        entry |= {"id": identity, "name": "x" if entry["name"] in "bc" else entry["name"]}
+    return document
+
+
+def test_repeated_names(put: Put) -> None:
+    document = repeated(flat(diamond()), *"1234")
+    first, second, third, last = document["workflow"]["tasks"]
+    first["children"], last["parents"] = ["2", "3"], ["3", "2"]
+    second["children"] = third["children"] = ["4"]  # by identifier, and the parents by name
+    job = wfformat.read(put(document))
+    assert job.names == ("a_1", "x_2", "x_3", "d_4")
+    letters = dict(zip(job.names, "abcd", strict=True))
+    assert {(letters[one], letters[other]): size for (one, other), size in edges_of(job).items()} == DIAMOND
+
+
+def test_refusals_of_repeated_names(put: Put) -> None:
+    path = put(repeated(flat(diamond()), *"1234"))
+    expected = "task 'a_1': children names the unknown task 'b'"
+    assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
+    document = repeated(flat(diamond()), *"1234")
+    document["workflow"]["tasks"][0]["children"] = ["x"]
+    path = put(document)
+    expected = "task 'a_1': children names 'x', which may be 'x_2' and 'x_3'; identifiers tell"
+    assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
+    path = put(repeated(flat(diamond()), *"1224"))
+    expected = "workflow.tasks[2]: name and id make 'x_2', which is taken by an earlier one"
+    assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
+    document = repeated(flat(diamond()), *"1234")
+    del document["workflow"]["tasks"][2]["id"]
+    path = put(document)
+    expected = "workflow.tasks[2]: id is missing, which must tell tasks of the same name 'x' apart"
+    assert refusal(lambda: wfformat.read(path)) == f"{path}: {expected}"
 
 
 def test_disconnected_by_permission(put: Put) -> None:
@@ -207,7 +335,7 @@ def isolate(tasks: list[Document]) -> None:
 
 Change = Callable[[Document, list[Document], Document], object]
 ERRORS: dict[str, tuple[Change, str]] = {
-    "version": (lambda d, t, w: d.update(schemaVersion="1.3"), "schemaVersion is '1.3', want '1.5' or '1.4'"),
+    "version": (lambda d, t, w: d.update(schemaVersion="1.3"), "schemaVersion is '1.3', want '1.6', '1.5' or '1.4'"),
     "no workflow": (lambda d, t, w: d.update(workflow=[]), "workflow is a JSON list, want a JSON object"),
     "no tasks": (lambda d, t, w: (t.clear(), w["execution"]["tasks"].clear()), "holds no task"),
     "no id": (lambda d, t, w: t[1].pop("id"), "workflow.specification.tasks[1]: id is missing, want a string"),
@@ -282,7 +410,7 @@ def test_damaged_files(put: Put) -> None:
     rng = random.Random(5)
     read, refused = 0, set()
     for _ in range(600):
-        document = damaged(rng.choice([diamond, lambda: flat(diamond())])(), rng)
+        document = damaged(rng.choice([diamond, lambda: flat(diamond()), without_relatives])(), rng)
         text = json.dumps(document).encode()
         if rng.random() < 0.2:
             at = rng.randrange(len(text))

@@ -5,9 +5,14 @@ its parent writes and its child reads; one without such a file carries 0. What a
 or from a task that is not its parent, counts on no edge. A file that several parents of a task write counts on each of
 these edges.
 
-Version 1.5 keeps tasks and files in ``workflow.specification`` and run times in ``workflow.execution``; version 1.4
-keeps all in ``workflow.tasks``, where files are lists of ``{"name", "link", "sizeInBytes"}`` and tasks refer to each
-other by name. Both are read, 1.5 is written.
+Versions 1.5 and 1.6 keep tasks and files in ``workflow.specification`` and run times in ``workflow.execution``; version
+1.4 keeps all in ``workflow.tasks``, where files are lists of ``{"path", "name", "link", "sizeInBytes"}``. All three are
+read, 1.5 is written; 1.6 only adds sums that follow from the rest, which are not looked at.
+
+Version 1.4 demands little, and recordings differ. Tasks name each other, or their identifiers. A list of parents
+or children that is missing says nothing, so that the other ends of its edges decide. Where no task names a relative, an
+edge leads from each task that writes a file to each other task that reads it: the same path and name are the same file.
+Where names are repeated, nodes are called ``NAME_ID``.
 
 Reference: T. Coleman, H. Casanova, L. Pottier, M. Kaushik, E. Deelman and R. Ferreira da Silva, "WfCommons: A framework
 for enabling scientific workflow research and development", Future Generation Computer Systems 128, 2022.
@@ -17,7 +22,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from desim.checks import finite, one_of
@@ -30,7 +35,9 @@ from desim.workloads.files import Pathish, plain_number, write_lines
 
 __all__ = ["executors_of", "read", "write"]
 
-Relations = Literal["both", "either"]
+Relations = Literal["both", "either", "files"]
+#: Versions with a specification and an execution, and the one in which tasks hold everything.
+_SPECIFIED, _FLAT = ("1.6", "1.5"), "1.4"
 Sizes = dict[str, float | None]
 
 
@@ -49,9 +56,10 @@ def read(
         The file, plain or gzip (recognized by its content).
     reference_speed : float
         Work per second of what the workflow was recorded on: a node's work is its run time times this.
-    relations : {"both", "either"}
+    relations : {"both", "either", "files"}
         Whether the lists of parents and children must agree, or an edge is one that either of them names, and a
-        missing list is empty.
+        missing list is empty; or whether files alone tell the edges, from those that write them to those that read
+        them. Version 1.4 may leave lists out in any case, and falls back to files where it names no relative at all.
     allow_disconnected : bool
         Accept a workflow of several parts.
 
@@ -78,18 +86,22 @@ def read(
     if not isinstance(label, str):
         raise WorkloadError(f"{source}: name is {shown(label)}, want a string")
     workflow = object_of(source, document, "workflow")
-    if version == "1.5":
+    is_flat = version == _FLAT
+    if version in _SPECIFIED:
         specification = object_of(f"{source}: workflow", workflow, "specification")
         entries = _by_name(f"{source}: workflow.specification", specification, "tasks", "id")
+        aliases = {name: [name] for name in entries}
         tasks = _tasks(source, workflow, specification, entries, speed)
-    elif version == "1.4":
-        entries = _by_name(f"{source}: workflow", workflow, "tasks", "name")
+    elif is_flat:
+        entries, aliases = _flat_entries(f"{source}: workflow", workflow)
         tasks = _flat_tasks(source, entries, speed)
     else:
-        raise WorkloadError(f"{source}: schemaVersion is {shown(version)}, want '1.5' or '1.4'")
+        raise WorkloadError(f"{source}: schemaVersion is {shown(version)}, want '1.6', '1.5' or '1.4'")
     if not tasks:
         raise WorkloadError(f"{source}: holds no task")
-    edges = _edges(source, entries, relations)
+    edges = [] if relations == "files" else _edges(source, entries, aliases, relations, may_lack=is_flat)
+    if relations == "files" or (is_flat and not edges):
+        edges = _edges_of_files(tasks)
     return build(source, label, tasks, edges, allow_disconnected=allow_disconnected)
 
 
@@ -170,6 +182,28 @@ def _listed_files(where: str, entry: Entries, key: str, files: Sizes) -> Sizes:
     return {name: files[name] for name in names}
 
 
+def _flat_entries(where: str, workflow: Entries) -> tuple[dict[str, Entries], dict[str, list[str]]]:
+    """Return tasks by unique names, and whom each name or identifier that a task may refer to stands for."""
+    items = listed(where, workflow, "tasks", dict)
+    names = [text(f"{where}.tasks[{at}]", item, "name") for at, item in enumerate(items)]
+    are_unique = len(set(names)) == len(names)
+    entries: dict[str, Entries] = {}
+    aliases: dict[str, list[str]] = {}
+    for at, (item, name) in enumerate(zip(items, names, strict=True)):
+        here = f"{where}.tasks[{at}]"
+        if not are_unique and not has(item, "id"):
+            raise WorkloadError(f"{here}: id is missing, which must tell tasks of the same name {shown(name)} apart")
+        unique = name if are_unique else f"{name}_{text(here, item, 'id')}"
+        if unique in entries:
+            raise WorkloadError(f"{here}: name and id make {shown(unique)}, which is taken by an earlier one")
+        entries[unique] = item
+        aliases.setdefault(name, []).append(unique)
+    for unique, item in entries.items():
+        if isinstance(item.get("id"), str) and item["id"] not in names:  # names come first
+            aliases.setdefault(item["id"], []).append(unique)
+    return entries, aliases
+
+
 def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[Task]:
     tasks = []
     for name, entry in entries.items():
@@ -180,52 +214,81 @@ def _flat_tasks(source: str, entries: dict[str, Entries], speed: float) -> list[
             link = text(here, file, "link")
             if link not in sizes:
                 raise WorkloadError(f"{here}: link is {shown(link)}, want 'input' or 'output'")
-            sizes[link][text(here, file, "name")] = number(here, file, "sizeInBytes")
+            path = text(here, file, "path") if has(file, "path") and file["path"] != "" else ""
+            size = number(here, file, "sizeInBytes") if has(file, "sizeInBytes") else None
+            sizes[link][path.removesuffix("/") + "/" * bool(path) + text(here, file, "name")] = size
         work = number(where, entry, "runtimeInSeconds") * speed
         tasks.append(Task(name, work, sizes["input"], sizes["output"]))
     return tasks
 
 
-def _edges(source: str, entries: dict[str, Entries], relations: Relations) -> list[Pair]:
+def _edges(
+    source: str, entries: dict[str, Entries], aliases: Mapping[str, list[str]], relations: Relations, *, may_lack: bool
+) -> list[Pair]:
     """Return the edges in the order of the children, first those that the children name."""
     required = relations == "both"
     upward: dict[Pair, None] = {}
     downward: dict[Pair, None] = {}
     for name, entry in entries.items():
         where = f"{source}: task {name!r}"
-        parents = _relatives(where, entry, "parents", entries, required)
-        children = _relatives(where, entry, "children", entries, required)
+        parents = _relatives(where, entry, "parents", aliases, required and not may_lack)
+        children = _relatives(where, entry, "children", aliases, required and not may_lack)
         upward |= dict.fromkeys((parent, name) for parent in parents)
         downward |= dict.fromkeys((name, child) for child in children)
     if required:
-        _check_agreement(source, upward, downward)
+        _check_agreement(source, entries, upward, downward)
     return list(upward | downward)
 
 
-def _relatives(where: str, entry: Entries, key: str, known: Iterable[str], required: bool) -> Sequence[str]:
+def _relatives(
+    where: str, entry: Entries, key: str, aliases: Mapping[str, list[str]], required: bool
+) -> dict[str, None]:
     names = listed(where, entry, key, str) if required or has(entry, key) else []
-    seen: set[str] = set()
+    seen: dict[str, None] = {}
     for name in names:
-        if name not in known:
+        meant = aliases.get(name, [])
+        if not meant:
             raise WorkloadError(f"{where}: {key} names the unknown task {shown(name)}")
-        if name in seen:
+        if len(meant) > 1:
+            several = " and ".join(map(shown, meant[:2]))
+            raise WorkloadError(f"{where}: {key} names {shown(name)}, which may be {several}; identifiers tell")
+        if meant[0] in seen:
             raise WorkloadError(f"{where}: {key} names {shown(name)} twice")
-        seen.add(name)
-    return names
+        seen[meant[0]] = None
+    return seen
 
 
-def _check_agreement(source: str, upward: dict[Pair, None], downward: dict[Pair, None]) -> None:
+def _check_agreement(
+    source: str, entries: dict[str, Entries], upward: dict[Pair, None], downward: dict[Pair, None]
+) -> None:
+    """Compare both ends of each edge, but for the ends that have no list."""
     hint = "relations='either' accepts it"
     for parent, child in upward:
-        if (parent, child) not in downward:
+        if (parent, child) not in downward and has(entries[parent], "children"):
             raise WorkloadError(
                 f"{source}: task {child!r} names the parent {parent!r}, which does not name it as a child; {hint}"
             )
     for parent, child in downward:
-        if (parent, child) not in upward:
+        if (parent, child) not in upward and has(entries[child], "parents"):
             raise WorkloadError(
                 f"{source}: task {parent!r} names the child {child!r}, which does not name it as a parent; {hint}"
             )
+
+
+def _edges_of_files(tasks: Sequence[Task]) -> list[Pair]:
+    """Return an edge from each task that writes a file to each other task that reads it, by readers."""
+    writers: dict[str, list[str]] = {}
+    for task in tasks:
+        for file in task.writes:
+            writers.setdefault(file, []).append(task.name)
+    found = {
+        (writer, task.name): None
+        for task in tasks
+        for file in task.reads
+        for writer in writers.get(file, ())
+        if writer != task.name
+    }
+    return list(found)
 
 
 def write(path: Pathish, job: Job, *, reference_speed: float = 1.0, executors: Executors | None = None) -> None:
