@@ -303,6 +303,7 @@ class SearchAgent:
         self._last: dict[JobState, tuple[Floats, Whole]] = {}
         self._expected: dict[JobState, NDArray[np.bool_]] = {}
         self._up = np.empty(0, dtype=bool)
+        self._answered: dict[tuple[int, int], set[int]] = {}
 
     def act(self, observation: DagObservation) -> Sequence[Assign | None] | Assign | None:
         """Return what is due now of the plan, which is made anew if jobs have arrived or it cannot be kept."""
@@ -315,18 +316,39 @@ class SearchAgent:
             self._plan(observation)  # what it counted on has been lost: otherwise nothing would ever happen again
             due = self._due(observation)
             if not due:
-                return self._fallback.act(observation)
+                chosen = self._fallback.act(observation)
+                if chosen is not None:
+                    self._expected[observation.jobs[chosen.job_id]][chosen.node] = True
+                return chosen
+        self._note(observation, due)
         return [*due, None]
+
+    def _note(self, observation: DagObservation, due: Sequence[Assign]) -> None:
+        """Note where there may be copies of the nodes that are assigned now."""
+        self._answered = {}
+        for one in due:
+            known = {copy.executor for copy in observation.jobs[one.job_id].copies[one.node]}
+            self._answered.setdefault((one.job_id, one.node), known).add(one.executor)
 
     # -- to follow a plan ----------------------------------------------------------------------------
 
     def _holds(self, observation: DagObservation) -> bool:
-        """Tell whether the plan is for all jobs there are, and what it has assigned is still assigned."""
+        """Tell whether the plan is for all jobs there are, what it has assigned is still assigned, and nothing else is.
+
+        Who only asks for advice may do otherwise.
+        """
         if any(self._known.get(job_id) is not state for job_id, state in observation.jobs.items()):
             return False
         if ((observation.available_times < np.inf) != self._up).any():
             return False
-        return not any((self._expected[state] & ~state.assigned).any() for state in observation.jobs.values())
+        if any((self._expected[state] != state.assigned).any() for state in observation.jobs.values()):
+            return False
+        return all(
+            copy.executor in executors
+            for (job_id, node), executors in self._answered.items()
+            if job_id in observation.jobs
+            for copy in observation.jobs[job_id].copies[node]
+        )
 
     def _due(self, observation: DagObservation) -> list[Assign]:
         """Return the assignments that must be made now."""
@@ -366,6 +388,7 @@ class SearchAgent:
 
     def _plan(self, observation: DagObservation) -> None:
         """Search for a plan for all that is not assigned."""
+        self._answered = {}
         self._known = dict(observation.jobs)
         self._expected = {state: state.assigned.copy() for state in observation.jobs.values()}
         self._up = observation.available_times < np.inf

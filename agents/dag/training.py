@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from desim import plugins
 from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.graph_policy import GraphPolicy
+from desim.agents.dag.registry import create
 from desim.agents.learning.experience import Arrays
-from desim.agents.learning.imitation import imitate
+from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
@@ -35,6 +36,15 @@ MEASURES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
 
 CANDIDATES_PER_JOB = 4
 """Room for executable nodes in the arrays of an observation."""
+
+RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
+"""Room for the nodes and edges of random graphs, and for the executable ones of each."""
+
+PATIENT = "patient"
+"""The expert that is a rule over what is encoded."""
+
+ADVISED = 3
+"""What the seeds begin with of episodes in which an agent is the expert."""
 
 _DELAY = CANDIDATE_FEATURES.index("delay")
 
@@ -92,6 +102,11 @@ class GraphEpisodes:
         Communication-to-computation ratios, one of which is drawn for an episode.
     intervals : tuple of float
         Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0.
+    graphs : tuple of str
+        Kinds of jobs, one of which is drawn for an episode: "tpch" queries, "random" graphs.
+    loads : tuple of float
+        If there are any, one of them is drawn for an episode in place of the interval: the work that is submitted in a
+        time, by what all executors can do in it; 0 for all at time 0.
 
     Raises
     ------
@@ -103,12 +118,14 @@ class GraphEpisodes:
     num_executors: tuple[int, ...] = (10,)
     ccr: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0)
     intervals: tuple[float, ...] = (0.0, 45.0)
+    graphs: tuple[str, ...] = ("tpch",)
+    loads: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         if not 1 <= self.num_jobs[0] <= self.num_jobs[1]:
             raise InvalidConfiguration(f"num_jobs is {self.num_jobs!r}, want two numbers from 1 on, in order")
-        for name in ("num_executors", "ccr", "intervals"):
+        for name in ("num_executors", "ccr", "intervals", "graphs"):
             if not getattr(self, name):
                 raise InvalidConfiguration(f"{name} is empty: there is nothing to draw from")
 
@@ -124,14 +141,28 @@ class GraphEpisodes:
         """
         make: Callable[..., Any] = plugins.episode_workload("dag")
         low, high = self.num_jobs
+        further: dict[str, Any] = {}  # drawn only where there is a choice, so that other episodes stay what they are
+        if self.graphs != ("tpch",):
+            further["graphs"] = str(rng.choice(np.array(self.graphs)))
+        if self.loads:
+            further["load"] = float(rng.choice(np.array(self.loads)))
         jobs, executors = make(
             rng,
             num_jobs=int(rng.integers(low, high + 1)),
             num_executors=int(rng.choice(np.array(self.num_executors))),
             ccr=float(rng.choice(np.array(self.ccr))),
             mean_interval=float(rng.choice(np.array(self.intervals))),
+            **further,
         )
         return DagCluster(jobs, executors, plan_ahead=plan_ahead)
+
+    @property
+    def sizes(self) -> GraphSizes:
+        """Room for all that may be drawn."""
+        most = self.num_jobs[1]
+        if self.graphs == ("tpch",):
+            return GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)
+        return GraphSizes(most, RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES * most)
 
 
 @dataclass(frozen=True)
@@ -143,6 +174,7 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
         desim train dag --quick --out quick
         desim train dag --objective completion_time --warm-start 8 --out lachesis
         desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
+        desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
         desim train dag --mode immediate --algorithm actor_critic --first-length 20 --out as-published
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
@@ -160,7 +192,12 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
     objective : {"makespan", "completion_time"}
         Earn minus the time that passes, or minus the time that jobs spend in the system.
     warm_start : int
-        Rounds in which the network first learns to do what a rule does, a patient one in mode idle.
+        Rounds in which the network first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
+    expert : str
+        "patient": a rule, which is patient in mode idle; or any agent of the cluster, such as
+        "search:dag:completion_time:100", which sees all that there is. From these the network learns which node comes
+        next, the executor being chosen as ever, in whole episodes and from those of all rounds. Agents that wait are
+        imitated in mode idle.
     """
 
     trained: ClassVar[str] = "dag"
@@ -178,6 +215,13 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
     )
     episodes: GraphEpisodes = field(default_factory=GraphEpisodes)
     objective: Objective = "makespan"
+    expert: str = PATIENT
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together, and experts that are not known."""
+        super().__post_init__()
+        if self.expert != PATIENT:
+            create(self.expert)
 
     @classmethod
     def quick(cls) -> GraphTraining:
@@ -197,12 +241,21 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
         return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the network imitate the rule in whole episodes; return in which share of the decisions it agreed."""
-        if not self.warm_start:
+        """Let the network imitate the expert in whole episodes; return in which share of the decisions it agreed."""
+        learner, rounds = training.learner, self.warm_start
+        if not rounds:
             return None
-        learner = training.learner
-        collect = partial(training.collector.collect_episodes, learner.policy, self.training.num_steps)
-        return imitate(learner, collect, EXPERTS[self.objective], rounds=self.warm_start)[-1]
+        if self.expert == PATIENT:
+            collect = partial(training.collector.collect_episodes, learner.policy, self.training.num_steps)
+            return imitate(learner, collect, EXPERTS[self.objective], rounds=rounds)[-1]
+        with training.collector_of(partial(_advised, self), ADVISED) as collector:
+            collect = partial(collector.collect_episodes, learner.policy, self.training.num_steps)
+            return imitate(learner, collect, advice, rounds=rounds, memory=rounds)[-1]
+
+
+def _advised(settings: GraphTraining) -> Advised:
+    """Return an environment for training that tells what the expert would do."""
+    return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: GraphTraining) -> DagEnv:
@@ -215,10 +268,9 @@ def make_env(settings: GraphTraining) -> DagEnv:
     settings : GraphTraining
         Observation, reward and workloads.
     """
-    most = settings.episodes.num_jobs[1]
     return DagEnv(
         partial(settings.episodes.draw, plan_ahead=settings.agent.mode == "planned"),
-        observation=settings.agent.encoder(GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)),
+        observation=settings.agent.encoder(settings.episodes.sizes),
         reward=settings.objective,
         skip_forced=True,
     )

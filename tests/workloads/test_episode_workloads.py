@@ -73,6 +73,21 @@ def test_dag_jobs_come_as_often_as_executors_can_take() -> None:
     assert len(submissions.batch(jobs)) == 3
 
 
+def test_dag_jobs_have_the_load_that_is_asked_for() -> None:
+    for graphs in ("tpch", "random"):
+        jobs, executors = dag.draw(rng(), num_jobs=800, num_executors=4, graphs=graphs, load=0.5, ccr=2.0)
+        seconds = sum(job.work.sum() for job in jobs) / executors.speeds.sum()
+        assert seconds / jobs[-1].submission_time == pytest.approx(0.5, rel=0.1)
+        at_once, _ = dag.draw(rng(), num_jobs=3, graphs=graphs, load=0.0)
+        assert [job.submission_time for job in at_once] == [0.0] * 3
+    shares = [job.parent_size.mean() / (job.work.mean() / 2.85) for job in jobs]
+    assert shares == pytest.approx([2.0] * 800)
+    assert {job.num_nodes for job in jobs} == set(range(10, 25))
+    assert max(job.num_edges for job in jobs) <= 96  # what networks have room for
+    with pytest.raises(InvalidConfiguration, match="graphs is 'other'"):
+        dag.draw(rng(), graphs="other")
+
+
 def test_deferrable_jobs_have_the_settings_that_are_given() -> None:
     assert deferrable.draw(rng()).num_slots == 360
     scenario = deferrable.draw(rng(), settings=FLUCTUATING)

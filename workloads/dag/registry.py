@@ -8,15 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.random import Generator
 
-from desim.checks import finite, whole
+from desim.checks import finite, one_of, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
 from desim.workloads.dag import dax, submissions, tpch, wfformat
 from desim.workloads.dag.executors import heterogeneous
-from desim.workloads.dag.random_dags import with_ccr
+from desim.workloads.dag.random_dags import generate, with_ccr
 from desim.workloads.files import Pathish
 
 __all__ = ["descriptions", "draw", "executors_of", "read", "write"]
@@ -53,6 +54,8 @@ def draw(
     executors: Executors | None = None,
     templates: Sequence[Job] | None = None,
     task_times: bool = False,
+    graphs: str = _GENERATED,
+    load: float | None = None,
 ) -> tuple[list[Job], Executors]:
     """Draw queries like those of TPC-H, the executors that run them, and when they are submitted.
 
@@ -78,6 +81,12 @@ def draw(
         Draw from these instead of TPC-H's queries.
     task_times : bool
         Give the stages of these durations of their single tasks, too.
+    graphs : {"tpch", "random"}
+        Random graphs are of 10 to 24 nodes, long and wide ones, whose mean run time is between 5 and 200 seconds for
+        all of them; no template plays a part then.
+    load : float, optional
+        Work that is submitted in a time, by what all executors can do in it; 0 for all at time 0. It takes the place of
+        ``mean_interval``.
 
     Returns
     -------
@@ -101,6 +110,9 @@ def draw(
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     finite("mean_interval", mean_interval, least=0)
+    if one_of("graphs", graphs, (_GENERATED, "random")) == "random":
+        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0)
+        return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
         raise InvalidConfiguration("templates is empty, want at least one job to draw from")
@@ -109,9 +121,34 @@ def draw(
         jobs = [queries[at] for at in rng.integers(len(queries), size=whole("num_jobs", num_jobs, least=1))]
     if ccr is not None:
         jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in jobs]
-    if not mean_interval:
-        return submissions.batch(jobs), executors
-    return submissions.poisson(jobs, mean_interval, rng), executors
+    return _submitted(jobs, executors, mean_interval, load, rng), executors
+
+
+def _submitted(
+    jobs: Sequence[Job], executors: Executors, mean_interval: float, load: float | None, rng: Generator
+) -> list[Job]:
+    """Return jobs at the times at which they are submitted."""
+    if load is not None:
+        finite("load", load, least=0)
+        seconds = sum(float(job.work.sum()) for job in jobs) / len(jobs) / float(executors.speeds.sum())
+        mean_interval = seconds / load if load else 0.0
+    return submissions.poisson(jobs, mean_interval, rng) if mean_interval else submissions.batch(jobs)
+
+
+def _random_graphs(rng: Generator, count: int, ccr: float) -> list[Job]:
+    """Return random graphs in layers, all of one scale."""
+    work = float(np.exp(rng.uniform(np.log(5.0), np.log(200.0)))) * tpch.REFERENCE_SPEED
+    return [
+        generate(
+            int(rng.integers(10, 25)),
+            shape=float(rng.choice((0.5, 1.0, 2.0))),
+            out_degree=int(rng.integers(1, 4)),
+            mean_work=work,
+            ccr=ccr / tpch.REFERENCE_SPEED,  # of work here, of times there
+            seed=rng,
+        )
+        for _ in range(count)
+    ]
 
 
 @cache

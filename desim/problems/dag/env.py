@@ -29,7 +29,7 @@ from desim.envs.base import (
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag.cluster import DagCluster
 from desim.problems.dag.executors import Executors
-from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob
+from desim.problems.dag.graph_encoder import FIXED_FEATURES, JobGraph, Node, PerJob, assignments_of
 from desim.problems.dag.observation import Assign, DagObservation
 from desim.problems.dag.state import JobState
 from desim.problems.dag.tasks import TaskState
@@ -259,6 +259,30 @@ class NodeEncoder:
         if available[executor] == np.inf:
             return None, False
         return Assign(state.job.job_id, node, executor), True
+
+    def action_of(self, observation: DagObservation, answer: Any) -> int | None:
+        """Return the action that comes next to what an agent answers.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What the agent saw.
+        answer : object
+            Its answer; of a list the first assignment counts of a node that is seen. Duplicates and positions are left
+            out, with an allocation the executor as well.
+
+        Returns
+        -------
+        int or None
+            None if the agent waits, or only assigns nodes that are not seen.
+        """
+        seen = islice(observation.executable.values(), self.max_nodes)
+        places = {(state.job.job_id, node): at for at, (state, node) in enumerate(seen)}
+        for one in assignments_of(answer):
+            place = places.get((one.job_id, one.node))
+            if place is not None:
+                return place if self.allocation is not None else place * self.num_executors + one.executor
+        return None
 
 
 class MakespanReward:

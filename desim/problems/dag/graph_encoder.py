@@ -35,6 +35,7 @@ __all__ = [
     "Node",
     "PerJob",
     "SystemGraph",
+    "assignments_of",
     "describe_candidates",
     "describe_progress",
     "describe_system",
@@ -673,6 +674,48 @@ class GraphEncoder:
         if number >= len(nodes):
             return None, False
         return self.allocation(observation, *nodes[number], self.usable(observation)), True
+
+    def action_of(self, observation: DagObservation, answer: Any) -> int | None:
+        """Return the action that comes next to what an agent answers.
+
+        An action tells a node alone. Of several assignments, in a list, that counts first whose executor the allocation
+        would choose as well, and otherwise the first one of a node that is shown.
+
+        Parameters
+        ----------
+        observation : DagObservation
+            What the agent saw.
+        answer : object
+            Its answer.
+
+        Returns
+        -------
+        int or None
+            C if the agent waits and actions can say so; None if they cannot, and if it only assigns nodes that are not
+            shown, such as second copies.
+        """
+        assignments = assignments_of(answer)
+        if not assignments:
+            return self.sizes.candidates if self.only_idle else None
+        places = {(state.job.job_id, node): at for at, (state, node) in enumerate(self.shown(observation)[1])}
+        told = [(places[one[:2]], one.executor) for one in assignments if one[:2] in places]
+        for place, executor in told:
+            meant, _ = self.decode(observation, place)
+            if meant is not None and meant.executor == executor:
+                return place
+        return told[0][0] if told else None
+
+
+def assignments_of(answer: Any) -> list[Assign]:
+    """Return the assignments of what an agent answers: one, several, or none if it waits.
+
+    Parameters
+    ----------
+    answer : Assign, sequence of (Assign or None), or None
+        The answer.
+    """
+    answers = [answer] if answer is None or isinstance(answer, Assign) else answer
+    return [one for one in answers if one is not None]
 
 
 def _starts(counts: list[int]) -> NDArray[np.int64]:
