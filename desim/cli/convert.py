@@ -33,7 +33,7 @@ class Convert:
         desim convert easy jobs.csv --to batsim-csv
         desim convert easy easy.json --to chrome-trace
 
-    Workloads: .swf, .swf.gz (Standard Workload Format), .json, .json.gz (Batsim), .parquet (job table).
+    Workloads: .swf, .swf.gz (Standard Workload Format), .json, .json.gz (Batsim), .parquet, .csv, .csv.gz (job table).
     Results: .csv (the job table), Batsim's job table for evalys, or trace events for ui.perfetto.dev.
     """
 

@@ -14,17 +14,15 @@ management systems simulator", JSSPP 2016.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, Unpack, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from desim.checks import one_of, whole
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
-from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, select
+from desim.workloads.batch.selection import Columns, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.documents import LARGEST, Entries, listed, number, object_of, read_object, shown
 from desim.workloads.files import Pathish, plain_number, write_lines
@@ -32,7 +30,6 @@ from desim.workloads.files import Pathish, plain_number, write_lines
 __all__ = ["read", "write"]
 
 UnknownProfile = Literal["error", "drop"]
-_TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
 
 
 def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options: Unpack[TraceOptions]) -> Trace:
@@ -68,7 +65,7 @@ def read(path: Pathish, *, unknown_profile: UnknownProfile = "error", **options:
     profiles = object_of(str(path), document, "profiles")
     rows = [_numbers(f"{path}: jobs[{at}]", job, profiles, drop_unknown) for at, job in enumerate(jobs)]
     report = TraceReport(unit="position")
-    job_id, is_kept = _identify([job["id"] for job in jobs])
+    job_id, is_kept = identified([job["id"] for job in jobs])
     if not is_kept:
         report.add(TraceReason.UNREADABLE_ID, range(len(jobs)))
     columns = Columns.of_list(job_id, list(np.array(rows, dtype=np.float64).reshape(-1, 5).T))
@@ -101,17 +98,6 @@ def _run_time(where: str, name: Any, profiles: Entries, drop_unknown: bool) -> f
         f"{where}: profile {shown(name)} has type {shown(profile.get('type'))}, whose run time is unknown; "
         "want 'delay', or unknown_profile='drop'"
     )
-
-
-def _identify(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
-    """Return a number for each id, and whether it is (the trailing part of) the id itself."""
-    if all(isinstance(identity, int) and abs(identity) <= LARGEST for identity in ids):
-        return np.array(ids, dtype=np.int64), True
-    found = [_TRAILING.search(str(identity)) for identity in ids]
-    numbers = [int(match[0]) for match in found if match]
-    if len(set(numbers)) == len(ids):
-        return np.array(numbers, dtype=np.int64), True
-    return np.arange(len(ids), dtype=np.int64), False
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int) -> None:

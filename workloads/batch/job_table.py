@@ -1,64 +1,190 @@
-"""Job tables in Parquet, read and written: the columns of a result's job table that make up a workload.
+"""Job tables: data frames, mappings of columns and structured arrays, Parquet and CSV files.
 
-A table has one row a job, with the columns ``job_id``, ``submission_time``, ``requested_number_of_resources``,
-``requested_time``, ``run_time`` and, optionally, ``user_id``; others are ignored. Times are in seconds. The file's
-key-value metadata hold ``num_cores``, the cores of the machine, where they are known. Rows are repaired and counted
-by the same rules as those of a Standard Workload Format log.
+A table has one row a job. Its columns are called as in a result's job table, as Batsim's, or as the fields of a job:
+
+==================  =============================================================================================
+``job_id``          ``id``; rows are numbered from 0 if there is none
+submission time     ``submission_time``, ``subtime``
+cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``
+requested time      ``requested_time``, ``walltime``; the run time if there is none
+run time            ``run_time``, ``execution_time``, ``runtime``
+user                ``user_id``, ``user``; -1 if there is none
+recorded wait       ``waiting_time``, else ``starting_time`` less the submission time
+==================  =============================================================================================
+
+Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
+workload; any further column is not read, which the report says. Times are numbers of seconds, or durations; submission
+and start may also be dates, which count as seconds since 1970. A cell without a value is unknown. Rows are repaired and
+counted by the same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold
+``num_cores``, the cores of the machine, where they are known.
 """
 
 from __future__ import annotations
 
+import csv
+import math
 import os
-from collections.abc import Iterable
-from io import BytesIO
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from io import BytesIO, StringIO
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from desim.exceptions import WorkloadError
+from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
-from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, select
-from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
-from desim.workloads.documents import LARGEST
-from desim.workloads.files import Pathish, read_bytes, writing
+from desim.problems.batch.tables import JOBS
+from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
+from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
+from desim.workloads.documents import LARGEST, shown
+from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
 
-if TYPE_CHECKING:
-    import polars as pl
+__all__ = ["TableLike", "TableReport", "jobs_from", "read", "write"]
 
-__all__ = ["read", "write"]
+#: What a column may be called, by what it holds; the first name is the one that is written.
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "job_id": ("job_id", "id"),
+    "submission_time": ("submission_time", "subtime"),
+    "requested_cores": ("requested_number_of_resources", "requested_cores", "res", "cores"),
+    "requested_time": ("requested_time", "walltime"),
+    "run_time": ("run_time", "execution_time", "runtime"),
+    "user_id": ("user_id", "user"),
+    "waiting_time": ("waiting_time",),
+    "starting_time": ("starting_time",),
+}
+_NEEDED = ("submission_time", "requested_cores", "run_time")
+_WHOLE = ("job_id", "requested_cores", "user_id")
+#: The names of the fields of a job, in their order.
+_WRITTEN = [names[0] for what, names in _NAMES.items() if what in Job._fields]
+#: Columns that say how jobs fared, which is not read, and not worth a remark.
+_OUTCOMES = {column.name for column in JOBS.columns} | {
+    "workload_name", "profile", "final_state", "consumed_energy", "metadata"
+}  # fmt: skip
+_MISSING = ("", "NA", "NaN", "nan", "null", "None")
 
-_WHOLE = ("job_id", "requested_number_of_resources", "user_id")
-_COLUMNS = ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id")
+
+@runtime_checkable
+class TableLike(Protocol):
+    """A table with named columns, such as a data frame of polars or pandas."""
+
+    @property
+    def columns(self) -> Iterable[str]:
+        """The names of the columns."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return a column."""
 
 
-def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
+@dataclass
+class TableReport(TraceReport):
+    """Counts of the rows that were dropped, changed or remarked on; places are positions, or lines of a text file.
+
+    Parameters
+    ----------
+    unread : tuple of str
+        Columns that mean nothing to a workload of rigid jobs.
+    """
+
+    unread: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """Return the totals in one line, and which columns were not read."""
+        return super().headline() + (f"; columns not read: {', '.join(self.unread)}" if self.unread else "")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Columns by name, what they are of, and where each row stands."""
+
+    source: str
+    columns: Mapping[str, Any]
+    unit: str = "position"
+    places: NDArray[np.int64] | None = None
+    header: TraceHeader = field(default_factory=TraceHeader)
+
+    def where(self, row: int) -> str:
+        """Return a row in words."""
+        return f"{self.source}: row {row}" if self.places is None else f"{self.source}: line {self.places[row]}"
+
+
+def jobs_from(
+    table: TableLike | Mapping[str, Sequence[Any]] | NDArray[Any],
+    *,
+    names: Mapping[str, str] | None = None,
+    num_cores: int | None = None,
+    **options: Unpack[TraceOptions],
+) -> Trace:
+    """Make jobs of a table in memory.
+
+    Parameters
+    ----------
+    table : data frame, mapping of str to sequence, or structured array
+        A data frame of polars, pandas or anything else with ``columns`` and a column by name; or columns by name.
+    names : mapping of str to str, optional
+        What columns are called here, by the names of the fields of a `Job` and ``waiting_time`` or ``starting_time``:
+        ``{"requested_cores": "ncpus"}``.
+    num_cores : int, optional
+        Cores of the machine, if they are known.
+    **options : TraceOptions
+        Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
+
+    Returns
+    -------
+    Trace
+        Jobs in the order of submission, header and repair report; places are positions in the table, from 0.
+
+    Raises
+    ------
+    WorkloadError
+        If a column is missing, a cell holds something else than it should, or no row is a usable job; the message
+        names column and row.
+    InvalidConfiguration
+        If an option is out of range, or `names` speaks of what a job does not have.
+
+    Examples
+    --------
+    >>> table = {"submission_time": [0, 60], "cores": [4, 2], "run_time": [30.0, 20.0], "colour": ["red", "blue"]}
+    >>> trace = jobs_from(table)
+    >>> trace.jobs[1]
+    Job(job_id=1, submission_time=60.0, requested_cores=2, requested_time=20.0, run_time=20.0, user_id=-1)
+    >>> print(trace.report.headline())
+    2 rows: 2 jobs, 0 dropped; columns not read: colour
+    """
+    header = TraceHeader() if num_cores is None else TraceHeader(fields={"nb_res": str(num_cores)})
+    return _trace(_Table("table", _columns_of(table), header=header), names, options)
+
+
+def read(path: Pathish, *, names: Mapping[str, str] | None = None, **options: Unpack[TraceOptions]) -> Trace:
     """Read a whole table.
 
     Parameters
     ----------
     path : str or path-like
-        The Parquet file.
+        A Parquet file; or, if its name ends in ``.csv`` or ``.csv.gz``, text with a line of names, whose cells are
+        separated by commas, semicolons or tabulators.
+    names : mapping of str to str, optional
+        What columns are called here, see `jobs_from`.
     **options : TraceOptions
-        Which jobs to keep, see `TraceOptions`. The format knows no status, queue or partition: these are -1.
+        Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
 
     Returns
     -------
     Trace
-        Jobs in the order of submission, header (with ``nb_res``, if the file states the cores) and repair report;
-        places are positions in the table.
+        Jobs in the order of submission, header (with ``nb_res``, if a Parquet file states the cores) and repair
+        report; places are positions in the table, or lines of a text file.
 
     Raises
     ------
     WorkloadError
-        If the file cannot be read, lacks a column, holds something else than finite numbers, or no usable job.
+        If the file cannot be read, lacks a column, holds something else than finite numbers, or no usable job; the
+        message names file, column and row.
     InvalidConfiguration
-        If an option is out of range.
+        If an option is out of range, or `names` speaks of what a job does not have.
     """
     source = os.fspath(path)
-    table, header = _load(source)
-    job_id, *others = (_numbers(source, table, name) for name in _COLUMNS)
-    rows = Columns.of_list(job_id.astype(np.int64), others)
-    return select(source, rows, header, TraceReport(unit="position"), **options)
+    return _trace(_read_text(source) if _is_text(source) else _read_parquet(source), names, options)
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
@@ -67,11 +193,12 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
     Parameters
     ----------
     path : str or path-like
-        The file, replaced only when the new one is complete.
+        The file, replaced only when the new one is complete: CSV if its name ends in ``.csv`` or ``.csv.gz``, else
+        Parquet.
     jobs : iterable of Job
         The jobs.
     num_cores : int, optional
-        Cores of the machine.
+        Cores of the machine, which CSV does not hold.
 
     Raises
     ------
@@ -79,48 +206,207 @@ def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> N
         If the file cannot be written, a job is invalid, or its requested time is 0 although it
         runs (the readers take 0 for unknown).
     """
+    if _is_text(os.fspath(path)):
+        write_lines(path, _lines(jobs))
+        return
     import polars as pl
 
     rows = list(jobs)
     for job in rows:
         check_writable(job)
-    kinds = {name: pl.Int64 if name in _WHOLE else pl.Float64 for name in _COLUMNS}
+    whole = {_NAMES[what][0] for what in _WHOLE}
+    kinds = {name: pl.Int64 if name in whole else pl.Float64 for name in _WRITTEN}
     table = pl.DataFrame(rows, schema=kinds, orient="row", strict=False)
     with writing(path) as file:
         table.write_parquet(file, metadata={} if num_cores is None else {"num_cores": str(num_cores)})
 
 
-def _load(source: str) -> tuple[pl.DataFrame, TraceHeader]:
-    """Read the columns that there are, and the number of cores."""
+def _lines(jobs: Iterable[Job]) -> Iterator[str]:
+    yield ",".join(_WRITTEN)
+    for job in jobs:
+        check_writable(job)
+        yield ",".join(map(plain_number, job))
+
+
+def _is_text(source: str) -> bool:
+    return source.lower().removesuffix(".gz").endswith(".csv")
+
+
+def _columns_of(table: Any) -> dict[str, Any]:
+    """Return the columns of whatever is a table, by name."""
+    names = table if isinstance(table, Mapping) else getattr(getattr(table, "dtype", None), "names", None)
+    if names is None and isinstance(table, TableLike):
+        names = table.columns
+    if names is None:
+        raise InvalidConfiguration(
+            f"table is of type {type(table).__name__}, want a data frame, a mapping of columns or a structured array"
+        )
+    return {str(name): table[name] for name in names}
+
+
+def _read_parquet(source: str) -> _Table:
+    """Read the columns of a Parquet file, and the number of cores."""
     import polars as pl
 
     content = read_bytes(source)
     try:
         metadata = pl.read_parquet_metadata(BytesIO(content))
-        there = pl.read_parquet_schema(BytesIO(content))
-        missing = [name for name in _COLUMNS if name not in there and name != "user_id"]
-        if missing:
-            raise WorkloadError(f"{source}: has no column {', '.join(missing)}, so it is no job table")
-        table = pl.read_parquet(BytesIO(content), columns=[name for name in _COLUMNS if name in there])
+        table = pl.read_parquet(BytesIO(content))
     except pl.exceptions.PolarsError as error:
         raise WorkloadError(f"{source}: is no Parquet file: {error}") from error
     fields = {"nb_res": metadata["num_cores"]} if "num_cores" in metadata else {}
-    return table, TraceHeader(fields=fields)
+    return _Table(source, {name: table[name] for name in table.columns}, header=TraceHeader(fields=fields))
 
 
-def _numbers(source: str, table: pl.DataFrame, name: str) -> Floats:
-    """Return a column as numbers that the rules can work on; unknown users are -1."""
-    if name not in table.columns:
-        return np.full(len(table), -1.0)
-    column = table[name]
-    if not column.dtype.is_numeric():
-        raise WorkloadError(f"{source}: column {name} is of type {column.dtype}, want numbers")
-    values = (column.fill_null(-1) if name == "user_id" else column).cast(float).to_numpy()
+def _read_text(source: str) -> _Table:
+    """Read the cells of a CSV file as text, by column, with the number of the line that each row ends in."""
+    content = read_bytes(source)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WorkloadError(
+            f"{source}: byte 0x{content[error.start]:02x} at {error.start} is not UTF-8 text"
+        ) from error
+    first = text.partition("\n")[0]
+    separator = max(",;\t", key=first.count)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=separator, strict=True)
+    places, rows = [], []
+    try:
+        names = [name.strip() for name in next(reader, [])]
+        for row in reader:
+            if row:
+                if len(row) != len(names):
+                    raise WorkloadError(f"{source}: line {reader.line_num}: {len(row)} cells, want {len(names)}")
+                places.append(reader.line_num)
+                rows.append(row)
+    except csv.Error as error:
+        raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise WorkloadError(f"{source}: line 1: there are two columns {shown(twice)}")
+    cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
+
+
+def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions) -> Trace:
+    """Make jobs of the columns that mean something."""
+    found = _found(table, names or {})
+    used = set(found.values())
+    unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
+    report = TableReport(unit=table.unit, unread=unread)
+    count = len(table.columns[found["run_time"]])
+    uneven = next((name for name in found.values() if len(table.columns[name]) != count), None)
+    if uneven is not None:
+        raise WorkloadError(
+            f"{table.source}: column {uneven} has {len(table.columns[uneven])} rows, {found['run_time']} has {count}"
+        )
+
+    def numbers(what: str) -> Floats:
+        return _numbers(table, what, found[what]) if what in found else np.full(count, -1.0)
+
+    job_id = np.arange(count, dtype=np.int64)
+    if "job_id" in found:
+        job_id, is_kept = _identities(table, found["job_id"])
+        if not is_kept:
+            report.add(TraceReason.UNREADABLE_ID, (job_id if table.places is None else table.places).tolist())
+    known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time", "user_id")]
+    rows = Columns.of_list(job_id, known)
+    if "waiting_time" in found or "starting_time" in found:
+        wait = numbers("waiting_time") if "waiting_time" in found else numbers("starting_time") - known[0]
+        rows = replace(rows, wait=wait)
+    if table.places is not None:
+        rows = replace(rows, place=table.places)
+    return select(table.source, rows, table.header, report, **options)
+
+
+def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of the columns by what they hold."""
+    for what, name in names.items():
+        if what not in _NAMES:
+            raise InvalidConfiguration(f"names has {what!r}, want some of {', '.join(_NAMES)}")
+        if name not in table.columns:
+            raise WorkloadError(f"{table.source}: has no column {name}, which names takes for {what}")
+    found = {
+        what: next((name for name in known if name in table.columns), None)
+        for what, known in _NAMES.items()
+        if what not in names
+    }
+    missing = [" or ".join(_NAMES[what]) for what in _NEEDED if found.get(what, "") is None]
+    if missing:
+        raise WorkloadError(f"{table.source}: has no column {', no column '.join(missing)}, so it is no job table")
+    return {what: name for what, name in found.items() if name is not None} | dict(names)
+
+
+def _identities(table: _Table, name: str) -> tuple[NDArray[np.int64], bool]:
+    """Return a number for each job, and whether it is (the trailing part of) what is written there."""
+    column = table.columns[name]
+    items = column.tolist() if hasattr(column, "tolist") else list(column)
+    if any(isinstance(item, str) for item in items) and not all(_is_number(item) for item in items):
+        for row, item in enumerate(items):
+            if not isinstance(item, str | int) or item in _MISSING:
+                raise WorkloadError(f"{table.where(row)}: {name} is {item!r}, want a whole number or a string")
+        return identified(items)
+    return _numbers(table, "job_id", name).astype(np.int64), True
+
+
+def _is_number(item: Any) -> bool:
+    return not math.isnan(_number(item)) or (isinstance(item, str) and item.strip() in _MISSING)
+
+
+def _numbers(table: _Table, what: str, name: str) -> Floats:
+    """Return a column as numbers that the rules can work on: finite, and -1 where unknown."""
+    column = table.columns[name]
+    values = _values(column)
+    if what not in (*_NEEDED, "job_id"):
+        unknown = [at for at in np.flatnonzero(np.isnan(values)).tolist() if _is_missing(_item(column, at))]
+        values[unknown] = -1.0
     wrong = ~(np.abs(values) <= LARGEST)
-    if name in _WHOLE:
+    if what in _WHOLE:
         wrong |= values % 1 != 0
     if wrong.any():
         at = int(np.argmax(wrong))
-        wanted = "a whole number" if name in _WHOLE else "a finite number"
-        raise WorkloadError(f"{source}: row {at}: {name} is {column[at]!r}, want {wanted} of at most {LARGEST:g}")
+        wanted = "a whole number" if what in _WHOLE else "a finite number"
+        item = " ".join(repr(_item(column, at)).split())
+        raise WorkloadError(f"{table.where(at)}: {name} is {item}, want {wanted} of at most {LARGEST:g}")
     return values
+
+
+def _values(column: Any) -> Floats:
+    """Return a column as new numbers, nan where a cell is none."""
+    cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
+        return cells.astype(np.float64)
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in "mM":
+        since = cells - np.datetime64(0, "s") if cells.dtype.kind == "M" else cells
+        seconds: Floats = since / np.timedelta64(1, "s")
+        return seconds
+    return np.array([_number(cell) for cell in cells], dtype=np.float64)
+
+
+def _number(item: Any) -> float:
+    """Return a cell as a number, nan if it is none."""
+    if isinstance(item, bool | np.bool_) or (isinstance(item, str) and "_" in item):  # which float() would take
+        return math.nan
+    try:
+        if isinstance(item, timedelta):
+            return item.total_seconds()
+        if isinstance(item, datetime):
+            return (item if item.tzinfo else item.replace(tzinfo=UTC)).timestamp()
+        return float(item)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _is_missing(item: Any) -> bool:
+    """Tell an unknown value from one that makes no sense; no number stands for either."""
+    if isinstance(item, str):
+        return item.strip() in _MISSING
+    if isinstance(item, float):
+        return math.isnan(item)
+    return item is None or type(item).__name__ in ("NAType", "NaTType", "datetime64", "timedelta64")
+
+
+def _item(column: Any, at: int) -> Any:
+    """Return a cell as a plain Python value, whatever the column is."""
+    item = getattr(column, "iloc", column)[at]
+    return item.item() if isinstance(item, np.number | np.bool_) else item

@@ -23,7 +23,12 @@ __all__ = ["Workload", "descriptions", "draw", "load", "read", "write"]
 _GENERATED = "lublin"
 #: Size of a generated workload where none is asked for.
 _DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
-_READERS: Mapping[str, Callable[..., Trace]] = {".swf": swf.read, ".json": batsim.read, ".parquet": job_table.read}
+_READERS: Mapping[str, Callable[..., Trace]] = {
+    ".swf": swf.read,
+    ".json": batsim.read,
+    ".parquet": job_table.read,
+    ".csv": job_table.read,
+}
 
 
 def descriptions() -> dict[str, str]:
@@ -39,6 +44,7 @@ def descriptions() -> dict[str, str]:
         "FILE.swf, FILE.swf.gz": "Standard Workload Format, as in the Parallel Workloads Archive.",
         "FILE.json, FILE.json.gz": "Batsim workload with delay profiles.",
         "FILE.parquet": "Job table with the columns of a result.",
+        "FILE.csv, FILE.csv.gz": "Job table with the columns of a result, or Batsim's.",
     }
 
 
@@ -249,7 +255,7 @@ def write(
         case ".swf":
             known = {} if num_cores is None else {"MaxProcs": num_cores}
             swf.write(path, jobs, header=header if header and header.lines else {"Version": 2.2, **known})
-        case ".parquet":
+        case ".parquet" | ".csv":
             job_table.write(path, jobs, num_cores)
         case ".json" if num_cores is not None:
             batsim.write(path, jobs, num_cores)
@@ -257,8 +263,8 @@ def write(
             raise InvalidConfiguration(f"{path}: a Batsim workload states the cores of the machine, which are unknown")
         case _:
             raise InvalidConfiguration(
-                f"{path}: the suffix tells no format of workloads; known are .swf, .swf.gz, .json, .json.gz and "
-                ".parquet"
+                f"{path}: the suffix tells no format of workloads; known are .swf, .swf.gz, .json, .json.gz, "
+                ".parquet, .csv and .csv.gz"
             )
 
 

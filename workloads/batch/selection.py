@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
@@ -22,6 +23,7 @@ __all__ = ["TraceOptions"]
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+_TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
 ZeroRunTime = Literal["keep", "drop"]
 
 
@@ -99,8 +101,8 @@ class Columns:
     ----------
     place : array of int
         Line number, or position in a list.
-    job_id, submission_time, cores, requested_time, run_time, user, status, queue, partition : array
-        As in the file, -1 where unknown; times in seconds.
+    job_id, submission_time, wait, cores, requested_time, run_time, user, status, queue, partition : array
+        As in the file, -1 where unknown; times in seconds. The wait is what the log says, which no job knows of.
     assumed_cores : array of bool
         Whether ``cores`` had to be taken from another field than the request.
     """
@@ -108,6 +110,7 @@ class Columns:
     place: NDArray[np.int64]
     job_id: NDArray[np.int64]
     submission_time: Floats
+    wait: Floats
     cores: Floats
     requested_time: Floats
     run_time: Floats
@@ -126,6 +129,7 @@ class Columns:
             np.arange(len(job_id), dtype=np.int64),
             job_id,
             submission_time,
+            unknown,
             cores,
             requested_time,
             run_time,
@@ -392,24 +396,40 @@ def shifted(blocks: Iterable[Columns], shift: bool) -> Iterator[Columns]:
             yield replace(block, submission_time=block.submission_time - origin)
 
 
-def sorted_jobs(blocks: Iterable[Columns], shift: bool) -> list[Job]:
+def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport, *, shift: bool) -> Trace:
     """Gather all jobs in the order of their submission.
 
     Parameters
     ----------
     blocks : iterable of Columns
         What a `Selector` let through; at least one row in all.
+    header : TraceHeader
+        What the file says about itself.
+    report : TraceReport
+        What was counted.
     shift : bool
         Whether the first job moves to time 0.
 
     Returns
     -------
-    list of Job
+    Trace
         Sorted by submission time; equal times keep the order of the file.
     """
     rows = Columns.concatenate(list(blocks))
-    rows = rows.take(np.argsort(rows.submission_time, kind="stable"))
-    return [job for block in shifted([rows], shift) for job in block.jobs()]
+    [rows] = shifted([rows.take(np.argsort(rows.submission_time, kind="stable"))], shift)
+    waits = np.where(rows.wait < 0, np.nan, rows.wait)
+    return Trace(list(rows.jobs()), header, report, waits, rows.queue.astype(np.int64))
+
+
+def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
+    """Return a number for each id, and whether it is (the trailing part of) the id itself."""
+    if all(isinstance(identity, int) and abs(identity) <= LARGEST for identity in ids):
+        return np.array(ids, dtype=np.int64), True
+    found = [_TRAILING.search(str(identity)) for identity in ids]
+    numbers = [int(match[0]) for match in found if match]
+    if len(set(numbers)) == len(ids):
+        return np.array(numbers, dtype=np.int64), True
+    return np.arange(len(ids), dtype=np.int64), False
 
 
 def select(
@@ -446,4 +466,4 @@ def select(
     selector = Selector(source, rules, report)
     blocks = [selector.feed(rows)] if len(rows) else []
     selector.finish()
-    return Trace(sorted_jobs(blocks, rules.shift), header, report)
+    return gathered(blocks, header, report, shift=rules.shift)

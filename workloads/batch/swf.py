@@ -34,8 +34,8 @@ from desim.workloads.batch.selection import (
     Selector,
     TraceOptions,
     check_writable,
+    gathered,
     shifted,
-    sorted_jobs,
 )
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.documents import LARGEST, shown
@@ -107,8 +107,8 @@ class SWFStream:
 
     def read(self) -> Trace:
         """Read the whole file, and sort its jobs."""
-        jobs = sorted_jobs(self._blocks(is_stream=False), self.rules.shift)
-        return Trace(jobs, self.header, self.report)
+        blocks = list(self._blocks(is_stream=False))
+        return gathered(blocks, self.header, self.report, shift=self.rules.shift)
 
     def _blocks(self, *, is_stream: bool) -> Iterator[Columns]:
         """Read the file from its start and yield its jobs as arrays, in the order of the file."""
@@ -302,6 +302,7 @@ def _as_columns(numbers: NDArray[np.int64], values: list[Floats]) -> Columns:
         place=numbers,
         job_id=values[0].astype(np.int64),
         submission_time=values[1],
+        wait=values[2],
         cores=np.where(assumed, values[4], values[7]),
         requested_time=values[8],
         run_time=values[3],

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
 from desim.problems.batch.job import Job
 from desim.workloads.report import ListedReason, RepairReport
 
@@ -141,16 +144,30 @@ class Trace:
         What the file says about itself.
     report : TraceReport
         What was dropped, changed and noticed on the way.
+    waiting_time : array of float, optional
+        How long each job waited on the real machine, in seconds, nan where that is not known; in the order of `jobs`.
+        Jobs have no such field, so that nobody who decides can see it.
+    queue : array of int, optional
+        The queue that each job was submitted to, -1 where unknown.
     """
 
     jobs: list[Job]
     header: TraceHeader
     report: TraceReport
+    waiting_time: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
+    queue: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
     @property
     def num_cores(self) -> int | None:
         """Cores of the machine as the header states them, None if it does not."""
         return self.header.num_cores
+
+    def recorded_starts(self) -> dict[int, float]:
+        """Return when jobs started on the real machine, in seconds, by job number, as far as the file tells."""
+        if self.waiting_time is None:
+            return {}
+        waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
+        return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
 
     def __len__(self) -> int:
         """Return the number of jobs."""

@@ -35,7 +35,7 @@ class WorkloadOptions:
     """The jobs and the machine."""
 
     trace: Annotated[str, arg(metavar="FILE|lublin", aliases=["--workload"])] = "lublin"
-    """A file (.swf, .swf.gz, Batsim .json, job table .parquet), or lublin: jobs generated from a seed."""
+    """A file (.swf, .swf.gz, Batsim .json, job table .csv or .parquet), or lublin: jobs generated from a seed."""
     cores: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as the file states, else 256)")] = None
     """Cores of the machine."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 10000, of a file all)")] = None

@@ -1,0 +1,221 @@
+"""Jobs of tables: data frames, mappings, structured arrays and CSV; names, units, repairs, and errors by row."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from workload_files import BATCH_JOBS, refusal
+
+from desim import simulate
+from desim.agents.batch import create
+from desim.exceptions import InvalidConfiguration
+from desim.export import to_batsim_csv, to_csv
+from desim.problems.batch import BatchCluster
+from desim.problems.batch.job import Job
+from desim.workloads import job_table, lublin
+
+Put = Callable[..., Path]
+Columns = dict[str, list[Any]]
+
+OURS: Columns = {
+    "job_id": [4, 7],
+    "submission_time": [0.0, 60.0],
+    "requested_number_of_resources": [2, 1],
+    "requested_time": [50.0, 40.0],
+    "run_time": [30.0, 20.5],
+    "user_id": [3, -1],
+}
+JOBS = [Job(4, 0.0, 2, 50.0, 30.0, 3), Job(7, 60.0, 1, 40.0, 20.5, -1)]
+MAKERS: dict[str, Callable[[Columns], Any]] = {
+    "mapping": dict,
+    "polars": lambda columns: pl.DataFrame(columns, strict=False),
+    "pandas": pd.DataFrame,
+}
+EVERY = pytest.mark.parametrize("make", MAKERS.values(), ids=list(MAKERS))
+
+
+def renamed(**names: str) -> Columns:
+    return {names.get(name, name): column for name, column in OURS.items()}
+
+
+@EVERY
+def test_our_names(make: Callable[[Columns], Any]) -> None:
+    trace = job_table.jobs_from(make(OURS))
+    assert trace.jobs == JOBS
+    assert [type(value) for value in trace.jobs[0]] == [int, float, int, float, float, int]
+    assert (trace.num_cores, trace.report.headline()) == (None, "2 rows: 2 jobs, 0 dropped")
+    assert trace.recorded_starts() == {}
+
+
+@EVERY
+def test_names_of_batsim(make: Callable[[Columns], Any]) -> None:
+    columns = renamed(
+        job_id="id", submission_time="subtime", requested_number_of_resources="res", requested_time="walltime"
+    )
+    columns["execution_time"] = columns.pop("run_time")
+    assert job_table.jobs_from(make(columns), num_cores=8).jobs == JOBS
+    assert job_table.jobs_from(make(columns), num_cores=8).num_cores == 8
+
+
+def test_structured_arrays() -> None:
+    array = np.array([(0, 2, 30.0), (60, 1, 20.5)], dtype=[("subtime", int), ("cores", int), ("runtime", float)])
+    assert job_table.jobs_from(array).jobs == [Job(0, 0.0, 2, 30.0, 30.0), Job(1, 60.0, 1, 20.5, 20.5)]
+
+
+def test_names_of_ones_own() -> None:
+    columns = renamed(requested_number_of_resources="ncpus", run_time="elapsed") | {"run_time": [1.0, 1.0]}
+    trace = job_table.jobs_from(columns, names={"requested_cores": "ncpus", "run_time": "elapsed"})
+    assert trace.jobs == JOBS
+    with pytest.raises(InvalidConfiguration, match=r"^names has 'cores', want some of job_id, submission_time, "):
+        job_table.jobs_from(columns, names={"cores": "ncpus"})
+    assert refusal(lambda: job_table.jobs_from(columns, names={"run_time": "gone"})) == (
+        "table: has no column gone, which names takes for run_time"
+    )
+
+
+@EVERY
+def test_unread_columns_are_told(make: Callable[[Columns], Any]) -> None:
+    trace = job_table.jobs_from(make(OURS | {"gpus": [0, 1], "stretch": [1.0, 1.0], "cores": [5, 5]}))
+    assert trace.jobs == JOBS
+    assert trace.report.headline() == "2 rows: 2 jobs, 0 dropped; columns not read: gpus, cores"
+    assert trace.report.as_dict()["unread"] == ("gpus", "cores")
+
+
+@EVERY
+def test_unknown_values_and_repairs(make: Callable[[Columns], Any]) -> None:
+    columns = OURS | {"requested_time": [None, 40.0], "user_id": [None, 5], "submission_time": [90.0, 60.0]}
+    trace = job_table.jobs_from(make(columns))
+    assert trace.jobs == [JOBS[1]._replace(user_id=5), Job(4, 90.0, 2, 30.0, 30.0, -1)]
+    assert {reason.name for reason in trace.report.counts} == {"ASSUMED_REQUESTED_TIME", "OUT_OF_ORDER"}
+
+
+def test_dates_and_durations() -> None:
+    day = datetime.datetime(2020, 1, 1)
+    columns = OURS | {
+        "submission_time": [day, day + datetime.timedelta(seconds=60)],
+        "run_time": [datetime.timedelta(seconds=30), datetime.timedelta(seconds=20.5)],
+        "starting_time": [day + datetime.timedelta(seconds=5), None],
+    }
+    for make in MAKERS.values():
+        trace = job_table.jobs_from(make(columns), shift=True)
+        assert trace.jobs == JOBS
+        assert trace.recorded_starts() == {4: 5.0}
+        assert job_table.jobs_from(make(columns)).jobs[0].submission_time == 1_577_836_800
+    zoned = OURS | {"submission_time": pd.to_datetime(columns["submission_time"]).tz_localize("Europe/Stockholm")}
+    assert job_table.jobs_from(zoned).jobs[0].submission_time == 1_577_836_800 - 3_600
+
+
+def test_recorded_waits_follow_their_jobs() -> None:
+    columns = OURS | {"submission_time": [90.0, 60.0], "waiting_time": [7.0, -1.0]}
+    trace = job_table.jobs_from(columns)
+    assert trace.recorded_starts() == {4: 97.0}
+    assert job_table.jobs_from(columns, shift=True).recorded_starts() == {4: 37.0}
+    assert job_table.jobs_from(columns, users={3}).recorded_starts() == {4: 97.0}
+
+
+def test_identifiers_that_are_text() -> None:
+    trace = job_table.jobs_from(OURS | {"job_id": ["w0!4", "w0!7"]})
+    assert trace.jobs == JOBS
+    trace = job_table.jobs_from(OURS | {"job_id": ["red", "blue"]})
+    assert [job.job_id for job in trace] == [0, 1]
+    assert {reason.name for reason in trace.report.counts} == {"UNREADABLE_ID"}
+    assert refusal(lambda: job_table.jobs_from(OURS | {"job_id": ["red", None]})) == (
+        "table: row 1: job_id is None, want a whole number or a string"
+    )
+
+
+WRONG: dict[str, tuple[str, list[Any], str]] = {
+    "text": ("run_time", [1.0, "long"], "row 1: run_time is 'long', want a finite number of at most 1e+15"),
+    "nothing": ("run_time", [None, 1.0], "row 0: run_time is {}, want a finite number of at most 1e+15"),
+    "fraction": ("requested_number_of_resources", [1.0, 1.5], "row 1: requested_number_of_resources is 1.5, want a w"),
+    "text for an optional one": ("user_id", [1, "root"], "row 1: user_id is 'root', want a whole number"),
+    "truth": ("submission_time", [True, False], "row 0: submission_time is True, want a finite number"),
+    "infinite": ("requested_time", [1.0, float("inf")], "row 1: requested_time is inf, want a finite number"),
+    "missing identifier": ("job_id", [1.0, float("nan")], "row 1: job_id is nan, want a whole number"),
+}
+
+
+@EVERY
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_cells_are_named(make: Callable[[Columns], Any], name: str) -> None:
+    column, values, message = WRONG[name]
+    if make is MAKERS["polars"] and name in ("text", "text for an optional one"):
+        values = list(map(str, values))  # a column of polars has one type
+    table = make(OURS | {column: values})
+    missing = "nan" if make is MAKERS["pandas"] else "None"
+    assert refusal(lambda: job_table.jobs_from(table)).startswith(f"table: {message.format(missing)}")
+
+
+def test_wrong_tables() -> None:
+    for table in (5, [1, 2], np.zeros(3), "file.csv"):
+        with pytest.raises(InvalidConfiguration, match=r"^table is of type \w+, want a data frame, a mapping of col"):
+            job_table.jobs_from(table)  # type: ignore[arg-type]
+    assert refusal(lambda: job_table.jobs_from({"res": [1], "id": [2], "run_time": [3]})) == (
+        "table: has no column submission_time or subtime, so it is no job table"
+    )
+    assert refusal(lambda: job_table.jobs_from(OURS | {"user_id": [1]})) == (
+        "table: column user_id has 1 rows, run_time has 2"
+    )
+    assert refusal(lambda: job_table.jobs_from({name: [] for name in OURS})) == "table: no usable job in 0 rows"
+
+
+@given(jobs=st.lists(BATCH_JOBS, min_size=1, max_size=5))
+def test_every_way_in_gives_the_same_jobs(jobs: list[Job], tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "jobs.csv"
+    numbered = [job._replace(job_id=number) for number, job in enumerate(jobs)]
+    expected = sorted(numbered, key=lambda job: job.submission_time)
+    job_table.write(path, numbered)
+    frame = pl.DataFrame(numbered, schema=Job._fields, orient="row", strict=False)
+    assert job_table.read(path).jobs == job_table.jobs_from(frame).jobs == expected
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(put: Put, separator: str) -> None:
+    text = 'id,subtime,"res",walltime,run_time,"a name, quoted"\n4,0,2,50,30,x\n\n7,60,1,,20.5,"two\nlines"\n'
+    if separator != ",":
+        text = text.replace("a name, quoted", "a name").replace(",", separator)
+    trace = job_table.read(put(text.replace("\n", "\r\n").encode("utf-8-sig"), "log.csv"))
+    assert trace.jobs == [JOBS[0]._replace(user_id=-1), Job(7, 60.0, 1, 20.5, 20.5)]
+    assert trace.report.unread == ("a name, quoted" if separator == "," else "a name",)
+    assert list(trace.report.places.values()) == [[5]]  # the line that the row ends in
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("subtime,res,run_time\n0,1,5\n1,x,5\n", "line 3: res is 'x', want a whole number of at most 1e+15"),
+        ("subtime,res,run_time\n0,1,5\n1,1_0,5\n", "line 3: res is '1_0', want a whole number of at most 1e+15"),
+        ("subtime,res,run_time\n0,1,\n", "line 2: run_time is '', want a finite number of at most 1e+15"),
+        ("subtime,res,run_time\n0,1\n", "line 2: 2 cells, want 3"),
+        ("subtime,res,res,run_time\n", "line 1: there are two columns 'res'"),
+        ("", "has no column submission_time or subtime, no column requested_number_of_resources or"),
+        ('subtime,res,run_time\n0,1,"5\n', "line 2: unexpected end of data"),
+        (b"subtime\xff", "byte 0xff at 7 is not UTF-8 text"),
+        ("subtime,res,run_time\n", "no usable job in 0 rows"),
+    ],
+)
+def test_wrong_csv(put: Put, text: str | bytes, message: str) -> None:
+    path = put(text, "log.csv")
+    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: {message}")
+
+
+def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:
+    jobs = lublin.generate(50, 16, seed=1, load=0.9)
+    result = simulate(BatchCluster(jobs, 16), create("easy"))
+    to_csv(result, tmp_path / "ours.csv")
+    to_batsim_csv(result, tmp_path / "batsim.csv")
+    ours, batsim = (job_table.read(tmp_path / name) for name in ("ours.csv", "batsim.csv"))
+    assert ours.jobs == job_table.jobs_from(result.jobs).jobs == jobs
+    assert [job._replace(user_id=-1) for job in jobs] == batsim.jobs
+    assert ours.report.unread == batsim.report.unread == ()
+    starts = dict(zip(result.jobs["job_id"], result.jobs["starting_time"], strict=True))
+    assert ours.recorded_starts() == pytest.approx(starts)
