@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
 
 __all__ = [
+    "DASHES",
     "DOWN_COLOR",
     "JOB_COLORS",
     "OTHER_COLOR",

@@ -104,7 +104,15 @@ AGENTS: dict[str, Choice] = {OGASCHED: ogasched()} | RIVALS | VARIANTS
 """All rows."""
 
 MAIN_ROWS: dict[str, Choice] = {
-    name: AGENTS[name] for name in (OGASCHED, *RIVALS, "OGASched (reservation)", "AdaGrad", "LineSearch")
+    name: AGENTS[name]
+    for name in (
+        OGASCHED,
+        *RIVALS,
+        "OGASched (reservation)",
+        "AdaGrad",
+        "LineSearch",
+        "LineSearch (reservation)",
+    )
 }
 """The rows of most experiments."""
 

@@ -11,14 +11,18 @@ from dataclasses import dataclass, replace
 
 from desim.experiments.blocks import Block
 from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import DEFAULT, RIVALS, ogasched
+from desim.experiments.ogasched.agents import AGENTS, DEFAULT, RIVALS, ogasched
 from desim.experiments.ogasched.study import Panel, Study, data, tables
 from desim.experiments.study import run_as_program
 
 TITLE = "Figure 4: hyper-parameters of OGASched"
 INITIAL, DECAY = 25.0, 0.9999
-BASELINE = "Fairness"
 FORMS = ("reactive", "reservation")
+#: Rows that have no such parameters, beside the others: by form.
+LEVELS = {
+    "Fairness": dict.fromkeys(FORMS, RIVALS["Fairness"]),
+    "LineSearch": {"reactive": AGENTS["LineSearch"], "reservation": AGENTS["LineSearch (reservation)"]},
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Figure4(Study):
 
 def _panel(name: str, values: dict[str, tuple[float, float]], reference: str) -> Panel:
     rows = {row: {form: ogasched(form, *steps) for form in FORMS} for row, steps in values.items()}
-    rows[BASELINE] = dict.fromkeys(FORMS, RIVALS[BASELINE])
+    rows |= LEVELS
     references = {row: reference for row in rows if row != reference}
     return Panel(name, "form", dict.fromkeys(FORMS, replace(DEFAULT, num_slots=8_000)), rows, references)
 

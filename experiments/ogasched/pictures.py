@@ -12,7 +12,7 @@ from desim.experiments.blocks import Drawing
 from desim.experiments.drawing import MARKERS, draw_estimates, line_handles, new_figure
 from desim.experiments.ogasched.agents import AGENTS, OGASCHED
 from desim.experiments.ogasched.study import METRIC_WORDS, Measured, Panel
-from desim.plotting.colors import LineStyle, line_styles
+from desim.plotting.colors import DASHES, LineStyle, line_styles
 from desim.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def parameters(found: Measured) -> Drawing:
     Parameters
     ----------
     found : Measured
-        Its rows are values, or the name of an agent for comparison.
+        Its rows are values, or the names of up to three agents for comparison.
     """
     from matplotlib import colormaps
 
@@ -150,7 +150,8 @@ def parameters(found: Measured) -> Drawing:
         values = [row for row in panel.rows if row not in AGENTS]
         shades = colormaps["viridis"](np.linspace(0.0, 0.92, len(values)))
         styles = {row: LineStyle(shade, "-") for row, shade in zip(values, shades, strict=True)}
-        styles |= {row: LineStyle("black", "--") for row in panel.rows if row in AGENTS}
+        levels = [row for row in panel.rows if row in AGENTS]
+        styles |= {row: LineStyle("black", dashes) for row, dashes in zip(levels, DASHES[1:], strict=False)}
         for ax, column in zip(axes, columns, strict=True):
             for row in panel.rows:
                 slots, curves = found.curve(panel, column, row)
