@@ -288,6 +288,21 @@ class Kind(Extension):
         columns = [column for table in self.tables if table.name == "jobs" for column in table.columns]
         return next((column.values for column in columns if column.name == "status"), ())
 
+    def tables_of(self, info: Mapping[str, Any]) -> list[Table]:
+        """Return the tables that a run has, bound to it.
+
+        Parameters
+        ----------
+        info : mapping
+            Its description.
+
+        Returns
+        -------
+        list of Table
+            Without those that only runs with other entries in their description have.
+        """
+        return [table.bound(info) for table in self.tables if not table.only_with or table.only_with in info]
+
     def workload_tables(self, result: Result) -> dict[str, pl.DataFrame]:
         """Return the parts of the tables in which runs of the same workload are equal, see ``same_workload``."""
         tables = {}
@@ -423,7 +438,7 @@ class Problem:
     def tables(self) -> dict[str, Table]:
         """Return the tables that a run records, by name: those of the kind, bound to this configuration."""
         kind = self.kind or kinds().get(self.name)
-        return {} if kind is None else {table.name: table.bound(self.describe()) for table in kind.tables}
+        return {} if kind is None else {table.name: table for table in kind.tables_of(self.describe())}
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration as plain values, for an agent's ``reset`` and for the records."""

@@ -55,6 +55,8 @@ class Column:
         computed when records become a table.
     each : str
         The entry of the run's description that lists the names for which there is a column, such as ``"resources"``.
+    optional : bool
+        Of an entry of a description, whether it may be missing: what only some runs have.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Column:
     finite: bool = True
     formula: str = ""
     each: str = ""
+    optional: bool = False
 
     @property
     def nullable(self) -> bool:
@@ -112,6 +115,8 @@ class Table:
         that have no formula.
     status : str
         The column that tells what has become of a row, see ``Column.given``.
+    only_with : str
+        The entry of a run's description without which the run has no such table.
     info : mapping
         The run's description, of a table that is bound to a run.
     """
@@ -123,6 +128,7 @@ class Table:
     chunk_rows: int = 65_536
     pack: Callable[[list[Any], Mapping[str, Any]], Mapping[str, Any]] | None = None
     status: str = "status"
+    only_with: str = ""
     info: Mapping[str, Any] = field(default_factory=dict)
 
     def bound(self, info: Mapping[str, Any]) -> Table:
@@ -337,7 +343,7 @@ def fault_of(column: Column, info: Mapping[str, Any]) -> str:
     value: Any = info.get(column.name)
     allowed = kinds.get(column.dtype, (list,))
     wanted = [kind.__name__ for kind in allowed] + ["NoneType"] * column.nullable
-    if value is None and column.name in info and column.nullable:
+    if value is None and (column.nullable if column.name in info else column.optional):
         return ""
     is_kind = isinstance(value, allowed) and (column.dtype == "boolean" or type(value) is not bool)
     if not is_kind:

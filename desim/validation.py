@@ -371,7 +371,7 @@ def validate(result: Result, workload: Iterable[Any] | None = None, *, stop_afte
     findings.note("description", len(RUN) + len(kind.info), _description_faults(result.info, kind))
     if not findings.report().ok:
         return findings.report()
-    tables = [table.bound(result.info) for table in kind.tables]
+    tables = kind.tables_of(result.info)
     _check_columns(result, tables, findings)
     if not findings.report().ok:
         return findings.report()

@@ -12,15 +12,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from heapq import heapify, heappop, heappush, merge
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents.batch.node_backfilling import easy_on_nodes, simple_on_nodes
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
-from desim.problems.batch import BatchObservation, Queue, Start, WaitFor, WaitUntil, lowest_cores
+from desim.problems.batch import (
+    BatchObservation,
+    NodeObservation,
+    Place,
+    Queue,
+    Start,
+    WaitFor,
+    WaitUntil,
+    lowest_cores,
+)
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
@@ -44,8 +55,10 @@ class SimpleBackfilling:
         self.priority = as_priority(order)
         self.name = f"backfilling-{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
+        if isinstance(observation, NodeObservation):
+            return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
         if not len(cores):
@@ -81,8 +94,10 @@ class EASYBackfilling:
         self.specific_cores = specific_cores
         self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}"
 
-    def act(self, observation: BatchObservation) -> list[int | Start | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
+        if isinstance(observation, NodeObservation):
+            return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
         if not len(cores):

@@ -13,13 +13,15 @@ w the waiting time, in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents.batch.node_backfilling import strict_on_nodes
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Queue, WaitFor
+from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
 
 __all__ = [
     "F1",
@@ -64,8 +66,10 @@ class Priority:
         """Return the positions of all queued jobs, first to last by this order, shape (L,)."""
         return self.scores(queue, time).argsort(kind="stable")
 
-    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Start jobs in order for as long as they fit."""
+        if isinstance(observation, NodeObservation):
+            return strict_on_nodes(observation, self.order(observation.queue, observation.time))
         queue, free = observation.queue, observation.free_cores
         if not len(queue):
             return None
@@ -113,8 +117,10 @@ class FCFS(Priority):
         """Return all positions in order of arrival."""
         return np.arange(len(queue))
 
-    def act(self, observation: BatchObservation) -> list[int | WaitFor] | None:
+    def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Start jobs from the head of the queue for as long as they fit; then only the head's cores matter."""
+        if isinstance(observation, NodeObservation):
+            return super().act(observation)
         free = observation.free_cores
         answer: list[int | WaitFor] = []
         for job_id, cores in observation.heads():

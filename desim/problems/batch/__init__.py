@@ -1,17 +1,32 @@
-"""The batch cluster: rigid jobs, a queue, identical cores, schedule cycling."""
+"""The batch cluster: rigid jobs, a queue, identical cores or nodes with resources, schedule cycling."""
 
-from desim.problems.batch.cluster import BatchCluster
+from desim.problems.batch.cluster import BatchCluster, NodeCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
+from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
+from desim.problems.batch.room import NodeObservation, Place, Room
 
 __all__ = [
+    "PLACEMENTS",
     "BatchCluster",
     "BatchObservation",
     "Execution",
+    "Held",
     "Job",
+    "Node",
+    "NodeCluster",
+    "NodeJob",
+    "NodeObservation",
+    "NodeTable",
+    "Place",
+    "PlacementPolicy",
     "Queue",
+    "Request",
+    "Room",
     "Running",
+    "Shape",
     "Start",
     "WaitFor",
     "WaitUntil",

@@ -1,4 +1,4 @@
-"""The batch cluster: identical cores, a queue of rigid jobs, and schedule cycling.
+"""The batch cluster: identical cores or nodes with resources, a queue of rigid jobs, and schedule cycling.
 
 Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-A and III-B.
 """
@@ -8,26 +8,28 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
 from desim.checks import one_of, whole
 from desim.core import Decision, Phase, at, reschedule
-from desim.exceptions import InfeasibleAction, WorkloadError
+from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
-from desim.problems.batch.tables import TABLES
+from desim.problems.batch.placement import PlacementPolicy, placement_of
+from desim.problems.batch.room import NodeObservation, Place, Room
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
 
-__all__ = ["BatchCluster"]
+__all__ = ["BatchCluster", "NodeCluster"]
 
 
 class BatchCluster(FailingCluster, Problem):
@@ -50,8 +52,12 @@ class BatchCluster(FailingCluster, Problem):
     jobs : iterable of Job
         In order of submission. An iterator is read once, one job ahead of the clock, so that
         memory follows the jobs in the system; a list can be simulated again and again.
-    num_cores : int
-        Cores, at least 1.
+    num_cores : int, optional
+        Cores, at least 1. Not needed with `nodes`, whose cores they are then.
+    nodes : iterable of Node, optional
+        Nodes with memory, GPUs and further resources; the cluster is then a :class:`NodeCluster`.
+    placement : str or PlacementPolicy, optional
+        Which nodes jobs get where an agent names none, see :class:`NodeCluster`.
     kill_at_request : bool
         End a job that reaches its requested time, as real systems do.
     infeasible : {"raise", "forward"}
@@ -88,11 +94,19 @@ class BatchCluster(FailingCluster, Problem):
         "repair",
     )
 
+    def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
+        """Return a cluster of nodes where there are any."""
+        if nodes is not None and cls is BatchCluster:
+            return super().__new__(NodeCluster)  # type: ignore[return-value]
+        return super().__new__(cls)
+
     def __init__(
         self,
         jobs: Iterable[Job],
-        num_cores: int,
+        num_cores: int | None = None,
         *,
+        nodes: Iterable[Node] | None = None,
+        placement: str | PlacementPolicy | None = None,
         kill_at_request: bool = True,
         infeasible: Literal["raise", "forward"] = "raise",
         too_wide: Literal["error", "reject"] = "error",
@@ -102,6 +116,10 @@ class BatchCluster(FailingCluster, Problem):
     ) -> None:
         super().__init__(processes=processes)
         self.jobs = jobs
+        if num_cores is None:
+            raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
+        if placement is not None:
+            raise InvalidConfiguration("placement says which nodes jobs get: give nodes, too")
         self.num_cores = whole("num_cores", num_cores, least=1)
         self.kill_at_request = kill_at_request
         self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
@@ -151,7 +169,7 @@ class BatchCluster(FailingCluster, Problem):
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
         chunk_rows = min(16_384, max(1_024, (1 << 24) // self.num_cores))
-        bound = {table.name: table.bound(self.describe()) for table in TABLES}
+        bound = super().tables()
         return bound | {"jobs": replace(bound["jobs"], chunk_rows=chunk_rows)}
 
     # jobs come
@@ -188,13 +206,7 @@ class BatchCluster(FailingCluster, Problem):
         number = self._arrived
         self._arrived = number + 1
         if requested_cores > self.num_cores:
-            if self.too_wide == "error":
-                raise WorkloadError(
-                    f"job {job_id} requests {requested_cores} cores, the cluster has {self.num_cores}; "
-                    "too_wide='reject' records such jobs as rejected"
-                )
-            self._record_job((job, number, None, None, None, 0, "rejected", 0))
-            self.emit("rejection", job)
+            self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
@@ -205,6 +217,13 @@ class BatchCluster(FailingCluster, Problem):
             self._inbox.append(job)
         else:
             self._enqueue(job)
+
+    def _turn_away(self, job: Job, why: str) -> None:
+        """Reject a job that has just been counted as arrived, or end the run because of it."""
+        if self.too_wide == "error":
+            raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
+        self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0))
+        self.emit("rejection", job)
 
     # decisions are carried out, cycle after cycle
 
@@ -287,7 +306,11 @@ class BatchCluster(FailingCluster, Problem):
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
-        raise InfeasibleAction(f"time {self.env.now}: {_explain(self._state, action)}")
+        raise InfeasibleAction(f"time {self.env.now}: {self._explain(action)}")
+
+    def _explain(self, action: Any) -> str:
+        """Return why an action cannot be carried out."""
+        return _explain(self._state, action)
 
     def _wake_up(self, event: simpy.Event) -> None:
         self._next_wake = math.inf
@@ -398,6 +421,180 @@ class BatchCluster(FailingCluster, Problem):
             return time if wake_up in event.callbacks else None
 
         reschedule(self.env, time_of)
+
+
+class NodeCluster(BatchCluster):
+    """A :class:`BatchCluster` of nodes; the same arguments, with ``nodes`` in the place of ``num_cores``.
+
+    An answer is the id of a queued job, which the placement policy of the cluster then puts on nodes, or a
+    :class:`Place`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain :class:`Job`
+    requests a task of one core for each of its cores. Cores are numbered node after node. What fails and is repaired,
+    by the processes of :mod:`desim.processes.outages`, are nodes.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        With requests, if they are of the class :class:`NodeJob`.
+    num_cores : None
+        The nodes say how many.
+    nodes : iterable of Node
+        At least one.
+    placement : str or PlacementPolicy, optional
+        Which nodes jobs get of those that have room, by default the first ones.
+    **options : object
+        As of a :class:`BatchCluster`.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, Shape, Held)
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        num_cores: int | None = None,
+        *,
+        nodes: Iterable[Node],
+        placement: str | PlacementPolicy | None = None,
+        **options: Any,
+    ) -> None:
+        if num_cores is not None:
+            raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
+        self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
+        self.placement = placement_of(placement or "first-fit")
+        super().__init__(jobs, self.table.num_cores, **options)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the configuration, without the jobs, as plain values."""
+        return super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
+
+    # -- dynamics of one simulation, on the bound copy ------------------------------------------
+
+    def begin(self) -> None:
+        """Set up the empty cluster and start the scheduler and the arrivals."""
+        self._room = Room(self.table)
+        self._empty = Room(self.table)
+        self._held: dict[int, tuple[Held, ...]] = {}  # what running jobs hold, by id
+        self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
+        super().begin()
+        self.observation = self._decision.observation = NodeObservation(
+            self._state, self._room, self.placement, self._held
+        )
+        self.failures = FailureCounts("node", len(self.table))
+        tables = self.simulation.records.tables
+        self._record_request = tables["requests"].append
+        self._record_placement = tables["placements"].append
+        for number, node in enumerate(self.table.nodes):
+            tables["nodes"].append((number, node, self.table.first_core[number]))
+
+    # jobs come
+
+    def _take(self, job: Job) -> None:
+        """Put a job that has arrived into the queue, unless the empty cluster has no room for it."""
+        try:
+            shape = self.table.shape_of(job)
+        except WorkloadError as error:
+            raise WorkloadError(f"job {job.job_id}: {error}") from error
+        possible = self._is_possible.get(shape)
+        if possible is None:
+            possible = self._is_possible[shape] = self._empty.fits(shape)
+        self._record_request((self._arrived, job.job_id, shape.request))
+        if possible:
+            super()._take(job)
+        else:
+            self._arrived += 1
+            self._turn_away(job, f"fits on no nodes of the cluster, even if it is empty: {shape.request}")
+
+    # decisions are carried out
+
+    def _carry_out(self, action: Any) -> bool:
+        """Start the job that an action names, or note what to wait for; return whether that is possible."""
+        try:
+            job = self._state.queued.get(action)
+        except TypeError:  # not hashable, so no job id
+            return self._refuse(action)
+        if job is None:
+            return self._wait(action) or self._place(action) or self._refuse(action)
+        held = self._room.place(self.table.shape_of(job), self.placement)
+        if held is None:
+            return self._refuse(action)
+        self._start_on(job, held)
+        return True
+
+    def _place(self, action: Any) -> bool:
+        """Start a job on the nodes that the action names; return whether it does, and may."""
+        if type(action) is not Place:
+            return False
+        job = self._state.queued.get(action.job_id)
+        if job is None or self._room.fault(self.table.shape_of(job), action.held):
+            return False
+        self._start_on(job, action.held)
+        return True
+
+    def _explain(self, action: Any) -> str:
+        """Return why an action cannot be carried out."""
+        if isinstance(action, Start):
+            return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
+        job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
+        if job is None:
+            return _explain(self._state, action)
+        shape = self.table.shape_of(job)
+        if isinstance(action, Place):
+            return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"
+        return f"job {job.job_id} cannot start, no nodes have room for {shape.request} now"
+
+    # jobs start and end
+
+    def _start_on(self, job: Job, held: Sequence[Held]) -> None:
+        """Start a job on nodes that have room."""
+        held, cores = tuple(held), 0
+        each = self.table.shape_of(job).amounts[0]
+        for node, tasks, *_ in held:
+            first = self.table.first_core[node]
+            of_node = (self._state.free >> first) & ((1 << self.table.nodes[node].cores) - 1)
+            cores |= lowest_cores(of_node, tasks * each) << first
+        self._room.take(held)
+        self._held[job.job_id] = held
+        self._start(job, cores)
+
+    def _complete(self, execution: Execution) -> None:
+        self._vacate(execution, execution.starting_time + execution.duration)
+        super()._complete(execution)
+
+    def _interrupt(self, execution: Execution) -> None:
+        self._vacate(execution, self.env.now)
+        super()._interrupt(execution)
+
+    def _vacate(self, execution: Execution, end: float) -> None:
+        """Give back what an execution held, and record where it was."""
+        job_id = execution.job.job_id
+        held = self._held.pop(job_id)
+        self._room.give_back(held)
+        self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, end))
+
+    def close(self, time: float) -> None:
+        """Record the jobs that are running or queued when the run ends."""
+        for job_id, execution in self._state.running.items():
+            held = self._held[job_id]
+            self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, None))
+        super().close(time)
+
+    # nodes fail and come back
+
+    def take_down(self, units: int, fresh: list[int]) -> None:
+        """Interrupt what runs on nodes that fail."""
+        self._room.down[fresh] = True
+        cores = self.table.core_ids(fresh)
+        super().take_down(core_set(cores), cores)
+
+    def bring_up(self, units: int, fresh: list[int]) -> None:
+        """Let nodes be used again."""
+        self._room.down[fresh] = False
+        cores = self.table.core_ids(fresh)
+        super().bring_up(core_set(cores), cores)
 
 
 def _are_free(cores: Any, count: int, free: int) -> bool:

@@ -77,6 +77,10 @@ def _unfinished(run: Recorded) -> pl.DataFrame:
 
 def _rejected(run: Recorded) -> pl.Expr:
     rejected = status == "rejected"
+    if "num_nodes" in run.info:  # where even a narrow job may fit on no node
+        return ((cores > pl.lit(run.info["num_cores"])) & ~rejected) | (
+            rejected & pl.lit(run.info["too_wide"] != "reject")
+        )
     return ((cores > pl.lit(run.info["num_cores"])) != rejected) | (rejected & pl.lit(run.info["too_wide"] != "reject"))
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
-__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "OUTAGES", "TABLES"]
+__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "NODES", "OUTAGES", "PLACEMENTS", "REQUESTS", "TABLES"]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
@@ -20,6 +20,8 @@ INFO = (
     Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
     Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
+    Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
+    Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
 
 
@@ -135,4 +137,105 @@ OUTAGES = Table(
     pack=_pack_outages,
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES)
+
+def _pack_requests(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (arrival number, job id, request) apart."""
+    numbers, ids, requests = columns_of(rows, 3)
+    columns: dict[str, Any] = {"arrival_number": numbers, "job_id": ids}
+    for name in ("tasks", "cores", "memory", "gpus", "partition", "exclusive", "tasks_per_node"):
+        columns[name] = [getattr(request, name) for request in requests]
+    for name in ("gpu_models", "features", "without"):
+        columns[name] = [list(getattr(request, name)) for request in requests]
+    return columns | {"resources": [_amounts(request.resources) for request in requests]}
+
+
+def _pack_placements(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (arrival number, job id, what the job holds of each node, start, end) apart: a row for each node."""
+    flat = [(number, job_id, held, start, end) for number, job_id, all_held, start, end in rows for held in all_held]
+    numbers, ids, parts, starts, ends = columns_of(flat, 5)
+    return {
+        "job_id": ids,
+        "node": [held.node for held in parts],
+        "tasks": [held.tasks for held in parts],
+        "gpus": [" ".join(f"{gpu}:{share}" for gpu, share in held.gpus) for held in parts],
+        "starting_time": starts,
+        "finish_time": ends,
+        "arrival_number": numbers,
+    }
+
+
+def _pack_nodes(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (number, node, first core) apart."""
+    numbers, nodes, first = columns_of(rows, 3)
+    columns: dict[str, Any] = {"node": numbers, "first_core": first}
+    for name in ("name", "cores", "memory", "gpus", "gpu_model", "partition"):
+        columns[name] = [getattr(node, name) for node in nodes]
+    columns["features"] = [sorted(node.features) for node in nodes]
+    return columns | {"resources": [_amounts(sorted(node.resources.items())) for node in nodes]}
+
+
+def _amounts(amounts: Iterable[tuple[str, int]]) -> str:
+    return " ".join(f"{name}={amount}" for name, amount in amounts)
+
+
+NODES = Table(
+    "nodes",
+    "a node of the cluster",
+    (
+        Column("node", "integer", "its number", least=0),
+        Column("name", "text", "its name"),
+        Column("first_core", "integer", "the number of its first core in the cluster", least=0),
+        Column("cores", "integer", "how many cores it has", unit="cores", least=1),
+        Column("memory", "integer", "its memory", unit="bytes", least=0),
+        Column("gpus", "integer", "how many GPUs it has", least=0),
+        Column("gpu_model", "text", "their model"),
+        Column("resources", "text", 'further resources, such as "licenses=3 slots=8"'),
+        Column("partition", "text", "the partition that it belongs to"),
+        Column("features", "texts", "what jobs may ask for"),
+    ),
+    sort_by=("node",),
+    pack=_pack_nodes,
+    only_with="num_nodes",
+)
+
+REQUESTS = Table(
+    "requests",
+    "what a job requests of nodes",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("tasks", "integer", "how many tasks it has, each on one node", least=1),
+        Column("cores", "integer", "cores of each task", unit="cores", least=1),
+        Column("memory", "integer", "memory of each task", unit="bytes", least=0),
+        Column("gpus", "float", "GPUs of each task; less than one is a share of one GPU", least=0),
+        Column("gpu_models", "texts", "the models that will do; none if all will"),
+        Column("resources", "text", 'further resources of each task, such as "licenses=1"'),
+        Column("partition", "text", "the partition that will do; empty if all will"),
+        Column("features", "texts", "what its nodes must have"),
+        Column("without", "texts", "what its nodes must not have"),
+        Column("exclusive", "boolean", "whether no other job may be on its nodes"),
+        Column("tasks_per_node", "integer", "at most so many tasks on a node", null="without a limit", least=1),
+        arrival_number("of the job"),
+    ),
+    sort_by=("arrival_number",),
+    pack=_pack_requests,
+    only_with="num_nodes",
+)
+
+PLACEMENTS = Table(
+    "placements",
+    "a node of an execution",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("node", "integer", "the number of the node", least=0),
+        Column("tasks", "integer", "the tasks that ran there", least=1),
+        Column("gpus", "text", 'GPUs and the thousandths that were held of each, such as "0:1000 1:250"'),
+        Column("starting_time", "float", "when the execution began", unit="s"),
+        Column("finish_time", "float", "when it ended", unit="s", null="while it is running"),
+        arrival_number("of the job"),
+    ),
+    sort_by=("starting_time", "arrival_number", "node"),
+    pack=_pack_placements,
+    only_with="num_nodes",
+)
+
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS)

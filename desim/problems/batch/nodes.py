@@ -1,0 +1,425 @@
+"""Nodes with resources, and what jobs request of them.
+
+A cluster of nodes is still a row of cores, numbered node after node, so that records, pictures and metrics of cores
+hold for it as well. What a node has beside cores is counted in whole numbers: memory in bytes, GPUs in thousandths, and
+whatever else the user names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job
+
+__all__ = ["CORES", "GPU", "MEMORY", "Node", "NodeJob", "NodeTable", "Request", "Shape"]
+
+GPU = 1000
+"""Parts of a GPU: shares are counted in thousandths."""
+
+CORES, MEMORY = "cores", "memory"
+"""The resources that every node has, in the order of columns; those that users name come after them."""
+
+Mask = NDArray[np.bool_]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine of a cluster.
+
+    Attributes
+    ----------
+    name : str
+        Unique in the cluster.
+    cores : int
+        At least 1.
+    memory : int
+        Bytes.
+    gpus : int
+        How many.
+    gpu_model : str
+        Of all its GPUs.
+    resources : mapping of str to int
+        Amounts of further resources by name.
+    partition : str
+        Jobs may ask for it.
+    features : frozenset of str
+        Jobs may ask for some, or for nodes without some.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an amount is out of range.
+    """
+
+    name: str
+    cores: int
+    memory: int = 0
+    gpus: int = 0
+    gpu_model: str = ""
+    resources: Mapping[str, int] = field(default_factory=dict)
+    partition: str = ""
+    features: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Check the amounts."""
+        least = {"cores": (self.cores, 1), "memory": (self.memory, 0), "gpus": (self.gpus, 0)}
+        least |= {name: (amount, 0) for name, amount in self.resources.items()}
+        if fault := _fault(least):
+            raise InvalidConfiguration(f"node {self.name!r}: {fault}")
+
+    @classmethod
+    def several(cls, count: int, cores: int, *, name: str = "n", **options: Any) -> list[Self]:
+        """Return equal nodes.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+        cores : int
+            Of each.
+        name : str
+            What their names begin with; a number follows.
+        **options : object
+            As for one node.
+
+        Returns
+        -------
+        list of Node
+            Named ``n0``, ``n1`` and so on.
+        """
+        return [cls(f"{name}{number}", cores, **options) for number in range(count)]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a job requests: a number of equal tasks, each of which lives on one node.
+
+    Attributes
+    ----------
+    tasks : int
+        At least 1.
+    cores : int
+        Of each task, at least 1.
+    memory : int
+        Bytes of each task.
+    gpus : float
+        Of each task: a whole number, or a share below one in thousandths, which lives on one GPU.
+    gpu_models : tuple of str
+        Models that will do; none if all will.
+    resources : tuple of (str, int)
+        Amounts of further resources of each task.
+    partition : str
+        The only one that will do; empty if all will.
+    features, without : tuple of str
+        What nodes must have, and must not have.
+    exclusive : bool
+        Whether no other job may be on its nodes.
+    tasks_per_node : int or None
+        At most so many on one node.
+    """
+
+    tasks: int = 1
+    cores: int = 1
+    memory: int = 0
+    gpus: float = 0
+    gpu_models: tuple[str, ...] = ()
+    resources: tuple[tuple[str, int], ...] = ()
+    partition: str = ""
+    features: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    exclusive: bool = False
+    tasks_per_node: int | None = None
+
+    def fault(self) -> str:
+        """Return what is wrong with it; empty if nothing is."""
+        least: dict[str, tuple[Any, int]] = {"tasks": (self.tasks, 1), "cores": (self.cores, 1)}
+        least |= {"memory": (self.memory, 0)} | {name: (amount, 0) for name, amount in self.resources}
+        if self.tasks_per_node is not None:
+            least["tasks_per_node"] = self.tasks_per_node, 1
+        if fault := _fault(least):
+            return fault
+        share = self.gpus * GPU
+        if not 0 <= share < float("inf") or abs(share - round(share)) > 1e-6:
+            return f"gpus is {self.gpus!r}, want a whole number or a share below one in thousandths"
+        if self.gpus > 1 and self.gpus != int(self.gpus):
+            return f"gpus is {self.gpus!r}: a share lives on one GPU, want a whole number or less than 1"
+        return ""
+
+
+class NodeJob(Job):
+    """A job that requests tasks on nodes: a :class:`Job` for all who look at cores and times only.
+
+    Attributes
+    ----------
+    request : Request
+        What it requests; equal jobs share one.
+    """
+
+    request: Request
+
+    @classmethod
+    def of(  # noqa: PLR0917  # in the order of a job's fields
+        cls,
+        job_id: int,
+        submission_time: float,
+        request: Request,
+        requested_time: float,
+        run_time: float,
+        user_id: int = -1,
+    ) -> Self:
+        """Return a job.
+
+        Parameters
+        ----------
+        job_id : int
+            Identifier.
+        submission_time : float
+            Seconds.
+        request : Request
+            Of nodes; the requested cores are those of all tasks.
+        requested_time, run_time : float
+            Seconds, as of a :class:`Job`.
+        user_id : int
+            Who submitted it, -1 where unknown.
+
+        Returns
+        -------
+        NodeJob
+            A new one.
+
+        Raises
+        ------
+        WorkloadError
+            If the request makes no sense.
+        """
+        if fault := request.fault():
+            raise WorkloadError(f"job {job_id}: {fault}")
+        job = cls(job_id, submission_time, request.tasks * request.cores, requested_time, run_time, user_id)
+        job.request = request
+        return job
+
+    def _replace(self, **values: Any) -> Self:
+        """Return a job with other values."""
+        job = super()._replace(**values)
+        job.request = self.request
+        return job
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether two jobs are and request the same."""
+        return tuple.__eq__(self, other) and getattr(other, "request", None) == self.request
+
+    __hash__ = Job.__hash__
+
+
+class Shape:
+    """A request as arrays of a cluster; made once for all jobs that request the same.
+
+    Parameters
+    ----------
+    request : Request
+        What is requested.
+    table : NodeTable
+        The nodes.
+
+    Attributes
+    ----------
+    tasks : int
+        How many.
+    amounts : tuple of int
+        Of each task, for each resource.
+    needed : list of (int, int)
+        Column and amount of the resources that a task needs some of.
+    gpus, share : int
+        Whole GPUs of a task, and thousandths of one GPU; at most one of them is not 0.
+    eligible : array of bool, shape (N,)
+        The nodes that will do, by what they are.
+    most : int
+        Tasks on one node, at most.
+    """
+
+    def __init__(self, request: Request, table: NodeTable) -> None:
+        self.request = request
+        self.tasks = request.tasks
+        amounts = dict.fromkeys(table.resources, 0) | {CORES: request.cores, MEMORY: request.memory}
+        if unknown := [name for name, _ in request.resources if name not in amounts]:
+            raise WorkloadError(f"resource {unknown[0]!r} is on no node; there are {', '.join(table.resources)}")
+        amounts |= dict(request.resources)
+        self.amounts = tuple(amounts.values())
+        self.needed = [(column, amount) for column, amount in enumerate(self.amounts) if amount]
+        if request.partition and request.partition not in table.partitions:
+            there = ", ".join(table.partitions) or "none"
+            raise WorkloadError(f"there is no partition {request.partition!r}; there are {there}")
+        if request.gpu_models and not set(request.gpu_models) & set(table.gpu_models):
+            models, there = ", ".join(request.gpu_models), ", ".join(table.gpu_models) or "none"
+            raise WorkloadError(f"no node has a GPU of the models {models}; there are {there}")
+        whole = request.gpus >= 1
+        self.gpus = int(request.gpus) if whole else 0
+        self.share = 0 if whole else round(request.gpus * GPU)
+        self.eligible = table.eligible(request)
+        self.most = request.tasks_per_node or np.iinfo(np.int64).max
+        self.exclusive = request.exclusive
+
+
+class Held(NamedTuple):
+    """What a job holds of one node.
+
+    Attributes
+    ----------
+    node : int
+        Which.
+    tasks : int
+        How many tasks are there.
+    amounts : tuple of int
+        For each resource; those of a whole node where the job is alone.
+    gpus : tuple of (int, int)
+        Number of a GPU and the thousandths that are held of it.
+    """
+
+    node: int
+    tasks: int
+    amounts: tuple[int, ...]
+    gpus: tuple[tuple[int, int], ...]
+
+
+class NodeTable:
+    """The nodes of a cluster as arrays; they do not change.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        At least one; their names differ.
+
+    Attributes
+    ----------
+    nodes : tuple of Node
+        In order; N of them.
+    resources : tuple of str
+        Cores, memory, and those that some node names, R of them.
+    capacity : array of int, shape (N, R)
+        How much of each a node has.
+    gpus : array of int, shape (N, G)
+        Thousandths of each GPU: 1,000 if the node has so many, 0 otherwise.
+    partitions, gpu_models : tuple of str
+        Those that nodes have, sorted.
+    first_core : list of int
+        Number of each node's first core in the cluster.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is none, or two have one name.
+    """
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = tuple(nodes)
+        if not self.nodes:
+            raise InvalidConfiguration("a cluster needs at least one node")
+        names: set[str] = set()
+        for node in self.nodes:
+            if not isinstance(node, Node):
+                raise InvalidConfiguration(f"nodes holds {node!r}, want Nodes")
+            if node.name in names:
+                raise InvalidConfiguration(f"two nodes are named {node.name!r}")
+            names.add(node.name)
+        further = sorted({name for node in self.nodes for name in node.resources})
+        if taken := {CORES, MEMORY, "gpus"} & set(further):
+            raise InvalidConfiguration(f"{taken.pop()!r} is no name for a further resource, nodes have it as it is")
+        self.resources = (CORES, MEMORY, *further)
+        rows = [[node.cores, node.memory, *(node.resources.get(name, 0) for name in further)] for node in self.nodes]
+        self.capacity: Whole = np.array(rows, np.int64)
+        counts = np.array([node.gpus for node in self.nodes])
+        self.gpus: Whole = GPU * (np.arange(max(1, int(counts.max()))) < counts[:, None]).astype(np.int64)
+        self.first_core: list[int] = [0, *self.capacity[:, 0].cumsum().tolist()][:-1]
+        self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
+        self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
+        self._shapes: dict[Request, Shape] = {}
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.nodes)
+
+    @property
+    def num_cores(self) -> int:
+        """Cores of all nodes."""
+        return int(self.capacity[:, 0].sum())
+
+    @cached_property
+    def num_gpus(self) -> int:
+        """GPUs of all nodes."""
+        return sum(node.gpus for node in self.nodes)
+
+    def eligible(self, request: Request) -> Mask:
+        """Return which nodes will do by what they are, shape (N,)."""
+        return np.array(
+            [
+                (not request.partition or node.partition == request.partition)
+                and (not request.gpu_models or node.gpu_model in request.gpu_models)
+                and node.features.issuperset(request.features)
+                and node.features.isdisjoint(request.without)
+                for node in self.nodes
+            ],
+            np.bool_,
+        )
+
+    def shape(self, request: Request) -> Shape:
+        """Return the arrays of a request.
+
+        Parameters
+        ----------
+        request : Request
+            Of a job.
+
+        Returns
+        -------
+        Shape
+            The same object for equal requests.
+
+        Raises
+        ------
+        WorkloadError
+            If no node has a resource that it names.
+        """
+        shape = self._shapes.get(request)
+        if shape is None:
+            shape = self._shapes[request] = Shape(request, self)
+        return shape
+
+    def shape_of(self, job: Job) -> Shape:
+        """Return what a job requests, as arrays.
+
+        Parameters
+        ----------
+        job : Job
+            A plain one requests a task of one core for each of its cores.
+
+        Returns
+        -------
+        Shape
+            The same object for equal requests.
+
+        Raises
+        ------
+        WorkloadError
+            If no node has a resource that it names.
+        """
+        return self.shape(job.request if isinstance(job, NodeJob) else Request(tasks=job.requested_cores))
+
+    def core_ids(self, nodes: Sequence[int]) -> list[int]:
+        """Return the cores of some nodes, ascending within each."""
+        return [self.first_core[node] + core for node in nodes for core in range(self.nodes[node].cores)]
+
+
+def _fault(least: Mapping[str, tuple[Any, int]]) -> str:
+    """Return which of some values is no whole number of at least what is given with it; empty if all are."""
+    for name, (value, smallest) in least.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < smallest:
+            return f"{name} is {value!r}, want a whole number of at least {smallest}"
+    return ""

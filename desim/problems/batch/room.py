@@ -1,0 +1,252 @@
+"""What is free on the nodes of a cluster, and where jobs could go: live, or as somebody supposes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.problems.batch.nodes import GPU, Held, NodeTable, Shape
+from desim.problems.batch.observation import BatchObservation, BatchState
+from desim.problems.batch.placement import PlacementPolicy
+
+__all__ = ["NodeObservation", "Place", "Room"]
+
+Whole = NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """The action that starts a queued job on chosen nodes.
+
+    Attributes
+    ----------
+    job_id : int
+        The queued job.
+    held : tuple of Held
+        What it gets of each of its nodes.
+    """
+
+    job_id: int
+    held: tuple[Held, ...]
+
+
+class Room:
+    """Free resources of nodes; a copy is somebody's supposition.
+
+    Parameters
+    ----------
+    table : NodeTable
+        The nodes, all of which are empty.
+
+    Attributes
+    ----------
+    free : array of int, shape (N, R)
+        What is free of each resource.
+    gpus : array of int, shape (N, G)
+        Free thousandths of each GPU.
+    jobs : array of int, shape (N,)
+        How many jobs are on each node.
+    down : array of bool, shape (N,)
+        Nodes that cannot be used now.
+    """
+
+    __slots__ = ("down", "free", "gpus", "jobs", "table")
+
+    def __init__(self, table: NodeTable) -> None:
+        self.table = table
+        self.free = table.capacity.copy()
+        self.gpus = table.gpus.copy()
+        self.jobs = np.zeros(len(table), np.int64)
+        self.down = np.zeros(len(table), np.bool_)
+
+    def copy(self) -> Self:
+        """Return a supposition that begins with what is so."""
+        other = object.__new__(type(self))
+        other.table = self.table
+        other.free, other.gpus = self.free.copy(), self.gpus.copy()
+        other.jobs, other.down = self.jobs.copy(), self.down.copy()
+        return other
+
+    def least_of(self, other: Room) -> Self:
+        """Return what is free both here and in another supposition."""
+        least = self.copy()
+        np.minimum(self.free, other.free, out=least.free)
+        np.minimum(self.gpus, other.gpus, out=least.gpus)
+        np.maximum(self.jobs, other.jobs, out=least.jobs)
+        least.down |= other.down
+        return least
+
+    def counts(self, shape: Shape) -> Whole:
+        """Return how many tasks of a request each node could take now, shape (N,)."""
+        return self.counts_on(shape, slice(None))
+
+    def counts_on(self, shape: Shape, nodes: slice | Whole) -> Whole:
+        """Return the same for some nodes, shape (n,)."""
+        free = self.free[nodes]
+        counts: Whole | None = None
+        for column, amount in shape.needed:
+            of_this = free[:, column] // amount if amount > 1 else free[:, column]
+            counts = of_this if counts is None else np.minimum(counts, of_this)
+        assert counts is not None  # every task needs a core
+        if shape.gpus:
+            counts = np.minimum(counts, (self.gpus[nodes] == GPU).sum(axis=1) // shape.gpus)
+        elif shape.share:
+            counts = np.minimum(counts, (self.gpus[nodes] // shape.share).sum(axis=1))
+        usable = shape.eligible[nodes] & ~self.down[nodes]
+        if shape.exclusive:
+            usable &= self.jobs[nodes] == 0
+        return np.where(usable, np.minimum(counts, shape.most), 0)
+
+    def fits(self, shape: Shape) -> bool:
+        """Tell whether all tasks of a request have room now."""
+        return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
+
+    def place(self, shape: Shape, policy: PlacementPolicy) -> tuple[Held, ...] | None:
+        """Return where a policy would put all tasks of a request; nothing is taken.
+
+        Parameters
+        ----------
+        shape : Shape
+            The request.
+        policy : PlacementPolicy
+            Puts nodes in order: from the first one on, each takes as many tasks as it can.
+
+        Returns
+        -------
+        tuple of Held, or None
+            None if they do not fit.
+        """
+        counts = self.counts(shape)
+        nodes = counts.nonzero()[0]
+        if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
+            return None
+        left, held = shape.tasks, []
+        for node in policy.order(self, shape, nodes):
+            tasks = min(left, int(counts[node]))
+            held.append(self._hold(shape, node, tasks, policy))
+            left -= tasks
+            if not left:
+                break
+        return tuple(held)
+
+    def _hold(self, shape: Shape, node: int, tasks: int, policy: PlacementPolicy) -> Held:
+        """Return what some tasks hold of a node that has room for them."""
+        if shape.exclusive:
+            devices = [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
+            return Held(node, tasks, tuple(self.free[node].tolist()), tuple(devices))
+        amounts = tuple(amount * tasks for amount in shape.amounts)
+        if shape.gpus:
+            whole = (self.gpus[node] == GPU).nonzero()[0][: shape.gpus * tasks].tolist()
+            return Held(node, tasks, amounts, tuple((gpu, GPU) for gpu in whole))
+        if not shape.share:
+            return Held(node, tasks, amounts, ())
+        free = self.gpus[node].copy()
+        shares: dict[int, int] = {}
+        for _ in range(tasks):
+            gpu = policy.device(self, shape, node, free)
+            free[gpu] -= shape.share
+            shares[gpu] = shares.get(gpu, 0) + shape.share
+        return Held(node, tasks, amounts, tuple(sorted(shares.items())))
+
+    def take(self, held: Iterable[Held]) -> None:
+        """Account for what a job holds from now on."""
+        for node, _, amounts, gpus in held:
+            self.free[node] -= amounts
+            for gpu, share in gpus:
+                self.gpus[node, gpu] -= share
+            self.jobs[node] += 1
+
+    def give_back(self, held: Iterable[Held]) -> None:
+        """Account for what a job held until now."""
+        for node, _, amounts, gpus in held:
+            self.free[node] += amounts
+            for gpu, share in gpus:
+                self.gpus[node, gpu] += share
+            self.jobs[node] -= 1
+
+    def fault(self, shape: Shape, held: Sequence[Held]) -> str:
+        """Return why a job cannot have what somebody chose for it; empty if it can."""
+        num_nodes, tasks = len(self.table), 0
+        if len({one.node for one in held}) < len(held):
+            return "a node is named twice"
+        for node, here, amounts, gpus in held:
+            if not 0 <= node < num_nodes:
+                return f"there is no node {node}"
+            name = self.table.nodes[node].name
+            room = int(self.counts_on(shape, np.array([node]))[0])
+            if not 0 < here <= room:
+                return f"node {name!r} has room for {room} of its tasks, not {here}"
+            if shape.exclusive:
+                wanted = tuple(self.free[node].tolist())
+                right = sorted(gpus) == [(gpu, GPU) for gpu, free in enumerate(self.gpus[node].tolist()) if free]
+            else:
+                wanted = tuple(amount * here for amount in shape.amounts)
+                right = self._are_right(shape, node, here, gpus)
+            if tuple(amounts) != wanted:
+                return f"{here} of its tasks hold {wanted} of node {name!r}, not {tuple(amounts)}"
+            if not right:
+                return f"GPUs {gpus!r} of node {name!r} are not free, or not what its tasks hold"
+            tasks += here
+        return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, not {tasks}"
+
+    def _are_right(self, shape: Shape, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
+        """Tell whether GPUs are free and what tasks on a node hold."""
+        free = self.gpus[node].tolist()
+        each = GPU if shape.gpus else shape.share
+        if not each:
+            return not gpus
+        return (
+            sum(share for _, share in gpus) == each * tasks * (shape.gpus or 1)
+            and len({gpu for gpu, _ in gpus}) == len(gpus)
+            and all(0 <= gpu < len(free) and 0 < share <= free[gpu] and share % each == 0 for gpu, share in gpus)
+        )
+
+
+class NodeObservation(BatchObservation):
+    """The queue, the running jobs and what is free on the nodes at a decision.
+
+    Parameters
+    ----------
+    state : BatchState
+        The state that is seen.
+    room : Room
+        What is free.
+    policy : PlacementPolicy
+        The cluster's own.
+    held : mapping of int to tuple of Held
+        What the running jobs hold, by id.
+
+    Attributes
+    ----------
+    room : Room
+        What is free now; copy it to suppose something.
+    table : NodeTable
+        The nodes.
+    policy : PlacementPolicy
+        Which nodes a job gets where an answer names none.
+    """
+
+    __slots__ = ("_held", "policy", "room", "table")
+
+    def __init__(
+        self, state: BatchState, room: Room, policy: PlacementPolicy, held: Mapping[int, tuple[Held, ...]]
+    ) -> None:
+        super().__init__(state)
+        self.room, self.table, self.policy = room, room.table, policy
+        self._held = held
+
+    def shape_of(self, job_id: int) -> Shape:
+        """Return what a queued job requests."""
+        return self.table.shape_of(self._state.queued[job_id])
+
+    def held_by(self, job_id: int) -> tuple[Held, ...]:
+        """Return what a running job holds."""
+        return self._held[job_id]
+
+    def fitting(self) -> NDArray[np.bool_]:
+        """Tell of each queued job whether it has room now, in order of arrival, shape (L,)."""
+        shapes = [self.table.shape_of(job) for job in self._state.queued.values()]
+        fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}
+        return np.array([fits[shape] for shape in shapes], np.bool_)
