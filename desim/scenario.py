@@ -456,6 +456,7 @@ def replay(
     *,
     out: Path | None = None,
     listen: Callable[[int], None] | None = None,
+    agent: Agent | None = None,
 ) -> Result:
     """Simulate to the end, or until Ctrl-C.
 
@@ -469,13 +470,16 @@ def replay(
         Directory to stream the records to.
     listen : callable, optional
         Called with the number of steps done, now and then.
+    agent : Agent, optional
+        The agent, if it has been made already.
 
     Returns
     -------
     Result
         Its status is ``"interrupted"`` after Ctrl-C.
     """
-    agent = plugins.create_agent(instance.kind.name, scenario.agent)
+    if agent is None:
+        agent = plugins.create_agent(instance.kind.name, scenario.agent)
     problem = instance.make(agent)
     if listen is not None and instance.steps is not None:
         problem.on(instance.steps.event, _counter(listen))

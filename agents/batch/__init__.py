@@ -26,6 +26,7 @@ from desim.agents.batch.priorities import (
     as_priority,
 )
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot
+from desim.agents.batch.recorded import Recorded
 from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 
@@ -53,6 +54,7 @@ __all__ = [
     "Inspector",
     "OrderDecoder",
     "Priority",
+    "Recorded",
     "RolloutAgent",
     "SearchAgent",
     "SimpleBackfilling",

@@ -52,6 +52,13 @@ def _search(rest: str) -> Agent:
     return SearchAgent.named(f"batch:{rest}")
 
 
+def _recorded(source: str) -> Agent:
+    """Return what repeats the starts that a log recorded."""
+    from desim.agents.batch.recorded import Recorded
+
+    return Recorded.named(source)
+
+
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("a reservation for the first blocked job", EASYBackfilling),
@@ -90,6 +97,7 @@ _REGISTRY: Registry = Registry(
             _search,
             "waiting_time",
         ),
+        "recorded:FILE": Family("Starts jobs when the log says that they started, or as soon as they can.", _recorded),
     },
 )
 create, descriptions = _REGISTRY.create, _REGISTRY.descriptions

@@ -15,6 +15,7 @@ from desim import plugins
 from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text, progress, remark
 from desim.cli.targets import clear_result
+from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Kind
 from desim.result import Result
@@ -61,19 +62,21 @@ class Run:
         if not system.is_own:
             plugins.create_agent(problem, agent)  # before the workload is read
         instance = system.instance(options)
-        plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
+        made = plugins.create_agent(instance.kind.name, agent)  # before the directory is cleared
         if self.out is not None:
             clear_result(self.out, force=self.force)
         with TemporaryDirectory(prefix="desim-") as elsewhere:  # for long records that nobody keeps
             out = Path(elsewhere, "run") if self.out is None and instance.is_streamed else self.out
-            return self._perform(Scenario(problem, agent, options), instance, out)
+            return self._perform(Scenario(problem, agent, options), instance, made, out)
 
-    def _perform(self, scenario: Scenario, instance: Instance, out: Path | None) -> int:
+    def _perform(self, scenario: Scenario, instance: Instance, agent: Agent, out: Path | None) -> int:
         begin = time.perf_counter()
         steps = instance.steps
         with progress(scenario.agent, steps.total if steps else None, steps.unit if steps else "steps") as listen:
-            result = replay(scenario, instance, out=out, listen=listen)
+            result = replay(scenario, instance, out=out, listen=listen, agent=agent)
         seconds = time.perf_counter() - begin
+        if remarks := getattr(agent, "remarks", None):
+            remark(f"desim: {remarks()}")
         repairs = instance.report.as_dict() if instance.report is not None else None
         if result.info["status"] == "interrupted":
             where = f"complete records up to then are in {self.out}" if self.out else "nothing was to be stored"

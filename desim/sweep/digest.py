@@ -77,8 +77,8 @@ def agent_digest(agent: str) -> str:
     Returns
     -------
     str
-        Hexadecimal: of the source of an agent of the user's own, or of weights that are named by a path; empty for
-        agents that have neither.
+        Hexadecimal: of the source of an agent of the user's own, of weights that are named by a path, or of a file;
+        empty for agents that have neither.
 
     Raises
     ------
@@ -92,6 +92,8 @@ def agent_digest(agent: str) -> str:
     source = agent.partition(":")[2]
     stem = source.rpartition("@")[0] or source
     files = sorted(Path(stem).parent.glob(f"{Path(stem).name}.*")) if "/" in stem else []
+    if Path(source).suffix and Path(source).is_file():  # such as a log
+        return file_digest(Path(source))
     if files:
         return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
     return agent_digest(source) if source else ""

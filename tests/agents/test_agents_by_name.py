@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
         "OBJECTIVE": ["waiting_time", "slowdown"],
         "BUDGET": ["20", "0.001s"],
+        "FILE": [str(Path(__file__).with_name("recorded.swf"))],
     },
     "dag": {
         "ORDER": DAG_ORDERS,

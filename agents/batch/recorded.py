@@ -1,0 +1,157 @@
+"""The schedule that a log recorded, as an agent: metrics and figures of what the real machine did are had by it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from desim import plugins
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation, WaitUntil
+
+__all__ = ["Recorded"]
+
+#: Seconds by which a recorded start may lie before the submission: times that were moved are rounded.
+_ROUNDING = 1e-3
+
+
+class Recorded:
+    """Starts every job when a log says that it started, or, if its cores are taken then, as soon as they are free.
+
+    Who is late comes first, in the order of the recorded starts, but blocks nobody. A job of which no start is known
+    starts as soon as it can. The model is too small where many jobs are late: it lacks cores, or jobs hold them longer
+    than they did. No job starts before its recorded time.
+
+    Parameters
+    ----------
+    starts : mapping of int to float
+        When each job started, in seconds of the workload's clock, by its number, such as ``recorded_starts()`` of a
+        :class:`desim.workloads.batch.trace.Trace`.
+    name : str
+        What the agent is called; ``recorded:FILE`` makes it again.
+
+    Attributes
+    ----------
+    delays : dict of int to float
+        By how many seconds the jobs were late that were, in the latest run.
+    unknown : int
+        How many jobs it had of which no start is known.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If no start is known; in a run, if a job is submitted after its recorded start: it is not a job of the log.
+    """
+
+    def __init__(self, starts: Mapping[int, float], *, name: str = "recorded") -> None:
+        if not starts:
+            raise InvalidConfiguration(f"{name}: no start of a job is recorded: nothing to repeat")
+        self.name = name
+        self._recorded = starts
+        self.reset({}, np.random.default_rng(0))
+
+    @classmethod
+    def named(cls, source: str) -> Recorded:
+        """Return the agent of a log.
+
+        Parameters
+        ----------
+        source : str
+            A workload file, or whatever else the workloads of ``batch`` know by name.
+
+        Returns
+        -------
+        Recorded
+            Its name leads back to the file.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If it records no start.
+        WorkloadError
+            If it cannot be read.
+        """
+        trace = plugins.workload_provider("batch", source).load(source).trace
+        return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}")
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Forget the run before."""
+        self.delays: dict[int, float] = {}
+        self.unknown = 0
+        self._due: list[tuple[float, int, int, int]] = []  # a heap of start, number, id and cores of those to come
+        self._late: list[tuple[float, int, int, int]] = []  # the same, sorted, of those whose time has come
+        self._known: set[int] = set()  # the ids in both
+        self._count = 0
+
+    def act(self, observation: BatchObservation) -> list[Any] | None:
+        """Start what is due and fits.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            The queue and the free cores.
+
+        Returns
+        -------
+        list or None
+            Jobs to start, and when to ask again.
+        """
+        self._take_in(observation)
+        now, free = observation.time, observation.free_cores
+        while self._due and self._due[0][0] <= now:
+            self._late.append(heappop(self._due))
+        actions: list[Any] = []
+        waiting = []
+        for entry in self._late:
+            start, _, job_id, cores = entry
+            if cores > free:
+                waiting.append(entry)
+                continue
+            free -= cores
+            actions.append(job_id)
+            self._known.remove(job_id)
+            if start < now:
+                self.delays[job_id] = now - start
+        self._late = waiting
+        if self._due:
+            actions.append(WaitUntil(self._due[0][0]))
+        return actions or None
+
+    def remarks(self) -> str:
+        """Return how far the latest run was from the log, in a line."""
+        total = self._count
+        parts = [f"{total:,} jobs met, {len(self.delays):,} of them started later than recorded"]
+        if self.delays:
+            late = self.delays.values()
+            parts.append(f"by {median(late):,.0f} s at the median and {max(late):,.0f} s at most")
+        if self.unknown:
+            parts.append(f"{self.unknown:,} without a recorded start")
+        return ", ".join(parts)
+
+    def _take_in(self, observation: BatchObservation) -> None:
+        """Note when jobs are due that were not in the queue before; most stand at its end."""
+        queue = observation.queue
+        fresh, place = len(queue) - len(self._known), len(queue)
+        while fresh:
+            place -= 1
+            job_id, cores, _ = queue.job_at(place)
+            if job_id in self._known:
+                continue
+            fresh -= 1
+            submitted = float(queue.submission_time[place])
+            start = self._recorded.get(job_id, math.nan)
+            if start < submitted - _ROUNDING:
+                raise InvalidConfiguration(
+                    f"{self.name}: job {job_id} is submitted at {submitted:.10g} s, after its recorded start at "
+                    f"{start:.10g} s: it is not as the log has it"
+                )
+            if math.isnan(start):
+                self.unknown += 1
+            heappush(self._due, (submitted if math.isnan(start) else start, self._count, job_id, cores))
+            self._known.add(job_id)
+            self._count += 1
