@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,6 @@ from desim.experiments.lachesis.agents import (
     DECIMA,
     LEARNED,
     LEARNED_IN_BATCHES,
-    OWN_ROWS,
     PAPER_ROWS,
     PLANNED_ROWS,
 )
@@ -56,11 +56,15 @@ WORKLOADS: dict[str, GeneralSetting] = {
 """Three of them can be made without data."""
 
 RULES: dict[str, Choice] = (
-    PAPER_ROWS
+    {row: PAPER_ROWS[row] for row in ("rank_up-DEFT", "HEFT", "TDCA")}
     | PLANNED_ROWS
-    | {"rank_up-DEFT, planned, insertion": Choice("rank_up-insertion-deft", plan_ahead=True)}
-    | OWN_ROWS
-    | {"SJF-DEFT, patient": Choice("sjf-deft-patient"), "portfolio": Choice("portfolio", plan_ahead=True)}
+    | {
+        "rank_up-DEFT, planned, insertion": Choice("rank_up-insertion-deft", plan_ahead=True),
+        "portfolio": Choice("portfolio", plan_ahead=True),
+        "rank_up-DEFT, patient": Choice("rank_up-deft-patient"),
+        "least work-DEFT, patient": Choice("least-work-deft-patient"),
+        "SJF-DEFT, patient": Choice("sjf-deft-patient"),
+    }
 )
 """The best of them on each workload is what the others are compared with."""
 
@@ -106,8 +110,8 @@ class Unseen(Study):
         Jobs that are all there at once, or that arrive one by one.
     load : float
         Of arriving jobs: the work that is submitted in a time, by what all executors can do in it.
-    moves : tuple of int
-        Budgets of the search, in moves a plan.
+    moves, moves_arriving : tuple of int
+        Budgets of the search, in moves a plan: one plan if all jobs are there at once, otherwise one an arrival.
     workloads : tuple of str
         Which, of :data:`WORKLOADS`; those that lack their data are left out.
     """
@@ -115,9 +119,10 @@ class Unseen(Study):
     seeds: int = 5
     data: Path | None = None
     num_jobs: int = 20
-    num_arriving: int = 40
+    num_arriving: int = 24
     load: float = 0.8
     moves: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    moves_arriving: tuple[int, ...] = (10, 100, 1_000)
     workloads: tuple[str, ...] = tuple(WORKLOADS)
 
     def __post_init__(self) -> None:
@@ -130,15 +135,10 @@ class Unseen(Study):
 
     def panels(self) -> tuple[Panel, Panel]:
         """Return what is compared on jobs that are all there at once, and on those that arrive."""
-        searches = {
-            searching(objective, moves): Choice(f"search:dag:{objective}:{moves}")
-            for objective in OBJECTIVES
-            for moves in self.moves
-        }
         batch, stream = self._columns(self.num_jobs, 0.0), self._columns(self.num_arriving, self.load)
         return (
-            Panel(BATCH, "workload", batch, RULES | networks(LEARNED_IN_BATCHES) | searches),
-            Panel(STREAM, "workload", stream, RULES | networks(LEARNED) | searches),
+            Panel(BATCH, "workload", batch, RULES | networks(LEARNED_IN_BATCHES) | searches(self.moves)),
+            Panel(STREAM, "workload", stream, RULES | networks(LEARNED) | searches(self.moves_arriving)),
         )
 
     def _columns(self, num_jobs: int, load: float) -> dict[str, GeneralSetting]:
@@ -162,16 +162,26 @@ class Unseen(Study):
         how = f"{len(self.seed_list)} samples of each workload, paired differences with 95 % intervals"
         yield from self.heading(TITLE, how)
         checks = []
-        for question in (Question(panel, objective) for panel in panels for objective in OBJECTIVES):
-            rows = [*networks(question.panel.rows), *(searching(question.objective, moves) for moves in self.moves)]
-            yield by_workload(found, question, rows)
-            checks.append(verdict(found, question, searching(question.objective, max(self.moves))))
+        budgets = list(zip(panels, (self.moves, self.moves_arriving), strict=True))
+        for (panel, moves), objective in product(budgets, OBJECTIVES):
+            question, tried = Question(panel, objective), [searching(objective, budget) for budget in moves]
+            yield by_workload(found, question, [*networks(panel.rows), *tried])
+            checks.append(verdict(found, question, tried[-1]))
         for panel in panels:
             yield decision_times(found, panel)
         yield Checks(checks)
         yield from found.faults()
         yield data(found, TITLE)
-        yield gains(found, panels, self.moves)
+        yield gains(found, budgets)
+
+
+def searches(budgets: Sequence[int]) -> dict[str, Choice]:
+    """Return the searches for each objective, with several budgets."""
+    return {
+        searching(objective, moves): Choice(f"search:dag:{objective}:{moves}")
+        for objective in OBJECTIVES
+        for moves in budgets
+    }
 
 
 def searching(objective: str, moves: int) -> str:
@@ -239,11 +249,11 @@ def decision_times(found: Measured, panel: Panel) -> Table:
 # -- the figure --------------------------------------------------------------------------------------
 
 
-def gains(found: Measured, panels: Sequence[Panel], moves: Sequence[int]) -> Drawing:
+def gains(found: Measured, budgets: Sequence[tuple[Panel, Sequence[int]]]) -> Drawing:
     """Draw how far the search is from the best rule against its budget: a line a workload, and the mean of all."""
-    figure, axes = new_figure(len(panels), len(OBJECTIVES), width=4.6, height=3.2)
+    figure, axes = new_figure(len(budgets), len(OBJECTIVES), width=4.6, height=3.2)
     handles: dict[str, Any] = {}
-    for panel, row in zip(panels, axes, strict=True):
+    for (panel, moves), row in zip(budgets, axes, strict=True):
         for objective, ax in zip(OBJECTIVES, row, strict=True):
             question = Question(panel, objective)
             names = [searching(objective, budget) for budget in moves]

@@ -241,7 +241,7 @@ def test_what_is_unseen_is_neither_random_graphs_nor_generated_queries() -> None
     assert set(Unseen().panels()[0].columns) < set(WORKLOADS)  # those that need no data
     for setting in Unseen().panels()[1].columns.values():
         jobs = general_jobs_of(setting, 1)
-        assert len(jobs) == 40 and len({job.num_nodes for job in jobs}) > 1
+        assert len(jobs) == 24 and len({job.num_nodes for job in jobs}) > 1
         shares = [job.parent_size.mean() / (job.work.mean() / 2.85) for job in jobs]
         assert shares == pytest.approx([setting.ccr] * len(jobs))
     with pytest.raises(InvalidConfiguration, match="workload"):

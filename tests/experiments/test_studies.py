@@ -51,7 +51,14 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "generalization": {"seeds": 1, "num_jobs": 1, "executors": (2,), "ratios": (0.0,)},
         "gantts": {"num_jobs": 2, "num_executors": 2},
         "optimality": {"seeds": 1, "ratios": (1.0,), "num_nodes": 5, "num_executors": 2},
-        "unseen": {"seeds": 1, "num_jobs": 2, "num_arriving": 1, "moves": (10,), "workloads": ("trees, CCR 2",)},
+        "unseen": {
+            "seeds": 1,
+            "num_jobs": 2,
+            "num_arriving": 1,
+            "moves": (10, 20),
+            "moves_arriving": (10,),
+            "workloads": ("trees, CCR 2",),
+        },
     },
     "osdec": {
         "table1": {},
