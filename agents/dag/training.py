@@ -43,6 +43,9 @@ RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
 PATIENT = "patient"
 """The expert that is a rule over what is encoded."""
 
+MINIBATCH = 256
+"""Samples a step where an agent is the expert: its episodes are few, as it takes its time."""
+
 ADVISED = 3
 """What the seeds begin with of episodes in which an agent is the expert."""
 
@@ -250,7 +253,7 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
             return imitate(learner, collect, EXPERTS[self.objective], rounds=rounds)[-1]
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
             collect = partial(collector.collect_episodes, learner.policy, self.training.num_steps)
-            return imitate(learner, collect, advice, rounds=rounds, memory=rounds)[-1]
+            return imitate(learner, collect, advice, rounds=rounds, memory=rounds, minibatch_size=MINIBATCH)[-1]
 
 
 def _advised(settings: GraphTraining) -> Advised:

@@ -125,7 +125,7 @@ def test_answers_become_nodes() -> None:
 
     jobs = [Job(0, [3.0, 2.0, 1.0, 1.0], allow_disconnected=True)]
     simulate(DagCluster(jobs, Executors([1.0, 1.5])), Asking(), until=0.5)
-    assert list(found.values()) == [3, 3, 1, 1, 0, 1, None, 1]
+    assert list(found.values()) == [3, 3, 1, 1, 0, 0, None, 1]
     assert GraphConfig(mode="immediate").encoder(GraphSizes(jobs=1, candidates=3)).action_of(None, None) is None
 
 

@@ -678,8 +678,9 @@ class GraphEncoder:
     def action_of(self, observation: DagObservation, answer: Any) -> int | None:
         """Return the action that comes next to what an agent answers.
 
-        An action tells a node alone. Of several assignments, in a list, that counts first whose executor the allocation
-        would choose as well, and otherwise the first one of a node that is shown.
+        An action tells a node alone. Of several assignments, in a list, those come first whose executor the allocation
+        would choose as well, and of these the node with the highest upward rank: a network could not learn an order
+        that means nothing, such as that of the executors.
 
         Parameters
         ----------
@@ -697,13 +698,17 @@ class GraphEncoder:
         assignments = assignments_of(answer)
         if not assignments:
             return self.sizes.candidates if self.only_idle else None
-        places = {(state.job.job_id, node): at for at, (state, node) in enumerate(self.shown(observation)[1])}
+        nodes = self.shown(observation)[1]
+        places = {(state.job.job_id, node): at for at, (state, node) in enumerate(nodes)}
         told = [(places[one[:2]], one.executor) for one in assignments if one[:2] in places]
-        for place, executor in told:
-            meant, _ = self.decode(observation, place)
-            if meant is not None and meant.executor == executor:
-                return place
-        return told[0][0] if told else None
+
+        def key(one: tuple[int, int]) -> tuple[bool, float]:
+            """Return what is least for the action that comes first."""
+            (state, node), (meant, _) = nodes[one[0]], self.decode(observation, one[0])
+            agrees = meant is not None and meant.executor == one[1]
+            return not agrees, -float(self.graphs.of(state, observation.executors).rank_up[node])
+
+        return min(told, key=key)[0] if told else None
 
 
 def assignments_of(answer: Any) -> list[Assign]:
