@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.own import check_known, own_network
 from desim.agents.learning.policy import (
     Distribution,
     MaskedCategorical,
@@ -30,7 +31,6 @@ from desim.agents.learning.policy import (
     initialized,
     mlp,
 )
-from desim.checks import one_of
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
@@ -40,6 +40,9 @@ from desim.problems.batch.env import make_encoder
 __all__ = ["SplitWindowAgent", "SplitWindowConfig", "WindowScorer", "greedy"]
 
 Arrays = dict[str, NDArray[Any]]
+
+NETWORKS = ("scorer", "mlp")
+"""The networks by name."""
 
 
 class WindowScorer(Policy):
@@ -143,9 +146,9 @@ class SplitWindowConfig(AgentConfig[Policy]):
         Slots of the window at the head of the queue.
     tail : int
         Slots at its tail.
-    network : {"scorer", "mlp"}
-        One that scores every job with the same weights from its features, or the DBF paper's fully connected one over
-        its flat observation.
+    network : str
+        "scorer": one that scores every job with the same weights from its features; "mlp": the DBF paper's fully
+        connected one over its flat observation; or ``module:Name``, one of your own over the features.
     hidden : tuple of int
         Units of the hidden layers; by default 64 32 for the scorer, and the paper's 1024 512 256.
     masked : bool
@@ -161,7 +164,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
 
     head: int = 16
     tail: int = 16
-    network: Literal["scorer", "mlp"] = "scorer"
+    network: str = "scorer"
     hidden: tuple[int, ...] = ()
     masked: bool = True
     num_cores: int = 256
@@ -169,7 +172,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        one_of("network", self.network, ("scorer", "mlp"))
+        check_known("network", self.network, NETWORKS)
         if self.network == "mlp" and self.reserve_after is not None:
             raise InvalidConfiguration("reserve_after is for the scorer")
         self.encoder()
@@ -177,7 +180,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
     @property
     def observation(self) -> str:
         """The name of the observation that the network sees."""
-        return "features" if self.network == "scorer" else "flat-sorted"
+        return "flat-sorted" if self.network == "mlp" else "features"
 
     def encoder(self) -> WindowEncoder:
         """Return the encoder of the observation."""
@@ -193,6 +196,8 @@ class SplitWindowConfig(AgentConfig[Policy]):
         """Return a new network, actor and critic, with weights from a generator."""
         if self.network == "scorer":
             return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
+        if self.network != "mlp":
+            return own_network(self.network, self.encoder(), rng)
         size = self.head + self.tail
         inputs = {"cores": self.num_cores, "jobs": 3 * size}
         mask = ACTION_MASK if self.masked else None

@@ -21,6 +21,7 @@ from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
 from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
+from desim.agents.learning.own import check_known, own_reward
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
@@ -29,7 +30,7 @@ from desim.envs.base import Episodes
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
 from desim.problems.batch import Job
-from desim.problems.batch.env import BatchEnv, TraceEpisodes
+from desim.problems.batch.env import REWARDS, BatchEnv, TraceEpisodes
 from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
 __all__ = [
@@ -173,8 +174,10 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         Workloads.
     any_window : bool
         Give each episode a window of its own, of 8 to 64 slots with at least one at the tail; for the scorer.
-    reward : {"waiting", "long-waits", "paper", "scaled"}
-        Minus the waiting time of all jobs, or its fourth power; the DBF paper's, or that with constants.
+    reward : str
+        "waiting" or "long-waits": minus the waiting time of all jobs, or its fourth power; "paper" or "scaled": the DBF
+        paper's, or that with constants; or ``module:name``, one of your own. With long waits and with your own the
+        weights with the highest return are kept.
     warm_start : int
         Rounds in which the agent first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
     expert : str
@@ -194,12 +197,13 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(total_steps=3_000_000))
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
     any_window: bool = False
-    reward: Literal["waiting", "long-waits", "paper", "scaled"] = "waiting"
+    reward: str = "waiting"
     expert: str = "reserving"
 
     def __post_init__(self) -> None:
         """Refuse what does not go together, and experts that are not known."""
         super().__post_init__()
+        check_known("reward", self.reward, REWARDS)
         if self.expert not in EXPERTS:
             create(self.expert)
 
@@ -209,6 +213,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
         return cls(
             episodes=EpisodeOptions(num_traces=16),
             training=TrainingConfig(total_steps=400_000, validate_every=10),
+            warm_start=6,  # from random weights, so short a training ends with those that it began with
         )
 
     @property
@@ -218,20 +223,20 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
     def task(self) -> Task:
         """Return what is to be learned."""
-        for_long_waits = self.reward == "long-waits"  # their mean is not what matters then
+        by_return = self.reward not in ("waiting", "paper", "scaled")  # the mean wait is not what matters then
         return Task(
             partial(make_env, self),
             partial(make_env, self, validation=True),
             measure,
-            objective="return" if for_long_waits else "waiting_time_mean",
-            maximize=for_long_waits,
+            objective="return" if by_return else "waiting_time_mean",
+            maximize=by_return,
         )
 
     def warm_up(self, training: Training) -> float | None:
         """Let the policy imitate the expert while it acts itself; return in which share of the decisions it agreed."""
-        learner, rounds = training.learner, self.warm_start
-        if not rounds:
+        if not self.warm_start:
             return None
+        learner, rounds = training.student, self.warm_start
         if self.expert in EXPERTS:
             return imitate(learner, training.collect, EXPERTS[self.expert], rounds=rounds)[-1]
         with training.collector_of(partial(_advised, self), ADVISED) as collector:
@@ -260,7 +265,7 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
         agent.num_cores,
         window=WINDOWS if settings.any_window else (agent.head, agent.tail),
         observation=agent.observation,
-        reward=settings.reward,
+        reward=own_reward(settings.reward, REWARDS),
         num_jobs=episodes.num_jobs,
         skip_forced=True,
         reserve_after=agent.reserve_after_or_never,

@@ -14,7 +14,7 @@ microseconds are where torch spends more time on the way than at work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import pairwise
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
 from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.policy import NumpyMLP
+from desim.agents.learning.own import check_known, own_network
+from desim.agents.learning.policy import NumpyMLP, Policy, action_for
 from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
@@ -39,7 +40,7 @@ from desim.problems.dag.graph_encoder import (
     describe_system,
 )
 
-__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode"]
+__all__ = ["EmbeddedJob", "GraphAgent", "GraphConfig", "GraphNetwork", "Mode", "OwnGraphAgent"]
 
 Floats = NDArray[np.float32]
 
@@ -168,13 +169,16 @@ class GraphNetwork:
         return float(self._wait(whole)[0])
 
 
+GRAPH = "graph"
+"""The network of the papers."""
+
 Mode = Literal["idle", "immediate", "planned"]
 
 """When nodes are assigned, see :class:`GraphConfig`."""
 
 
 @dataclass(frozen=True)
-class GraphConfig(AgentConfig[GraphPolicy]):
+class GraphConfig(AgentConfig[Policy]):
     """Network and mode.
 
     Parameters
@@ -188,6 +192,9 @@ class GraphConfig(AgentConfig[GraphPolicy]):
         Numbers in an embedding or a summary.
     hidden : tuple of int
         Units of the layers that score.
+    network : str
+        "graph", the one of the kind; or ``module:Name``, one of your own. It must take any numbers of jobs, nodes and
+        edges.
     """
 
     agent_kind: ClassVar[str] = "graph"
@@ -196,9 +203,11 @@ class GraphConfig(AgentConfig[GraphPolicy]):
     mode: Mode = "idle"
     width: int = 8
     hidden: tuple[int, ...] = (32, 16, 8)
+    network: str = GRAPH
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
+        check_known("network", self.network, (GRAPH,))
         one_of("kind", self.kind, INPUTS)
         one_of("mode", self.mode, get_args(Mode))
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
@@ -218,8 +227,10 @@ class GraphConfig(AgentConfig[GraphPolicy]):
         """Return the encoder of the observation."""
         return GraphEncoder(self.allocation.allocate, only_idle=self.only_idle, sizes=sizes)
 
-    def policy(self, rng: Generator) -> GraphPolicy:
+    def policy(self, rng: Generator) -> Policy:
         """Return a new network, actor and critic, with weights from a generator."""
+        if self.network != GRAPH:
+            return own_network(self.network, self.encoder(), rng)
         return GraphPolicy(self.kind, rng, width=self.width, hidden=self.hidden)
 
 
@@ -251,6 +262,13 @@ class GraphAgent(LearnedAgent):
         self.name = name
         self.allocation = config.allocation
         self.reset({}, np.random.default_rng(0))
+
+    @classmethod
+    def of(cls, config: GraphConfig, policy: Policy, *, name: str) -> Any:
+        """Return the agent of a configuration and a network; that of a network of one's own asks it in torch."""
+        if isinstance(policy, GraphPolicy):
+            return super().of(config, policy, name=name)
+        return OwnGraphAgent(policy, config, name=name)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run."""
@@ -357,3 +375,46 @@ class GraphAgent(LearnedAgent):
             old = before.get(state)
             if old is not None:
                 self._progress[place], self._told[place] = progress[old], told[old]
+
+
+class OwnGraphAgent:
+    """Assigns the node that a network of one's own finds best.
+
+    Parameters
+    ----------
+    policy : Policy
+        The network.
+    config : GraphConfig
+        The mode.
+    name : str
+        For records and tables.
+    """
+
+    def __init__(self, policy: Policy, config: GraphConfig, *, name: str = "graph") -> None:
+        self.policy = policy.eval()
+        self.config = config
+        self.name = name
+        self.encoder = config.encoder()
+
+    def act(self, observation: DagObservation) -> Assign | None:
+        """Return the assignment of the node that comes next; None to wait."""
+        self._make_room(observation)
+        if self.encoder.forced(observation):
+            return None
+        action = int(action_for(self.policy, self.encoder.encode(observation)))
+        answer: Assign | None = self.encoder.decode(observation, action)[0]
+        return answer
+
+    def _make_room(self, observation: DagObservation) -> None:
+        """Take an encoder with room for all that there is, where it has too little."""
+        dags = [state.job for state in observation.jobs.values()]
+        needed = GraphSizes(
+            max(len(dags), 1),
+            max((job.num_nodes for job in dags), default=1),
+            max((job.num_edges for job in dags), default=0),
+            max(len(observation.executable), 1),
+        )
+        now = astuple(self.encoder.sizes)
+        if any(want > there for want, there in zip(astuple(needed), now, strict=True)):
+            doubled = (max(2 * want, there) for want, there in zip(astuple(needed), now, strict=True))
+            self.encoder = self.config.encoder(GraphSizes(*doubled))

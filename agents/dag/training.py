@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from desim import plugins
 from desim.agents.dag.graph_agent import GraphConfig
-from desim.agents.dag.graph_policy import GraphPolicy
 from desim.agents.dag.registry import create
 from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
+from desim.agents.learning.own import check_known, own_reward
+from desim.agents.learning.policy import Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.envs import ACTION_MASK
@@ -39,6 +40,9 @@ CANDIDATES_PER_JOB = 4
 
 RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
 """Room for the nodes and edges of random graphs, and for the executable ones of each."""
+
+OBJECTIVE = "objective"
+"""The reward that is as the objective says."""
 
 PATIENT = "patient"
 """The expert that is a rule over what is encoded."""
@@ -169,7 +173,7 @@ class GraphEpisodes:
 
 
 @dataclass(frozen=True)
-class GraphTraining(TrainingSettings[GraphPolicy]):
+class GraphTraining(TrainingSettings[Policy]):
     """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
 
     Examples::
@@ -194,6 +198,8 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
         Workloads.
     objective : {"makespan", "completion_time"}
         Earn minus the time that passes, or minus the time that jobs spend in the system.
+    reward : str
+        "objective", or ``module:name``: one of your own, with which the weights with the highest return are kept.
     warm_start : int
         Rounds in which the network first learns to do what an expert does. With ``total_steps`` 0 it learns no more.
     expert : str
@@ -218,11 +224,13 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
     )
     episodes: GraphEpisodes = field(default_factory=GraphEpisodes)
     objective: Objective = "makespan"
+    reward: str = OBJECTIVE
     expert: str = PATIENT
 
     def __post_init__(self) -> None:
         """Refuse what does not go together, and experts that are not known."""
         super().__post_init__()
+        check_known("reward", self.reward, (OBJECTIVE,))
         if self.expert != PATIENT:
             create(self.expert)
 
@@ -241,13 +249,15 @@ class GraphTraining(TrainingSettings[GraphPolicy]):
     def task(self) -> Task:
         """Return what is to be learned."""
         make = partial(make_env, self)
+        if self.reward != OBJECTIVE:
+            return Task(make, make, measure)
         return Task(make, make, measure, objective=MEASURES[self.objective], maximize=False)
 
     def warm_up(self, training: Training) -> float | None:
         """Let the network imitate the expert in whole episodes; return in which share of the decisions it agreed."""
-        learner, rounds = training.learner, self.warm_start
-        if not rounds:
+        if not self.warm_start:
             return None
+        learner, rounds = training.student, self.warm_start
         if self.expert == PATIENT:
             collect = partial(training.collector.collect_episodes, learner.policy, self.training.num_steps)
             return imitate(learner, collect, EXPERTS[self.objective], rounds=rounds)[-1]
@@ -274,7 +284,7 @@ def make_env(settings: GraphTraining) -> DagEnv:
     return DagEnv(
         partial(settings.episodes.draw, plan_ahead=settings.agent.mode == "planned"),
         observation=settings.agent.encoder(settings.episodes.sizes),
-        reward=settings.objective,
+        reward=settings.objective if settings.reward == OBJECTIVE else own_reward(settings.reward, ()),
         skip_forced=True,
     )
 

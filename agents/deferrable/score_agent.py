@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, cast, get_args
 
 import numpy as np
 from numpy.random import Generator
@@ -29,6 +29,7 @@ from desim.agents.deferrable.score_policy import (
     ScorePolicy,
 )
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.own import check_known, own_network
 from desim.agents.learning.policy import NumpyMLP, action_for, array_of
 from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
@@ -247,8 +248,9 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
 
     Parameters
     ----------
-    network : {"attention", "mlp", "pointer"}
-        What scores: a Transformer encoder, a fully connected network over rows in a fixed order, or a pointer network.
+    network : str
+        What scores: "attention", a Transformer encoder; "mlp", a fully connected network over rows in a fixed order;
+        "pointer", a pointer network; or ``module:Name``, one of your own.
     auxiliary : {"none", "high", "low", "both"}
         Which vectors of the auxiliary module it sees; both is OSDEC.
     rule : {"stop", "skip", "reserve"}
@@ -275,7 +277,7 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
 
     agent_kind: ClassVar[str] = "score"
 
-    network: Network = "attention"
+    network: str = "attention"
     auxiliary: Auxiliary = "both"
     rule: DecodingRule = "stop"
     threshold: float = -1.0
@@ -287,7 +289,8 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
-        for name, known in (("network", Network), ("auxiliary", Auxiliary), ("rule", DecodingRule)):
+        check_known("network", self.network, get_args(Network))
+        for name, known in (("auxiliary", Auxiliary), ("rule", DecodingRule)):
             if getattr(self, name) not in get_args(known):
                 raise InvalidConfiguration(f"no {name} {getattr(self, name)!r}; there are {', '.join(get_args(known))}")
         for name in ("max_jobs", "num_resources", "width", "layers"):
@@ -316,6 +319,8 @@ class ScoreConfig(AgentConfig[ScorePolicy]):
             return FixedLengthPolicy(encoder, rng, self.auxiliary, 2 * width)
         if self.network == "pointer":
             return PointerPolicy(encoder, rng, self.auxiliary, width)
+        if self.network != "attention":
+            return cast(ScorePolicy, own_network(self.network, encoder, rng))  # which is asked for scores alone
         return AttentionPolicy(encoder, rng, self.auxiliary, width, self.layers)
 
 

@@ -25,13 +25,14 @@ from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
 from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import EXPERT, clone
-from desim.agents.learning.learner import Learner, LearningConfig
+from desim.agents.learning.learner import Algorithm, LearningConfig
+from desim.agents.learning.own import check_known, own_reward
 from desim.agents.learning.policy import Distribution, Gaussian
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
-from desim.problems.deferrable.env import DeferrableEnv
+from desim.problems.deferrable.env import REWARDS, DeferrableEnv
 from desim.problems.deferrable.observation import LATER
 
 __all__ = [
@@ -258,6 +259,9 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         Length, seed and environments: batches of 2,048 decisions of 16 environments, as in the paper.
     episodes : DeferrableEpisodes
         Workloads and objective.
+    reward : str
+        "paper": that of the objective; "utilization"; or ``module:name``, one of your own. But for the paper's the
+        weights with the highest return are kept.
     auxiliary_rate : float
         How many times faster than the policy the auxiliary module learns; 100 in the paper.
     warm_start : int
@@ -274,7 +278,13 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         default_factory=lambda: TrainingConfig(total_steps=500_000, num_envs=16, num_steps=128, validation_episodes=50)
     )
     episodes: DeferrableEpisodes = field(default_factory=DeferrableEpisodes)
+    reward: str = "paper"
     auxiliary_rate: float = 100.0
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together."""
+        super().__post_init__()
+        check_known("reward", self.reward, REWARDS)
 
     @classmethod
     def quick(cls) -> ScoreTraining:
@@ -286,15 +296,16 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         """The network and what it sees."""
         return f"{self.agent.network}-{self.agent.auxiliary}"
 
-    def learner(self, policy: ScorePolicy, rng: Generator) -> Learner:
+    def learner(self, policy: ScorePolicy, rng: Generator) -> Algorithm:
         """Return what learns; the auxiliary module at its own rate."""
-        policy.auxiliary_rate = self.auxiliary_rate
+        if isinstance(policy, ScorePolicy):
+            policy.auxiliary_rate = self.auxiliary_rate
         return super().learner(policy, rng)
 
     def task(self) -> Task:
         """Return what is to be learned."""
         make = partial(make_env, self)
-        return Task(make, make, measure, objective="total_reward")
+        return Task(make, make, measure, objective="total_reward" if self.reward == "paper" else "return")
 
     def warm_up(self, training: Training) -> float | None:
         """Let the network imitate list plans; return in which share of the decisions it agreed in the last epoch."""
@@ -303,7 +314,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         seeds = np.random.SeedSequence([DEMONSTRATIONS, self.training.seed]).spawn(self.warm_start)
         workers = self.training.num_workers
         shown, done = demonstrations(self.agent, self.episodes, seeds, num_workers=workers)
-        return clone(training.learner, shown, done, distance, agrees=agreement)[-1]
+        return clone(training.student, shown, done, distance, agrees=agreement)[-1]
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:
@@ -316,7 +327,9 @@ def make_env(settings: ScoreTraining) -> DeferrableEnv:
     settings : ScoreTraining
         Observation and workloads.
     """
-    return DeferrableEnv(settings.episodes, observation=settings.agent.encoder())
+    return DeferrableEnv(
+        settings.episodes, observation=settings.agent.encoder(), reward=own_reward(settings.reward, REWARDS)
+    )
 
 
 def measure(gym_env: Any) -> dict[str, float]:

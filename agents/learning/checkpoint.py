@@ -145,11 +145,20 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def load_into(module: torch.nn.Module, tensors: dict[str, Tensor], source: str) -> None:
     """Give a module its weights, or raise RecordError if names or shapes differ, naming where they come from."""
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise RecordError(f"the weights of {source} do not fit the network: {reason}") from error
+    wanted = module.state_dict()
+    common = [name for name in wanted if name in tensors]
+    for what, names in (
+        ("it has no", [name for name in tensors if name not in wanted]),
+        ("they lack", [name for name in wanted if name not in tensors]),
+        ("of other sizes is", [name for name in common if wanted[name].shape != tensors[name].shape]),
+    ):
+        if names:
+            more = f", and {len(names) - 1} more" if names[1:] else ""
+            raise RecordError(
+                f"the weights of {source} do not fit the network that their card tells of, {type(module).__name__}: "
+                f"{what} {names[0]}{more}. A network of your own is named in the card as module:Name"
+            )
+    module.load_state_dict(tensors)
 
 
 def _finite(value: Any) -> Any:

@@ -325,7 +325,7 @@ class _Notes:
 
     def __init__(self, lanes: list[Lane], num_steps: int, policy: Policy) -> None:
         self.lanes, self.policy = lanes, policy
-        self.device = next(policy.parameters()).device.type
+        self.device = next(policy.parameters()).device
         self.begin = time.perf_counter()
         self.infer = 0.0
         shape = (num_steps, len(lanes))
@@ -432,7 +432,7 @@ def evaluate(
     """
     was_training = policy.training
     policy.eval()
-    device = next(policy.parameters()).device.type
+    device = next(policy.parameters()).device
     waiting = iter(enumerate(seeds))
     found: list[dict[str, float]] = [{} for _ in seeds]
     active: list[tuple[int, Lane]] = []  # each with the place of its seed

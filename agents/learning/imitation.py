@@ -151,7 +151,7 @@ class _Lesson:
         wanted = expert(shown)
         experience.observations.pop(EXPERT, None)  # nothing that the policy sees
         samples = learner.samples(experience)
-        self.wanted = to_tensors({"actions": wanted}, samples.targets.device.type)["actions"]
+        self.wanted = to_tensors({"actions": wanted}, samples.targets.device)["actions"]
         known = self.wanted >= 0
         if not known.all():
             samples, self.wanted = samples.part(known.nonzero()[:, 0]), self.wanted[known]
@@ -250,7 +250,7 @@ def clone(
     if not len(actions):
         raise InvalidConfiguration("there is nothing to imitate: the expert never had a choice")
     policy = learner.policy
-    device = next(policy.parameters()).device.type
+    device = next(policy.parameters()).device
 
     def compare(rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
         """Return the loss of the actor and of what it learns beside, and where the actor agrees."""

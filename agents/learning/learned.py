@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from desim.agents.learning.checkpoint import load_into, load_weights
+from desim.agents.learning.own import warn_of_changes
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.pretrained import pretrained_stem
 from desim.exceptions import InvalidConfiguration
@@ -103,8 +104,12 @@ class AgentConfig(Generic[AnyPolicy]):
         if card.get("agent") != cls.agent_kind or not isinstance(values, dict):
             found = f"{card.get('agent')!r} with the configuration {values!r}"
             raise InvalidConfiguration(f"{stem} holds no {cls.agent_kind} agent but {found}")
-        config: Self = restored(cls(), {**values, **(changes or {})})
-        policy = config.policy(np.random.default_rng(0))
+        try:
+            config: Self = restored(cls(), {**values, **(changes or {})})
+            policy = config.policy(np.random.default_rng(0))
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"{stem}: {error}") from error
+        warn_of_changes(str(stem), config, card.get("own_code", {}))
         load_into(policy, tensors, str(stem))
         return config, policy
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from desim.agents.learning.policy import Policy, to_tensors
 from desim.checks import finite, whole
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Learner", "LearningConfig", "RunningMoments", "Samples", "between"]
+__all__ = ["Algorithm", "Learner", "LearningConfig", "RunningMoments", "Samples", "between"]
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +34,9 @@ class LearningConfig:
 
     Parameters
     ----------
-    algorithm : {"ppo", "actor_critic", "reinforce"}
-        Proximal policy optimization, the synchronous actor-critic, or REINFORCE.
+    algorithm : str
+        "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; or ``module:Name``, an
+        :class:`Algorithm` of your own.
     learning_rate : float
         Of Adam at the beginning; it falls to a tenth of this.
     discount : float
@@ -59,7 +60,7 @@ class LearningConfig:
         Of PPO: an update ends when the policy has moved further than 1.5 times this, in nats; never with 0.
     """
 
-    algorithm: Literal["ppo", "actor_critic", "reinforce"] = "ppo"
+    algorithm: str = "ppo"
     learning_rate: float = 3e-4
     discount: float = 0.99
     decay: float = 0.95
@@ -140,7 +141,8 @@ class Samples:
     log_probs, advantages, targets : Tensor, shape (S,)
         Log-probabilities when acting, advantages, and targets of the critic on its own scale.
     explained_variance : float
-        Which part of the variance of the targets the critic had foreseen; NaN where all targets are equal.
+        Which part of the variance of the targets the critic had foreseen; NaN where all targets are equal, and as long
+        as it has learned nothing, since its values have no scale yet.
     """
 
     observations: dict[str, Tensor]
@@ -189,8 +191,48 @@ def _parameter_groups(policy: Policy) -> list[_Group]:
     return [group for group in groups.values() if group.names]
 
 
+class Algorithm(Protocol):
+    """What a training asks of an algorithm; :class:`~desim.agents.learning.ppo.PPO` is one.
+
+    It is made of a policy, a :class:`LearningConfig` and a generator. :class:`Learner` has all but ``update`` and
+    ``estimate``, an optimizer and a scale of values included.
+
+    Attributes
+    ----------
+    policy : Policy
+        Is trained in place; it acts between updates.
+    threads : int
+        Processes that wait during an update: as many threads may be used.
+    """
+
+    policy: Policy
+    threads: int
+
+    def update(self, experience: Experience, progress: float) -> dict[str, float]:
+        """Learn from experience of the policy as it is now, and return figures for the log, the same ones each time.
+
+        Parameters
+        ----------
+        experience : Experience
+            T steps of N environments.
+        progress : float
+            Part of the training that is over, 0 to 1.
+        """
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all tensors that it needs to go on, the policy's weights included, by name."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all else that it needs to go on, as plain values."""
+
+    def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Take over what :meth:`tensors` and :meth:`state` returned."""
+
+
 class Learner(ABC):
-    """Base class of the algorithms. The critic learns values on a scale of mean 0 and deviation 1.
+    """Base class of the algorithms that come with desim, and an :class:`Algorithm` but for two methods.
+
+    The critic learns values on a scale of mean 0 and deviation 1.
 
     Parameters
     ----------
@@ -244,9 +286,10 @@ class Learner(ABC):
         """Return the valid steps with their advantages and targets; the scale of the values takes the targets in."""
         advantages, targets = self.estimate(experience)
         chosen: NDArray[Any] = experience.in_a_row(targets)
+        explained = self._explained(chosen, experience.in_a_row(experience.values))
         self.moments.update(chosen)
         chosen = self.moments.normalized(chosen).astype(np.float32)
-        device = next(self.policy.parameters()).device.type
+        device = next(self.policy.parameters()).device
         tensors = to_tensors(
             {
                 "actions": experience.in_a_row(experience.actions),
@@ -258,9 +301,15 @@ class Learner(ABC):
         )
         shown = experience.observations | self.policy.targets(experience)
         observations = to_tensors({name: experience.in_a_row(array) for name, array in shown.items()}, device)
-        variance = float(chosen.var())
-        errors = float((chosen - experience.in_a_row(experience.values)).var())
-        return Samples(observations, **tensors, explained_variance=1.0 - errors / variance if variance else math.nan)
+        return Samples(observations, **tensors, explained_variance=explained)
+
+    def _explained(self, targets: NDArray[Any], values: NDArray[Any]) -> float:
+        """Return which part of the variance of targets, in units of reward, the critic had foreseen."""
+        variance = float(targets.var())
+        if not (variance and self.moments.count):
+            return math.nan
+        errors = targets - self.moments.restored(values)  # on the scale on which they were learned
+        return 1.0 - float(errors.var()) / variance
 
     def descend(self, loss: Tensor) -> float:
         """Take one step down a loss; return the length of the gradient of what learns at the usual rate."""

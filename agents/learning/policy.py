@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count, pairwise
@@ -30,6 +31,7 @@ __all__ = [
     "Policy",
     "action_for",
     "array_of",
+    "device_of",
     "drawn",
     "initialized",
     "mlp",
@@ -192,14 +194,36 @@ class Policy(nn.Module):
         return None
 
 
-def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str = "cpu") -> Observations:
+def device_of(name: str) -> torch.device:
+    """Return a device by its name.
+
+    Parameters
+    ----------
+    name : str
+        ``"cpu"``, ``"cuda"`` or for example ``"cuda:1"``.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such device here.
+    """
+    if re.fullmatch(r"cpu|cuda(:\d+)?", name) is None:
+        raise InvalidConfiguration(f"device is {name!r}, want cpu, cuda, or a GPU of several such as cuda:1")
+    if name != "cpu":
+        there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if int(name.partition(":")[2] or 0) >= there:
+            raise InvalidConfiguration(f"device is {name!r}, but PyTorch {torch.__version__} finds {there} GPUs here")
+    return torch.device(name)
+
+
+def to_tensors(arrays: dict[str, NDArray[np.generic]], device: str | torch.device = "cpu") -> Observations:
     """Return arrays as tensors, double precision in single, which share the arrays' memory where they can.
 
     Parameters
     ----------
     arrays : dict of str to numpy.ndarray
         A batch of observations.
-    device : str
+    device : str or torch.device
         Where to.
     """
     single = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in arrays.items()}

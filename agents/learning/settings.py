@@ -10,14 +10,16 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from desim.agents.learning.checkpoint import save_weights
+from desim import own_code
+from desim.agents.learning.checkpoint import load_into, save_weights
 from desim.agents.learning.learned import AgentConfig, plain, restored
-from desim.agents.learning.learner import Learner, LearningConfig
-from desim.agents.learning.policy import Policy
+from desim.agents.learning.learner import Algorithm, Learner, LearningConfig
+from desim.agents.learning.own import check_known, digests
+from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
-from desim.checks import one_of, whole
+from desim.checks import whole
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["TrainingSettings"]
@@ -70,7 +72,7 @@ class TrainingSettings(Generic[AnyPolicy]):
 
     def __post_init__(self) -> None:
         """Refuse what does not go together."""
-        one_of("algorithm", self.learning.algorithm, ALGORITHMS)
+        check_known("algorithm", self.learning.algorithm, ALGORITHMS)
         whole("warm_start", self.warm_start, least=0)
         if self.learning.algorithm == "reinforce" and not self.training.whole_episodes:
             raise InvalidConfiguration("REINFORCE learns from the returns of whole episodes: want whole_episodes")
@@ -120,9 +122,17 @@ class TrainingSettings(Generic[AnyPolicy]):
         words = ["desim", "train", self.trained, *_options(self, type(self)())]
         return shlex.join(words if name in (None, self.default_name) else [*words, "--name", str(name)])
 
-    def learner(self, policy: AnyPolicy, rng: np.random.Generator) -> Learner:
+    def learner(self, policy: AnyPolicy, rng: np.random.Generator) -> Algorithm:
         """Return what learns: trains a policy in place, and draws the order of samples from a generator."""
-        return ALGORITHMS[self.learning.algorithm](policy, self.learning, rng)
+        given = self.learning.algorithm
+        if given in ALGORITHMS:
+            return ALGORITHMS[given](policy, self.learning, rng)
+        made = own_code.own_function(given, own_code.load(given), policy, self.learning, rng)()
+        for name in ("update", "tensors", "state", "restore"):
+            if not callable(getattr(made, name, None)):
+                raise InvalidConfiguration(f"{given}: {type(made).__name__} has no method {name}, as algorithms have")
+        algorithm: Algorithm = made
+        return algorithm
 
     def train(
         self, directory: Path | None = None, report: Callable[[dict[str, Any]], None] | None = None
@@ -143,13 +153,14 @@ class TrainingSettings(Generic[AnyPolicy]):
         """
         root = np.random.SeedSequence(self.training.seed)
         for_weights, for_learner = (np.random.default_rng(seed) for seed in root.spawn(2))
-        learner = self.learner(self.agent.policy(for_weights), for_learner)
+        device = device_of(self.training.device)  # before any work is done
+        learner = self.learner(self.agent.policy(for_weights).to(device), for_learner)
         others = {name: value for name, value in self.plain().items() if name != "training"}
         training = Training(self.task(), learner, self.training, directory, others)
         if not training.history:
             agreement = self.warm_up(training)
-            if agreement is not None and report is not None:
-                report({"steps": 0, "seconds": 0.0, "agreement": agreement})
+            if agreement is not None:
+                training.noted["agreement"] = agreement
         return training.run(report)
 
     def write(self, stem: Path, result: TrainingResult) -> None:
@@ -165,12 +176,13 @@ class TrainingSettings(Generic[AnyPolicy]):
         Raises
         ------
         RecordError
-            If they cannot be written.
+            If they cannot be written, or are of another network than the card would tell of.
         InvalidConfiguration
             If the training was interrupted.
         """
         if result.status == "interrupted":
             raise InvalidConfiguration("the training was interrupted: its weights are not final")
+        self._check_described(result)
         training = self.plain()
         card = {
             "agent": self.agent.agent_kind,
@@ -181,4 +193,13 @@ class TrainingSettings(Generic[AnyPolicy]):
             "validation": result.best,
             "history": result.history,
         }
+        own = digests(self)
+        if own:
+            card["own_code"] = own
         save_weights(stem, result.weights, card)
+
+    def _check_described(self, result: TrainingResult) -> None:
+        """Refuse weights that whoever reads the card could not use, such as those of a subclass of the agent's."""
+        kind = next(one for one in type(self.agent).__mro__ if "agent_kind" in vars(one))
+        described: AgentConfig[Any] = restored(kind(), plain(self.agent))
+        load_into(described.policy(np.random.default_rng(0)), result.weights, "this training")

@@ -6,6 +6,7 @@ seeds that are kept apart. The weights that did best on the validation episodes 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from desim.agents.learning.checkpoint import load_checkpoint, save_checkpoint
 from desim.agents.learning.experience import Collector, Experience, Measure, evaluate, mean_of
-from desim.agents.learning.learner import Learner, between
+from desim.agents.learning.learner import Algorithm, Learner, between
 from desim.agents.learning.policy import Policy, one_thread
 from desim.agents.learning.workers import WorkerCollector
 from desim.checks import finite, whole
@@ -91,6 +92,9 @@ class TrainingConfig:
     num_workers : int
         Processes that simulate; 0 simulates in this one. Large minibatches are divided among as many threads. Results
         depend on it.
+    device : str
+        Where the network acts and learns: "cpu", "cuda" or for example "cuda:1". With processes that simulate, these
+        let it act on the CPU. On a GPU results may differ from run to run by rounding.
     validation_episodes : int
         Episodes of a validation.
     validate_every : int
@@ -108,6 +112,7 @@ class TrainingConfig:
     first_length: float | None = None
     group_size: int = 1
     num_workers: int = 0
+    device: str = "cpu"
     validation_episodes: int = 32
     validate_every: int = 20
     averaging: float = 0.0
@@ -164,7 +169,7 @@ class Training:
     ----------
     task : Task
         What is to be learned.
-    learner : Learner
+    learner : Algorithm
         Who learns.
     config : TrainingConfig
         How long, how often, and from which seed.
@@ -179,19 +184,25 @@ class Training:
         If the directory holds a checkpoint of another training.
     RecordError
         If the checkpoint cannot be read.
+
+    Attributes
+    ----------
+    noted : dict
+        What came before, such as a warm start's ``agreement``, for the first entry of the learning curve.
     """
 
     def __init__(
         self,
         task: Task,
-        learner: Learner,
+        learner: Algorithm,
         config: TrainingConfig,
         directory: Path | None = None,
         settings: dict[str, Any] | None = None,
     ) -> None:
         self.task = task
         self.learner = learner
-        learner.threads = max(config.num_workers, 1)  # while it learns, the processes that simulate wait
+        on_cpu = next(learner.policy.parameters()).device.type == "cpu"
+        learner.threads = max(config.num_workers, 1) if on_cpu else 1  # the processes that simulate wait meanwhile
         self.config = config
         self.directory = directory
         self._settings = {**asdict(replace(config, total_steps=1)), **(settings or {})}
@@ -199,6 +210,7 @@ class Training:
         self.seconds = 0.0
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, float] = {}
+        self.noted: dict[str, Any] = {}
         self._average: dict[str, Tensor] = {}
         self._weights = _weights_of(learner.policy)
         self.collector = self._make_collector()
@@ -244,6 +256,19 @@ class Training:
             if isinstance(collector, WorkerCollector):
                 collector.close()
 
+    @property
+    def student(self) -> Learner:
+        """The learner, for those who teach its policy by an expert.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If it is an algorithm of one's own that is no :class:`~desim.agents.learning.learner.Learner`.
+        """
+        if not isinstance(self.learner, Learner):
+            raise InvalidConfiguration(f"{type(self.learner).__name__} is no Learner, which a warm start needs")
+        return self.learner
+
     def collect(self) -> Experience:
         """Return what the next update learns from."""
         config, policy = self.config, self.learner.policy
@@ -281,7 +306,7 @@ class Training:
         status = "complete"
         try:
             if not self.history:
-                self._validate({}, report)
+                self._validate(self.noted, report)
             with deferred_interrupts() as interrupted:
                 while self.steps < total:
                     self._iterate(report)
@@ -346,7 +371,7 @@ class Training:
         return {
             "training": mean_of(since["episodes"]),
             "episodes": len(since["episodes"]),
-            "figures": mean_of(since["figures"]),
+            "figures": _mean_of_known(since["figures"]),
             "throughput": seconds,
         }
 
@@ -419,6 +444,13 @@ class Training:
             setattr(self, name, document[name])
         self._weights = _with_prefix(tensors, "best.")
         self._average = _with_prefix(tensors, "average.")
+
+
+def _mean_of_known(figures: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of every figure over the updates in which it is known: no NaN."""
+    names = figures[0] if figures else {}
+    known = {name: [one[name] for one in figures if not math.isnan(one[name])] for name in names}
+    return {name: float(np.mean(values)) for name, values in known.items() if values}
 
 
 def _weights_of(policy: Policy) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import pickle
 import signal
@@ -124,7 +125,8 @@ class WorkerCollector:
 
     def _collect(self, method: str, policy: Policy, length: int) -> Experience:
         if not self._known:
-            self._ask([("policy", _Sent(policy))] * len(self._pipes))
+            sent = _Sent(copy.deepcopy(policy).cpu())  # since processes have no GPU each
+            self._ask([("policy", sent)] * len(self._pipes))
             self._known = True
         weights = {name: tensor.detach().cpu().numpy() for name, tensor in policy.state_dict().items()}
         return concatenated(self._ask([(method, weights, length)] * len(self._pipes)), self._group_size)

@@ -109,8 +109,7 @@ def _instead_of_defaults(given: Any, default: Any, quick: Any) -> Any:
 def _report(entry: Mapping[str, Any]) -> None:
     """Say on standard error how far the training is."""
     if "agreement" in entry:
-        remark(f"warm start: agrees with the rule in {100 * entry['agreement']:.1f} % of the decisions")
-        return
+        remark(f"warm start: agrees with the expert in {100 * entry['agreement']:.1f} % of the decisions")
     found = entry["validation"]
     shown = ", ".join(f"{name} {value:,.5g}" for name, value in found.items() if name not in ("return", "length"))
     pace = ""

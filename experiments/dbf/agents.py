@@ -342,7 +342,7 @@ def perform_training(run: Run) -> dict[str, Any]:
     choice: Choice = run.agent
     small: TrainingSetting = run.setting
     settings = SplitWindowTraining(
-        agent=SplitWindowConfig(small.head, small.tail, choice.policy, hidden=(32,)),  # type: ignore[arg-type]
+        agent=SplitWindowConfig(small.head, small.tail, choice.policy, hidden=(32,)),
         episodes=EpisodeOptions(num_traces=4, trace_jobs=600, num_jobs=100),
         reward=dict(choice.parameters)["reward"],
         training=TrainingConfig(

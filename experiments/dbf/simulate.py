@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,8 +201,12 @@ class Played(NamedTuple):
 class _Episode:
     """A simulation, its pending decision, and what is counted."""
 
-    def __init__(self, problem: BatchCluster, seed: int, window: int | None) -> None:
-        self.simulation = Simulation(problem, seed=seed, log_actions=False)
+    def __init__(self, problem: BatchCluster, seed: int, agent: Agent) -> None:
+        attach = getattr(agent, "attach", None)  # agents that look ahead need forks, as in `simulate`
+        self.simulation = simulation = Simulation(problem, seed=seed, log_actions=attach is not None)
+        if attach is not None:
+            attach(partial(simulation.fork, foresight=False))
+        self.window = window = _window_of(agent)
         self.window = window
         self.rewards = {} if window is None else {name: make_reward(name) for name in REWARDS}
         for reward in self.rewards.values():
@@ -258,16 +263,15 @@ def play(problems: Sequence[BatchCluster], make_agent: Callable[[], Agent], seed
     """
     agent = make_agent()
     name = getattr(agent, "name", type(agent).__name__)
-    window = _window_of(agent)
     if isinstance(agent, SplitWindowAgent):
-        episodes = [_Episode(problem, seed, window) for problem, seed in zip(problems, seeds, strict=True)]
+        episodes = [_Episode(problem, seed, agent) for problem, seed in zip(problems, seeds, strict=True)]
         for one in episodes:
             agent.reset(one.simulation.problem.describe(), one.simulation.stream("agent"))
         _play_together(agent, episodes)
         return [one.end(name) for one in episodes]
     played = []
     for problem, seed in zip(problems, seeds, strict=True):
-        one = _Episode(problem, seed, window)
+        one = _Episode(problem, seed, agent)
         reset = getattr(agent, "reset", None)
         if reset is not None:
             reset(one.simulation.problem.describe(), one.simulation.stream("agent"))

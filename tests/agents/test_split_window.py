@@ -255,6 +255,8 @@ class TestTraining:
         notes: list[dict[str, Any]] = []
         first, second = settings.train(None, notes.append), settings.train()
         assert 0 < notes[0]["agreement"] <= 1
+        assert notes == first.history  # whoever is told of a warm start is told what it has brought, too
+        assert notes[0]["validation"] == first.best
         assert [entry["steps"] for entry in first.history] == [0]
         assert all(torch.equal(tensor, second.weights[name]) for name, tensor in first.weights.items())
         before = replace(settings, warm_start=0).train()

@@ -68,7 +68,7 @@ def test_what_it_prints_for_people(desim: Desim, tmp_path: Path) -> None:
     assert first.startswith("complete after ")
     assert second == f"weights: {tmp_path / 'mine'}.safetensors and .json"
     assert "waiting_time_mean " in third
-    assert outcome.err.startswith("warm start: agrees with the rule in ")
+    assert outcome.err.startswith("warm start: agrees with the expert in ")
     assert SplitWindowAgent.load(tmp_path / "mine").name == f"split-window:{tmp_path}/mine"
     assert (tmp_path / "checkpoint" / "checkpoint.json").exists()
     assert list((tmp_path / "checkpoint" / "tensorboard").glob("events.*"))
@@ -226,6 +226,8 @@ def test_quick_is_a_small_training_but_for_what_is_given(
 def test_a_quick_training_beats_the_first_job_that_fits(desim: Desim, tmp_path: Path) -> None:
     outcome = desim("train", "batch", "--quick", "--out", tmp_path, "--json")
     assert outcome.status == 0
+    curve = [entry["validation"] for entry in load_weights(tmp_path / "split-window-16-16")[1]["history"]]
+    assert json.loads(outcome.out)["validation"]["waiting_time_mean"] < 0.97 * curve[0]["waiting_time_mean"]
     agents = f"split-window:{tmp_path}/split-window-16-16,window-first-16-16"
     found = desim("evaluate", "batch", "--agents", agents, "--episodes", "8", "--load", "1.06", "--json")
     means = json.loads(found.out)["means"]

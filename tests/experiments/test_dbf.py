@@ -218,6 +218,13 @@ def test_returns_are_those_of_the_environment(reward: str, batch_weights: Path) 
         assert earned == pytest.approx(-waits / 10_000)
 
 
+def test_agents_that_look_ahead_have_forks() -> None:
+    problem = episode(GENERATED, 3, 30, "closed")
+    (played,) = play([problem], lambda: create_by_name("rollout:sjf"), [3])
+    alone = simulate(problem, create_by_name("rollout:sjf"), seed=3)
+    assert played.result.jobs.equals(alone.jobs)
+
+
 def test_agents_that_see_the_whole_queue_have_no_window_to_count_by() -> None:
     outcome = perform(Run(SMALL, BASELINES[REFERENCE], 0))
     assert outcome["hidden_share"] == outcome["return_paper"] == [None, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -55,6 +56,15 @@ class Scripted(PPO):
         return {"number": float(len(self.seen))}
 
 
+class Unknowing(Scripted):
+    """Knows something of each update but the first two."""
+
+    def update(self, experience: Experience, progress: float) -> dict[str, float]:
+        """Count."""
+        found = super().update(experience, progress)
+        return found | {"known": math.nan if found["number"] < 3 else found["number"]}
+
+
 class Graded(Line):
     """Counts episodes; a measure can tell which validation it is in."""
 
@@ -96,6 +106,11 @@ class TestSteps:
         result = Training(TASK, Scripted(), replace(LOOP, total_steps=120)).run()
         assert [entry["updates"] for entry in result.history] == [0, 2, 3]
         assert result.history[-1]["figures"] == {"number": 3.0}
+
+    def test_what_is_not_known_of_an_update_spoils_no_mean(self) -> None:
+        result = Training(TASK, Unknowing(), replace(LOOP, total_steps=280, validate_every=2)).run()
+        figures = [entry.get("figures", {}) for entry in result.history]
+        assert [one.get("known") for one in figures] == [None, None, 3.5, 5.5, 7.0]
 
     def test_it_may_learn_from_whole_episodes_in_groups(self) -> None:
         learner = Scripted()
