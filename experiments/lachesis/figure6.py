@@ -79,7 +79,7 @@ class Figure6(Study):
     weights: Path | None = None
 
     def curves(self) -> list[Curve]:
-        """Return the course of each training."""
+        """Return the course of each training; those that ended with the warm start have none."""
         paths = [PRETRAINED / name for name in pretrained_names("graph")]
         if self.weights is not None:
             paths = [path.with_suffix("") for path in sorted(self.weights.glob("*.json"))]
@@ -87,6 +87,7 @@ class Figure6(Study):
         return [
             Curve(name, MEASURES[card["training"]["objective"]], card["command"], card["history"])
             for name, card in cards.items()
+            if len(card["history"]) > 1
         ]
 
     def blocks(self) -> Iterator[Block]:
