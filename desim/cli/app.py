@@ -27,6 +27,7 @@ COMMANDS = {
     "train": ("desim.cli.train", "Train"),
     "evaluate": ("desim.cli.evaluate", "Evaluate"),
     "adversary": ("desim.cli.adversary", "Adversary"),
+    "fidelity": ("desim.cli.fidelity", "Fidelity"),
     "experiment": ("desim.cli.experiment", "Experiment"),
     "reproduce": ("desim.cli.reproduce", "Reproduce"),
     "convert": ("desim.cli.convert", "Convert"),
@@ -34,7 +35,7 @@ COMMANDS = {
     "demo": ("desim.cli.demo", "Demo"),
 }
 #: Those whose options depend on the problem.
-BY_PROBLEM = ("run", "compare", "train")
+BY_PROBLEM = ("run", "compare", "fidelity", "train")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
@@ -46,6 +47,7 @@ Examples:
   desim train batch --quick --out quick                     an agent that learns
   desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim adversary dag --agents heft --against cpop          instances on which an agent is worst
+  desim fidelity batch --trace KTH.swf --agents fcfs,easy   how near simulated waits come to recorded ones
   desim plot easy --out figures                             figures of stored runs
   desim reproduce lachesis --quick                          tables and figures of a paper, and a report
   desim COMMAND --help                                      more on a command

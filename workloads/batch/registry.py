@@ -18,7 +18,7 @@ from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
 from desim.workloads.files import Pathish
 
-__all__ = ["Workload", "descriptions", "draw", "load", "read", "write"]
+__all__ = ["Workload", "descriptions", "draw", "load", "read", "texts", "write"]
 
 _GENERATED = "lublin"
 #: Size of a generated workload where none is asked for.
@@ -226,6 +226,33 @@ def read(path: Pathish, *, max_jobs: int | None = None) -> Trace:
         If `max_jobs` is not positive.
     """
     return _READERS.get(_suffix(path), swf.read)(path, max_jobs=max_jobs)
+
+
+def texts(path: Pathish, field: int) -> dict[int, str]:
+    """Return what stands in a field of each row of a log, see `desim.workloads.batch.swf.texts`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    field : int
+        Number of the field, from 1.
+
+    Returns
+    -------
+    dict of int to str
+        By job number.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the file is of another format.
+    WorkloadError
+        If the file cannot be read, or a row has no such field.
+    """
+    if _READERS.get(_suffix(path), swf.read) is not swf.read:
+        raise InvalidConfiguration(f"{path}: has no numbered fields, as Standard Workload Format logs do")
+    return swf.texts(path, field)
 
 
 def write(

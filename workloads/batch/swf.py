@@ -25,6 +25,7 @@ from typing import NoReturn, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import whole
 from desim.exceptions import WorkloadError
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
@@ -41,7 +42,7 @@ from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceRe
 from desim.workloads.documents import LARGEST, shown
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 
-__all__ = ["SWFStream", "read", "stream", "write"]
+__all__ = ["SWFStream", "read", "stream", "texts", "write"]
 
 #: The 18 fields of a row, by the names of the format's definition.
 # fmt: off
@@ -164,6 +165,39 @@ def read(path: Pathish, **options: Unpack[TraceOptions]) -> Trace:
         If an option is out of range.
     """
     return SWFStream(path, **options).read()
+
+
+def texts(path: Pathish, field: int) -> dict[int, str]:
+    """Return what stands in a field of each row: for the fields behind the 18, which some logs add.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, plain or gzip.
+    field : int
+        Number of the field, from 1; fields are separated by blanks.
+
+    Returns
+    -------
+    dict of int to str
+        By job number as it stands in the file.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or a row has no such field or no job number.
+    """
+    whole("field", field, least=1)
+    found: dict[int, str] = {}
+    for first, block in line_blocks(path, chunks(path)):
+        for number, line in enumerate(block.split(b"\n"), first):
+            row = line.split()
+            if not row or row[0][:1] == b";":
+                continue
+            if len(row) < field or not _NUMBER.fullmatch(row[0]):
+                raise WorkloadError(f"{os.fspath(path)}: line {number}: no field {field}, or no job number")
+            found[int(float(row[0]))] = _decode(row[field - 1])
+    return found
 
 
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:

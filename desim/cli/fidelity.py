@@ -1,0 +1,307 @@
+"""``desim fidelity``: how near the waits of agents come to those that a log recorded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tyro.conf import arg
+
+from desim import plugins
+from desim.cli.compare import Named, System
+from desim.cli.figures import make_directory, save_figure
+from desim.cli.options import JsonFlag, listed, problem_of
+from desim.cli.output import plain, print_json, print_table, print_text, remark
+from desim.cli.run import print_repairs
+from desim.exceptions import DesimError, InvalidConfiguration, RecordError
+from desim.problems.batch.fidelity import (
+    NEAR_SECONDS,
+    NEAR_SHARE,
+    Nearness,
+    WaitLog,
+    draw_groups,
+    draw_waits,
+    group_nearness,
+    nearness,
+    quantiles_of,
+    wait_log,
+)
+from desim.problems.batch.options import BatchOptions, shared_workload
+from desim.records import write_atomically
+from desim.scenario import Instance, Scenario, measure, replay, shared_instance
+from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, perform_all
+
+__all__ = ["Fidelity", "simulate_waits"]
+
+Floats = NDArray[np.float64]
+#: The starts of the log repeated, which shows what the model itself cannot do, and nobody waiting, which anybody can.
+RECORDED, NO_WAIT = "recorded", "no wait at all"
+#: A start that is later than recorded by less is rounded, not late.
+LATE = 1e-3
+
+
+def simulate_waits(run: Run) -> dict[str, Any]:
+    """Simulate, check, and return how long each job waited.
+
+    Parameters
+    ----------
+    run : Run
+        Of a system ``batch`` and a named agent.
+
+    Returns
+    -------
+    dict
+        ``waits`` in seconds, job by job in the order of their arrival, None for one that was not started; ``valid``.
+    """
+    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
+    try:
+        instance = shared_instance(scenario.problem, scenario.options)
+        result = replay(scenario, instance)
+        if result.info["status"] == "interrupted":
+            raise KeyboardInterrupt
+        waits = result.jobs.sort("arrival_number")["waiting_time"].to_list()
+        return {"waits": waits, "valid": measure(result, scenario, instance).validation["valid"]}
+    except DesimError as error:
+        kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
+        raise kind(f"{scenario.agent}: {error}") from error
+
+
+class _Findings:
+    """Waits by agent beside those of the log, how near they are, and the order of agents by that."""
+
+    def __init__(self, waits: Mapping[str, Floats], log: WaitLog) -> None:
+        self.waits, self.log = waits, log
+        self.agents = {agent: nearness(times, log.waiting_time) for agent, times in waits.items()}
+        self.groups = {agent: group_nearness(times, log) for agent, times in waits.items()}
+        self.ranked = sorted(
+            self.agents, key=lambda agent: (-self.agents[agent].near, self.agents[agent].median_absolute_error)
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        known = ~np.isnan(self.log.waiting_time)
+        late = self.waits[RECORDED] - self.log.waiting_time
+        late = late[late > LATE]
+        median, most = (float(np.median(late)), float(late.max())) if len(late) else (0.0, 0.0)
+        return {
+            "near": {"seconds": NEAR_SECONDS, "share": NEAR_SHARE},
+            "ranked": self.ranked,
+            "agents": {agent: asdict(self.agents[agent]) | {"bias": self.agents[agent].bias} for agent in self.ranked},
+            "recorded": quantiles_of(self.log.waiting_time),
+            "quantiles": {agent: quantiles_of(self.waits[agent][known]) for agent in self.ranked},
+            "late": {"jobs": len(late), "median": median, "most": most},
+            "groups": {
+                agent: {by: {name: asdict(one) for name, one in names.items()} for by, names in groups.items()}
+                for agent, groups in self.groups.items()
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Compare the waits that agents lead to with those that a log recorded.
+
+    A wait is near if it is off by at most ten minutes or 20 % of the recorded one. Agents are ranked by the share of
+    jobs whose wait is near. Beside them stand two controls: `recorded` repeats the starts of the log, as far as the
+    simulated machine has the cores, and `no wait at all` says that every job starts at once.
+
+    Examples::
+
+        desim fidelity batch --trace KTH-SP2-1996-2.swf --cores 100 --agents fcfs,easy,conservative --out fidelity
+        desim fidelity batch --trace log.swf.gz --cores 1752 --agents easy,easy-sjf --queue-field 20
+        desim fidelity batch --trace jobs.csv --cores 64 --agents easy,my_agents:Mine --no-kill-at-request
+
+    `desim fidelity batch --help` has all options of workload and system. Finished runs are stored in DIR/runs at once:
+    the same command again goes on where it was interrupted.
+    """
+
+    problem: ClassVar[str | None] = None
+    agents: Annotated[str, arg(metavar="NAME,NAME,...")]
+    """Whose waits are compared: see `desim list`, or MODULE:NAME of your own."""
+    queue_field: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: 15, if it is known)")] = None
+    """The field of a Standard Workload Format log that tells a job's queue; some logs have more than 18."""
+    out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
+    """Where to write runs, fidelity.json, fidelity.csv and figures."""
+    workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
+    """How many processes to use."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
+        if problem_of(self) != "batch":
+            raise InvalidConfiguration(f"the logs of {problem_of(self)} record no waits: only those of batch do")
+        options: BatchOptions = getattr(self, "options", None) or BatchOptions()
+        agents = listed(self.agents)
+        if not agents or options.stream or options.workload.load is not None:
+            raise InvalidConfiguration(
+                "want --agents, and neither --stream nor --load, which changes what was recorded"
+            )
+        for agent in agents:
+            plugins.create_agent("batch", agent)
+        instance = shared_instance("batch", options)
+        log = _log_of(options, self.queue_field)
+        _leave_out(log, instance, options)
+        if not self.as_json:
+            print_text(f"{instance.name}: {instance.size}\n")
+            if instance.report is not None:
+                print_repairs(instance.report.as_dict())
+        try:
+            waits, invalid = self._waits(agents, instance)
+        except SweepInterrupted as interruption:
+            remark(f"desim: interrupted: {interruption}")
+            return 1
+        except SweepFailed as failure:
+            first = failure.failed[0]
+            if isinstance(first.error, DesimError):
+                raise first.error from failure
+            remark(first.trace.rstrip())
+            raise
+        findings = _Findings(waits, log)
+        described = self._described(instance, findings)
+        files = [] if self.out is None else _write(self.out, described, findings)
+        if self.as_json:
+            print_json(described)
+        else:
+            _print(described, findings)
+            for path in files:
+                print_text(f"written: {path}")
+        for agent in invalid:
+            remark(f"desim: {agent}: not valid; desim run batch --agent {agent} says why")
+        return 1 if invalid else 0
+
+    def _waits(self, agents: Sequence[str], instance: Instance) -> tuple[dict[str, Floats], list[str]]:
+        """Return the waits by agent, those of the controls last, and which runs are not valid."""
+        options = instance.options
+        names = {agent: agent for agent in agents} | {f"recorded:{options.workload.trace}": RECORDED}
+        setting = System("batch", "batch", options)
+        runs = [Run(setting, Named(agent), options.workload.seed) for agent in names]
+        store = None if self.out is None else Store(self.out / "runs")
+        if store is not None:
+            make_directory(store.directory)
+        workers = Workers(self.workers or os.cpu_count() or 1)
+        found = perform_all(simulate_waits, runs, store, workers=workers, title="fidelity", go_on=False)
+        waits = {
+            name: np.array([math.nan if wait is None else wait for wait in found[run]["waits"]])
+            for name, run in zip(names.values(), runs, strict=True)
+        }
+        invalid = [name for name, run in zip(names.values(), runs, strict=True) if found[run]["valid"] is False]
+        return waits | {NO_WAIT: np.zeros(len(waits[RECORDED]))}, invalid
+
+    def _described(self, instance: Instance, findings: _Findings) -> dict[str, Any]:
+        """Return everything as plain values."""
+        mine = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "options"}
+        repairs = instance.report.as_dict() if instance.report is not None else None
+        return {
+            "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
+            "options": mine | asdict(instance.options),
+            **findings.document(),
+        }
+
+
+def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
+    """Return the recorded waits of the jobs that are simulated, and their groups."""
+    workload: Any = shared_workload(options.workload)
+    trace = workload.trace
+    if trace is None or trace.waiting_time is None:
+        raise InvalidConfiguration(f"{workload.name}: states no waits: want a log with --trace FILE")
+    queues = None
+    if queue_field is not None:
+        texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
+        queues = [texts.get(job.job_id, "") for job in trace.jobs]
+    elif len(np.unique(trace.queue)) > 1:
+        queues = ["" if number < 0 else str(number) for number in trace.queue.tolist()]
+    start = trace.header.number("UnixStartTime") or 0
+    zone = _zone(trace.header.fields.get("TimeZoneString", ""))
+    return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)
+
+
+def _zone(name: str) -> tzinfo:
+    """Return a time zone by name, or that of Greenwich if the name means nothing."""
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name.strip())
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return UTC
+
+
+def _leave_out(log: WaitLog, instance: Instance, options: BatchOptions) -> None:
+    """Forget the recorded waits of jobs that arrive during the warm-up: the simulation begins with an empty machine."""
+    if not options.metrics.warm_up:
+        return
+    times = np.array([job.submission_time for job in instance.workload or ()])
+    log.waiting_time[times < times[0] + options.metrics.warm_up] = math.nan
+    if np.isnan(log.waiting_time).all():
+        raise InvalidConfiguration(f"--warm-up is {options.metrics.warm_up:g} s, which leaves no recorded wait")
+
+
+def _write(out: Path, described: dict[str, Any], findings: _Findings) -> list[Path]:
+    """Write numbers and figures; return the files."""
+    text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
+    write_atomically(out / "fidelity.json", lambda draft: draft.write_text(text))
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    names = [item.name for item in fields(Nearness)]
+    writer.writerow(["agent", "by", "group", *names])
+    for agent in findings.ranked:
+        rows = {("all", ""): described["agents"][agent]} | {
+            (by, group): asdict(one) for by, found in findings.groups[agent].items() for group, one in found.items()
+        }
+        writer.writerows([agent, by, group, *(row[name] for name in names)] for (by, group), row in rows.items())
+    write_atomically(out / "fidelity.csv", lambda draft: draft.write_text(table.getvalue()))
+    shown = [agent for agent in findings.ranked if agent not in (RECORDED, NO_WAIT)]
+    recorded = findings.log.waiting_time
+    known = ~np.isnan(recorded)
+    curves = {RECORDED: recorded[known]} | {agent: findings.waits[agent][known] for agent in shown}
+    panels = {"waits": draw_waits(curves), "groups": draw_groups({agent: findings.groups[agent] for agent in shown})[0]}
+    files = [out / "fidelity.json", out / "fidelity.csv"]
+    for name, panel in panels.items():
+        figure = panel.get_figure(root=True)
+        assert figure is not None
+        files.append(save_figure(figure, out / f"{name}.png", "png"))
+    return files
+
+
+def _print(described: Mapping[str, Any], findings: _Findings) -> None:
+    heads = ["agent", "near", "median\nerror, s", "mean\nerror, s", "mean\nwait, s", "rank\ncorrelation", "distance"]
+    rows = [
+        [
+            agent,
+            f"{100 * one.near:.1f} %",
+            f"{one.median_absolute_error:,.0f}",
+            f"{one.mean_absolute_error:,.0f}",
+            f"{one.mean_predicted:,.0f}",
+            "" if math.isnan(one.rank_correlation) else f"{one.rank_correlation:.3f}",
+            f"{one.distance:.3f}",
+        ]
+        for agent in findings.ranked
+        for one in [findings.agents[agent]]
+    ]
+    one = findings.agents[RECORDED]
+    print_table(heads, rows, title=f"{one.jobs:,} recorded waits, {described['recorded']['mean']:,.0f} s in the mean")
+    late = described["late"]
+    words = f", by {late['median']:,.0f} s at the median and {late['most']:,.0f} s at most" if late["jobs"] else ""
+    print_text(f"starts of the log that the simulated machine cannot repeat: {late['jobs']:,} jobs are late{words}\n")
+    shares = list(next(iter(described["quantiles"].values())))
+    known = {"the log": described["recorded"]} | described["quantiles"]
+    rows = [[name, *(f"{row[share]:,.0f}" for share in shares)] for name, row in known.items() if name != NO_WAIT]
+    print_table(["wait, s", *shares], rows, title="distributions")
+    shown = [agent for agent in findings.ranked if agent != RECORDED]
+    for by, members in findings.groups[RECORDED].items():
+        rows = [
+            [name, f"{one.jobs:,}", f"{one.mean_recorded:,.0f}"]
+            + [f"{100 * findings.groups[agent][by][name].near:.0f} %" for agent in shown]
+            for name, one in members.items()
+        ]
+        print_table([by, "jobs", "mean\nwait, s", *shown], rows, title=f"near, by {by}")

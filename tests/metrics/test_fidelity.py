@@ -1,0 +1,116 @@
+"""How near waits come: known answers, groups, and figures."""
+
+from __future__ import annotations
+
+import math
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import ks_2samp, spearmanr
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import Job
+from desim.problems.batch.fidelity import draw_groups, draw_waits, group_nearness, nearness, wait_log
+
+NAN = math.nan
+
+
+def test_ten_minutes_or_a_fifth() -> None:
+    """Off by 600 s and 601 s where a fifth is less, by a fifth and more where it is more; one job never starts."""
+    recorded = [0.0, 0.0, 10_000.0, 10_000.0, 50.0, NAN]
+    found = nearness([600.0, 601.0, 12_000.0, 7_999.0, NAN, 5.0], recorded)
+    assert (found.jobs, found.started, found.near) == (5, 4, 2 / 5)
+    assert found.median_absolute_error == np.median([600, 601, 2_000, 2_001])
+    assert found.mean_absolute_error == (600 + 601 + 2_000 + 2_001) / 4
+    assert (found.mean_recorded, found.mean_predicted) == (5_000.0, 5_300.0)
+    assert found.bias == 300.0
+
+
+def test_order_and_distribution() -> None:
+    recorded = [1.0, 2.0, 3.0, 4.0]
+    assert nearness(recorded, recorded).rank_correlation == pytest.approx(1.0)
+    assert nearness([4.0, 3.0, 2.0, 1.0], recorded).rank_correlation == pytest.approx(-1.0)
+    assert nearness([4.0, 3.0, 2.0, 1.0], recorded).distance == 0.0
+    assert nearness([1.0, 2.0, 9.0, 9.0], recorded).distance == 0.5
+    assert math.isnan(nearness([0.0] * 4, recorded).rank_correlation)
+
+
+def test_nothing_to_compare() -> None:
+    found = nearness([1.0, NAN], [NAN, 3.0])
+    assert (found.jobs, found.started, found.near) == (1, 0, 0.0)
+    assert math.isnan(found.mean_absolute_error)
+    assert math.isnan(nearness([1.0], [NAN]).near)
+
+
+@given(
+    pairs=st.lists(
+        st.tuples(st.floats(0, 1e6) | st.just(NAN), st.floats(0, 1e6) | st.just(NAN)), min_size=1, max_size=30
+    )
+)
+def test_as_by_hand(pairs: list[tuple[float, float]]) -> None:
+    known = [(ours, real) for ours, real in pairs if real == real]
+    near = [abs(ours - real) <= 600 or abs(ours - real) <= 0.2 * real for ours, real in known]
+    errors = [abs(ours - real) for ours, real in known if ours == ours]
+    found = nearness(*zip(*pairs, strict=True))
+    assert found.jobs == len(known)
+    assert found.started == len(errors)
+    if known:
+        assert found.near == pytest.approx(sum(near) / len(near))
+    if errors:
+        assert found.mean_absolute_error == pytest.approx(sum(errors) / len(errors))
+        both = np.array([pair for pair in known if pair[0] == pair[0]]).T
+        assert found.distance == pytest.approx(ks_2samp(*both, method="exact").statistic)
+        if np.ptp(both, axis=1).all():
+            assert found.rank_correlation == pytest.approx(spearmanr(*both).statistic, abs=1e-9)
+
+
+JOBS = [
+    Job(0, 0.0, 1, 900.0, 10.0),
+    Job(1, 7_200.0, 4, 901.0, 10.0),
+    Job(2, 7_201.0, 5, 3_600.0, 10.0),
+    Job(3, 90_000.0, 300, 1e6, 10.0),
+]
+
+
+def test_groups() -> None:
+    log = wait_log(JOBS, [0.0, 0.0, 9_000.0, NAN], queues=["b", "a", "b", ""])
+    found = group_nearness([0.0, 700.0, NAN, 5.0], log)
+    shares = {by: {name: one.near for name, one in groups.items()} for by, groups in found.items()}
+    assert shares == {
+        "cores": {"1": 1.0, "2 to 4": 0.0, "5 to 16": 0.0},
+        "requested time": {"to 15 min": 1.0, "to 1 h": 0.0},
+        "hour of submission": {"00": 1.0, "02": 0.0},
+        "queue": {"b": 0.5, "a": 0.0},
+    }
+    assert sum(one.jobs for one in found["cores"].values()) == 3
+
+
+def test_hours_are_those_of_the_machine() -> None:
+    """The log of KTH begins at 14:00:31 of Stockholm's summer time."""
+    log = wait_log(JOBS[:1], [0.0], clock_start=843_480_031, zone=ZoneInfo("Europe/Stockholm"))
+    assert log.groups["hour of submission"][0].tolist() == [14]
+
+
+def test_refusals() -> None:
+    with pytest.raises(InvalidConfiguration, match="4 jobs, but 1 waits: want one of each for every job"):
+        wait_log(JOBS, [1.0])
+    with pytest.raises(InvalidConfiguration, match="the log states no waits: nothing to compare with"):
+        wait_log(JOBS, [NAN] * 4)
+    for draw in (draw_waits, draw_groups):
+        with pytest.raises(InvalidConfiguration, match="is an empty mapping"):
+            draw({})
+
+
+def test_figures() -> None:
+    axes = draw_waits({"recorded": [0.0, 60.0, NAN], "easy": [5.0, 5.0, 7.0]})
+    lines = axes.get_lines()
+    assert [line.get_gid() for line in lines] == ["curve", "curve"]
+    assert lines[0].get_xdata().tolist() == [0.0, 60.0]  # type: ignore[union-attr]
+    assert lines[1].get_ydata().tolist() == [0.0, 50.0, 100.0]  # type: ignore[union-attr]
+    log = wait_log(JOBS, [0.0, 0.0, 9_000.0, 1.0])
+    panels = draw_groups({"easy": group_nearness([0.0, 700.0, 9_000.0, 1.0], log)})
+    assert [panel.get_xlabel() for panel in panels] == ["cores", "requested time", "hour of submission"]
+    assert panels[0].get_lines()[0].get_ydata().tolist() == [100.0, 0.0, 100.0, 100.0]  # type: ignore[union-attr]
