@@ -15,6 +15,7 @@ from desim.agents.deferrable.forecasts import (
     calibrate,
     forecast_errors,
 )
+from desim.agents.deferrable.learned_forecast import Expectation, Learned, UncertainForecast
 from desim.agents.deferrable.list_plan import ListPlan, PlannedWaits, planned_starts
 from desim.agents.deferrable.optimum import Optimum, Planned, offline_optimum
 from desim.agents.deferrable.orders import (
@@ -27,7 +28,7 @@ from desim.agents.deferrable.orders import (
     RandomOrder,
     Tetris,
 )
-from desim.agents.deferrable.registry import create, descriptions
+from desim.agents.deferrable.registry import create, descriptions, forecast_named
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 
 if TYPE_CHECKING:
@@ -38,10 +39,12 @@ __all__ = [
     "SJF",
     "CapacityShield",
     "EarliestDeadline",
+    "Expectation",
     "Forecast",
     "ForecastErrors",
     "LargestRevenue",
     "LastValue",
+    "Learned",
     "LeastSlack",
     "ListPlan",
     "Optimum",
@@ -54,10 +57,12 @@ __all__ = [
     "SearchAgent",
     "Seasonal",
     "Tetris",
+    "UncertainForecast",
     "calibrate",
     "create",
     "descriptions",
     "forecast_errors",
+    "forecast_named",
     "offline_optimum",
     "planned_starts",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from desim.agents.deferrable.forecasts import Forecast, LastValue, Seasonal
+from desim.agents.deferrable.learned_forecast import Learned
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.agents.deferrable.orders import (
     FIFO,
@@ -17,8 +19,11 @@ from desim.agents.deferrable.orders import (
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
 from desim.agents.registry import Family, Registry
 from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions"]
+__all__ = ["create", "descriptions", "forecast_named"]
+
+DAY = 24  # slots, if a name does not tell
 
 
 def _score(source: str) -> Agent:
@@ -33,6 +38,49 @@ def _search(rest: str) -> Agent:
     from desim.agents.deferrable.search import SearchAgent
 
     return SearchAgent.named(f"deferrable:{rest}")
+
+
+def forecast_named(name: str) -> Forecast:
+    """Return a forecast by name.
+
+    Parameters
+    ----------
+    name : str
+        ``"last-value"``, ``"seasonal"`` or ``"learned"``; behind the latter two there may be the slots of a day, such
+        as ``"learned:48"``.
+
+    Returns
+    -------
+    Forecast
+        A new one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is none of this name.
+
+    Examples
+    --------
+    >>> forecast_named("seasonal:12")
+    Seasonal(period=12, carry=0.0, num_periods=1)
+    """
+    kind, _, period = name.partition(":")
+    if name == "last-value":
+        return LastValue()
+    if period.isdecimal() or kind == name:
+        slots = int(period) if period else DAY
+        if kind == "seasonal":
+            return Seasonal(slots)
+        if kind == "learned":
+            return Learned(slots)
+    raise InvalidConfiguration(f"no forecast {name!r}; there are last-value, seasonal:PERIOD and learned:PERIOD")
+
+
+def _rolling_horizon(forecast: str) -> Agent:
+    """Return the planner with a forecast of a name."""
+    agent = RollingHorizon(forecast_named(forecast))
+    agent.name = f"rolling-horizon:{forecast}"
+    return agent
 
 
 _REGISTRY: Registry = Registry(
@@ -53,6 +101,9 @@ _REGISTRY: Registry = Registry(
     },
     {
         "score:NAME": Family("OSDEC or a variant: trained weights, by name or path.", _score),
+        "rolling-horizon:FORECAST": Family(
+            "The same on a forecast: last-value, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon
+        ),
         "search:deferrable:OBJECTIVE:BUDGET": Family(
             "Takes jobs out of a plan and others in, and starts what the plan starts now; needs numba.",
             _search,

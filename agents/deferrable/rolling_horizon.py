@@ -169,7 +169,7 @@ class RollingHorizon:
         if observation.num_slots is not None:
             steps = min(steps, observation.num_slots - observation.slot - 1)
         present = observation.capacity[None, :]
-        expected = np.asarray(self.forecast.predict(observation, steps), dtype=np.float64)
+        expected = self._expected(observation, steps)
         if expected.shape != (steps, present.shape[1]) or not np.isfinite(expected).all():
             raise InvalidConfiguration(
                 f"time {observation.slot}: the forecast is of shape {expected.shape}, want "
@@ -177,11 +177,19 @@ class RollingHorizon:
             )
         return np.concatenate([present, (1 - self.margin) * np.maximum(expected, 0.0)])
 
+    def _expected(self, observation: DeferrableObservation, steps: int) -> Floats:
+        """Return the forecast."""
+        return np.asarray(self.forecast.predict(observation, steps), dtype=np.float64)
+
+    def _sure_limit(self, instance: Instance) -> Floats:
+        """Return up to what there is no violation."""
+        return instance.limit
+
     def _plan(self, instance: Instance) -> Ints:
         """Return a schedule; -1 for jobs that are not started."""
         pays = (instance.worth > 0) & (instance.first <= instance.last)
         starts = np.where(pays, instance.first, -1)
-        if (usage(instance, starts) <= instance.limit).all():
+        if (usage(instance, starts) <= self._sure_limit(instance)).all():
             return starts  # nothing is better than all at once
         number = np.flatnonzero(pays)
         chosen = instance._replace(

@@ -46,7 +46,11 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "OBJECTIVE": ["completion_time", "job_slr"],
         "BUDGET": ["20", "0.001s"],
     },
-    "deferrable": {"OBJECTIVE": ["total_reward"], "BUDGET": ["20", "0.001s"]},
+    "deferrable": {
+        "OBJECTIVE": ["total_reward"],
+        "BUDGET": ["20", "0.001s"],
+        "FORECAST": ["last-value", "seasonal", "learned:12"],
+    },
     "multiserver": {"NAME": ["drf", "oga-reactive"]},
 }
 """What the capitals in patterns of names may be; NAME is of trained weights otherwise."""

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from desim import InvalidConfiguration, simulate
+from desim.agents.deferrable import RollingHorizon, create, forecast_named
 from desim.agents.deferrable.forecasts import LastValue, Oracle, Seasonal, forecast_errors
+from desim.agents.deferrable.learned_forecast import Learned, UncertainForecast
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, foresee
 from desim.processes.capacity import Pattern, mean_reverting_capacity
 
@@ -35,6 +37,8 @@ def predicted(forecast, series, slot, steps):
 
 
 ALL = [LastValue(), Seasonal(5), Seasonal(7, carry=0.8), Seasonal(3, num_periods=2), Seasonal(4, num_periods=None)]
+LEARNED = [Learned(5), Learned(7, harmonics=3, ridge=2.0), Learned(4, harmonics=0), Learned(6, caution=1.0)]
+ALL += LEARNED
 
 
 def name_of(forecast):
@@ -289,3 +293,95 @@ def test_an_oracle_of_another_platform():
 def test_the_same_settings_are_equal():
     assert Seasonal(5, carry=0.5) == Seasonal(5, carry=0.5) != Seasonal(5)
     assert LastValue() == LastValue()
+
+
+# -- what is learned ----------------------------------------------------------------------------------------------
+
+
+def slow_learned(history, steps, period, harmonics, ridge):
+    """Return means and variances, from the ridge regression written as least squares with more rows."""
+    history = np.asarray(history)
+    if np.ptp(history) == 0:
+        return [history[-1]] * steps, [0.0] * steps
+    level = (history - history.mean()) / history.std()
+
+    def features(slot, value):
+        angles = [2 * math.pi * wave * slot / period for wave in range(1, harmonics + 1)]
+        return [value, 1.0, *(math.cos(angle) for angle in angles), *(math.sin(angle) for angle in angles)]
+
+    rows = [features(slot, level[slot - 1]) for slot in range(1, len(level))]
+    firm = math.sqrt(ridge) * np.eye(2 + 2 * harmonics)
+    left, right = np.vstack([rows, firm]), np.concatenate([np.diff(level), np.zeros(len(firm))])
+    weights = np.linalg.lstsq(left, right)[0]
+    unexplained = float(((right - left @ weights) ** 2).sum()) / len(rows)
+    value, spread, found = level[-1], 0.0, []
+    persistence = min(max(1 + weights[0], -1.0), 1.0)
+    for lead in range(1, steps + 1):
+        value = persistence * value + np.dot(features(len(level) - 1 + lead, 0.0), weights)
+        spread = persistence**2 * spread + unexplained
+        found.append((max(history.mean() + history.std() * value, 0.0), spread * history.var()))
+    return [mean for mean, _ in found], [variance for _, variance in found]
+
+
+@given(
+    series=st.lists(st.floats(0, 100).map(lambda value: round(value, 1)), min_size=1, max_size=25),
+    steps=st.integers(0, 12),
+    period=st.integers(1, 12),
+    harmonics=st.integers(0, 3),
+    ridge=st.sampled_from([0.1, 1.0, 10.0]),
+)
+def test_learned_against_its_definition(series, steps, period, harmonics, ridge):
+    forecast = Learned(period, harmonics=harmonics, ridge=ridge)
+    mean, deviation = forecast.expect(seen(series, len(series) - 1), steps)
+    means, variances = slow_learned(series, steps, period, harmonics, ridge)
+    assert mean[:, 0].tolist() == pytest.approx(means, abs=1e-5)
+    assert (deviation[:, 0] ** 2).tolist() == pytest.approx(variances, abs=1e-4)
+
+
+def noisy_days(seed, deviation=4.0):
+    """Return a level that follows the time of the day, with noise that returns to it."""
+    rng = np.random.default_rng(seed)
+    noise = np.zeros(200)
+    for slot in range(1, 200):
+        noise[slot] = 0.7 * noise[slot - 1] + deviation * math.sqrt(1 - 0.7**2) * rng.standard_normal()
+    return 60 + 15 * np.sin(2 * np.pi * np.arange(200) / 24) + noise
+
+
+def test_it_is_nearer_to_the_truth_than_what_does_not_learn_and_knows_how_near():
+    errors = dict.fromkeys(("learned:24", "seasonal:24", "last-value"), 0.0)
+    for seed in range(5):
+        for name in errors:
+            found = forecast_errors(forecast_named(name), noisy_days(seed), 8, first_slot=48)
+            errors[name] += found.root_mean_square[:, 0]
+    assert (errors["learned:24"] < errors["seasonal:24"]).all()
+    assert (errors["learned:24"] < errors["last-value"]).all()
+    told = [
+        Learned(24).expect(seen(noisy_days(seed), slot), 8).deviation for seed in range(5) for slot in (60, 120, 180)
+    ]
+    assert np.mean(told, axis=0)[:, 0] == pytest.approx(errors["learned:24"] / 5, rel=0.2)
+
+
+def test_it_can_be_cautious():
+    observation = seen(noisy_days(0), 90)
+    mean, deviation = Learned(24).expect(observation, 6)
+    assert np.array_equal(Learned(24, caution=0.5).predict(observation, 6), mean - 0.5 * deviation)
+    assert (np.diff(deviation[:, 0]) > 0).all()
+
+
+def test_forecasts_and_planners_by_name():
+    assert forecast_named("learned") == Learned(24)
+    assert forecast_named("learned:6") == Learned(6)
+    assert forecast_named("seasonal:6") == Seasonal(6)
+    assert forecast_named("last-value") == LastValue()
+    agent = create("rolling-horizon:learned:12")
+    assert isinstance(agent, RollingHorizon)
+    assert agent.forecast == Learned(12)
+    assert agent.name == "rolling-horizon:learned:12"
+    assert isinstance(Learned(), UncertainForecast)
+    assert not isinstance(LastValue(), UncertainForecast)
+    for wrong in ("", "oracle", "last-value:3", "learned:", "seasonal:x", "learned:0"):
+        with pytest.raises(InvalidConfiguration):
+            forecast_named(wrong)
+    for options in ({"period": 0}, {"harmonics": -1}, {"ridge": 0.0}, {"caution": -1.0}):
+        with pytest.raises(InvalidConfiguration):
+            Learned(**options)

@@ -111,6 +111,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
         }
     if problem == "deferrable":
         return {
+            "rolling-horizon:FORECAST": lambda: [f"rolling-horizon:{name}" for name in ("learned", "seasonal:6")],
             "score:NAME": _pretrained("score", "score"),
             "search:deferrable:OBJECTIVE:BUDGET": _searching("deferrable", "total_reward:20", "total_reward:0"),
         }
