@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -32,6 +32,7 @@ from desim.problems.batch.fidelity import (
     draw_groups,
     draw_waits,
     group_nearness,
+    idle_waits,
     nearness,
     quantiles_of,
     wait_log,
@@ -79,8 +80,8 @@ def simulate_waits(run: Run) -> dict[str, Any]:
 class _Findings:
     """Waits by agent beside those of the log, how near they are, and the order of agents by that."""
 
-    def __init__(self, waits: Mapping[str, Floats], log: WaitLog) -> None:
-        self.waits, self.log = waits, log
+    def __init__(self, waits: Mapping[str, Floats], log: WaitLog, idle: tuple[int, int]) -> None:
+        self.waits, self.log, self.idle = waits, log, idle
         self.agents = {agent: nearness(times, log.waiting_time) for agent, times in waits.items()}
         self.groups = {agent: group_nearness(times, log) for agent, times in waits.items()}
         self.ranked = sorted(
@@ -99,6 +100,7 @@ class _Findings:
             "agents": {agent: asdict(self.agents[agent]) | {"bias": self.agents[agent].bias} for agent in self.ranked},
             "recorded": quantiles_of(self.log.waiting_time),
             "quantiles": {agent: quantiles_of(self.waits[agent][known]) for agent in self.ranked},
+            "long_waits": {"jobs": self.idle[0], "with_free_cores": self.idle[1]},
             "late": {"jobs": len(late), "median": median, "most": most},
             "groups": {
                 agent: {by: {name: asdict(one) for name, one in names.items()} for by, names in groups.items()}
@@ -150,8 +152,8 @@ class Fidelity:
         for agent in agents:
             plugins.create_agent("batch", agent)
         instance = shared_instance("batch", options)
-        log = _log_of(options, self.queue_field)
-        _leave_out(log, instance, options)
+        every = _log_of(options, self.queue_field)
+        log = _without_warm_up(every, instance, options)
         if not self.as_json:
             print_text(f"{instance.name}: {instance.size}\n")
             if instance.report is not None:
@@ -167,7 +169,9 @@ class Fidelity:
                 raise first.error from failure
             remark(first.trace.rstrip())
             raise
-        findings = _Findings(waits, log)
+        counted = ~np.isnan(log.waiting_time)
+        idle = idle_waits(list(instance.workload or ()), every.waiting_time, instance.facts["cores"], counted=counted)
+        findings = _Findings(waits, log, idle)
         described = self._described(instance, findings)
         files = [] if self.out is None else _write(self.out, described, findings)
         if self.as_json:
@@ -236,14 +240,13 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-def _leave_out(log: WaitLog, instance: Instance, options: BatchOptions) -> None:
-    """Forget the recorded waits of jobs that arrive during the warm-up: the simulation begins with an empty machine."""
-    if not options.metrics.warm_up:
-        return
+def _without_warm_up(log: WaitLog, instance: Instance, options: BatchOptions) -> WaitLog:
+    """Forget recorded waits of the warm-up: the simulation begins with an empty machine."""
     times = np.array([job.submission_time for job in instance.workload or ()])
-    log.waiting_time[times < times[0] + options.metrics.warm_up] = math.nan
-    if np.isnan(log.waiting_time).all():
+    waits = np.where(times < times[0] + options.metrics.warm_up, math.nan, log.waiting_time)
+    if np.isnan(waits).all():
         raise InvalidConfiguration(f"--warm-up is {options.metrics.warm_up:g} s, which leaves no recorded wait")
+    return replace(log, waiting_time=waits)
 
 
 def _write(out: Path, described: dict[str, Any], findings: _Findings) -> list[Path]:
@@ -292,7 +295,10 @@ def _print(described: Mapping[str, Any], findings: _Findings) -> None:
     print_table(heads, rows, title=f"{one.jobs:,} recorded waits, {described['recorded']['mean']:,.0f} s in the mean")
     late = described["late"]
     words = f", by {late['median']:,.0f} s at the median and {late['most']:,.0f} s at most" if late["jobs"] else ""
-    print_text(f"starts of the log that the simulated machine cannot repeat: {late['jobs']:,} jobs are late{words}\n")
+    print_text(f"starts of the log that the simulated machine cannot repeat: {late['jobs']:,} jobs are late{words}")
+    long, free = described["long_waits"].values()
+    share = f" ({free / long:.1%})" if long else ""
+    print_text(f"waits of the log of more than ten minutes: {long:,}; with free cores all the time: {free:,}{share}\n")
     shares = list(next(iter(described["quantiles"].values())))
     known = {"the log": described["recorded"]} | described["quantiles"]
     rows = [[name, *(f"{row[share]:,.0f}" for share in shares)] for name, row in known.items() if name != NO_WAIT]

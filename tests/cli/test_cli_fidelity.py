@@ -44,6 +44,7 @@ def test_known_answers(desim: Desim, waits: Path, tmp_path: Path) -> None:
     assert [agents[name]["near"] for name in found["ranked"]] == [1.0, 0.75, 0.75, 0.25]
     assert agents["fcfs"]["mean_absolute_error"] == 3_600 / 4
     assert agents["recorded"]["jobs"] == 4
+    assert found["long_waits"] == {"jobs": 3, "with_free_cores": 1}
     groups = found["groups"]["fcfs"]["queue"]
     assert {name: (one["jobs"], one["near"]) for name, one in groups.items()} == {
         "short": (3, pytest.approx(2 / 3)),

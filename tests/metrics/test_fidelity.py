@@ -13,7 +13,7 @@ from scipy.stats import ks_2samp, spearmanr
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import Job
-from desim.problems.batch.fidelity import draw_groups, draw_waits, group_nearness, nearness, wait_log
+from desim.problems.batch.fidelity import draw_groups, draw_waits, group_nearness, idle_waits, nearness, wait_log
 
 NAN = math.nan
 
@@ -92,6 +92,30 @@ def test_hours_are_those_of_the_machine() -> None:
     """The log of KTH begins at 14:00:31 of Stockholm's summer time."""
     log = wait_log(JOBS[:1], [0.0], clock_start=843_480_031, zone=ZoneInfo("Europe/Stockholm"))
     assert log.groups["hour of submission"][0].tolist() == [14]
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.integers(0, 3_000), st.integers(0, 4_000) | st.just(NAN), st.integers(0, 3_000), st.integers(1, 4)
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+    num_cores=st.integers(1, 8),
+)
+def test_waits_with_free_cores_as_by_hand(rows: list[tuple[int, float, int, int]], num_cores: int) -> None:
+    rows.sort(key=lambda row: row[0])
+    jobs = [Job(number, float(row[0]), row[3], 1.0, float(row[2])) for number, row in enumerate(rows)]
+    held = [(begin + wait, begin + wait + run, cores) for begin, wait, run, cores in rows if wait == wait]
+    long = [(begin, begin + wait, cores) for begin, wait, _, cores in rows if wait > 600]
+    idle = 0
+    for begin, end, cores in long:
+        moments = [begin, *(start for start, _, _ in held if begin < start < end)]
+        busy = [sum(width for start, stop, width in held if start <= moment < stop) for moment in moments]
+        idle += max(busy) + cores <= num_cores
+    assert idle_waits(jobs, [row[1] for row in rows], num_cores) == (len(long), idle)
+    assert idle_waits(jobs, [row[1] for row in rows], num_cores, counted=[False] * len(rows)) == (0, 0)
 
 
 def test_refusals() -> None:

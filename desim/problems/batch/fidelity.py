@@ -28,6 +28,7 @@ __all__ = [
     "draw_groups",
     "draw_waits",
     "group_nearness",
+    "idle_waits",
     "nearness",
     "quantiles_of",
     "wait_log",
@@ -234,6 +235,59 @@ def group_nearness(predicted: ArrayLike, log: WaitLog) -> dict[str, dict[str, Ne
         }
         for by, (group, names) in log.groups.items()
     }
+
+
+def idle_waits(
+    jobs: Sequence[Job], waiting_time: ArrayLike, num_cores: int, *, counted: ArrayLike | None = None
+) -> tuple[int, int]:
+    """Count the long waits of a log, and those of them that no lack of cores explains.
+
+    Parameters
+    ----------
+    jobs : sequence of Job
+        Of the log, in the order of their submission; they are taken to run for their run times.
+    waiting_time : array_like
+        Of each job, in seconds, nan where it is not known; such a job holds no cores here.
+    num_cores : int
+        Cores of the machine.
+    counted : array_like of bool, optional
+        Which jobs' waits count; by default all that are known.
+
+    Returns
+    -------
+    long : int
+        Waits of more than ten minutes.
+    idle : int
+        Those of them during which enough cores for the job were free all the time, in the recorded schedule.
+
+    Examples
+    --------
+    >>> jobs = [Job(1, 0.0, 3, 5000.0, 5000.0), Job(2, 0.0, 1, 60.0, 60.0), Job(3, 0.0, 2, 60.0, 60.0)]
+    >>> idle_waits(jobs, [0.0, 1000.0, 5000.0], num_cores=4)
+    (2, 1)
+    """
+    waits = np.asarray(waiting_time, dtype=np.float64)
+    begins = np.array([job.submission_time for job in jobs])
+    cores = np.array([job.requested_cores for job in jobs])
+    starts = begins + waits
+    known = ~np.isnan(starts)
+    ends = starts + np.array([job.run_time for job in jobs])
+    times = np.concatenate([[-np.inf], starts[known], ends[known]])
+    changes = np.concatenate([[0], cores[known], -cores[known]])
+    order = np.lexsort((changes, times))  # what is freed at an instant can be taken at it
+    times, most = times[order], changes[order].cumsum()
+    is_long = known & (waits > NEAR_SECONDS) & (True if counted is None else np.asarray(counted, dtype=np.bool_))
+    first = np.searchsorted(times, begins[is_long], side="right") - 1
+    count = np.searchsorted(times, starts[is_long], side="left") - first
+    # The most busy cores within each wait, of all waits at once: in round k, most[i] is the maximum of 2**k instants
+    # from i on, and two such spans, which may overlap, cover a wait of less than twice as many
+    levels, peaks = np.frexp(count)[1] - 1, np.zeros(len(count), dtype=np.int64)
+    for level in range(int(levels.max(initial=-1)) + 1):
+        here = levels == level
+        last = first[here] + count[here] - 2**level
+        peaks[here] = np.maximum(most[first[here]], most[last])
+        most = np.maximum(most[: -(2**level)], most[2**level :])
+    return len(count), int((peaks + cores[is_long] <= num_cores).sum())
 
 
 def quantiles_of(waits: ArrayLike) -> dict[str, float]:
