@@ -334,7 +334,7 @@ def test_any_text_stays_itself_in_the_documentation(tmp_path_factory: pytest.Tem
 
 def test_all_papers_are_listed_with_their_studies(capsys: pytest.CaptureFixture[str]) -> None:
     families = plugins.experiment_families()
-    assert list(families) == ["dbf", "lachesis", "ogasched", "osdec"]
+    assert list(families) == ["dbf", "lachesis", "ogasched", "openb", "osdec"]
     assert main(["experiment", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
     for name, family in families.items():
@@ -379,7 +379,7 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reproduce", "nothing"], "no paper 'nothing'; there are dbf, lachesis, ogasched, osdec, and all"),
+        (["reproduce", "nothing"], "no paper 'nothing'; there are dbf, lachesis, ogasched, openb, osdec, and all"),
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
         (["experiment", "run", "osdec", "table9"], "osdec has no experiment 'table9'; there are table1"),
         (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),

@@ -60,6 +60,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
             "workloads": ("trees, CCR 2",),
         },
     },
+    "openb": {"allocation": {}},
     "osdec": {
         "table1": {},
         "table2": {"seeds": 1},

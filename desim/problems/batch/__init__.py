@@ -2,17 +2,21 @@
 
 from desim.problems.batch.cluster import BatchCluster, NodeCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
+from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
-from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
+from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.room import NodeObservation, Place, Room
 
 __all__ = [
+    "GPU",
     "PLACEMENTS",
     "BatchCluster",
     "BatchObservation",
     "Execution",
+    "Fragmentation",
+    "FragmentationGradient",
     "Held",
     "Job",
     "Node",
@@ -35,4 +39,5 @@ __all__ = [
     "lowest_cores",
     "parse_core_sets",
     "to_core_ids",
+    "typical_requests",
 ]

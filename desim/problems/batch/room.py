@@ -46,13 +46,15 @@ class Room:
         What is free of each resource.
     gpus : array of int, shape (N, G)
         Free thousandths of each GPU.
+    whole, largest : array of int, shape (N,)
+        How many GPUs of a node are wholly free, and the free thousandths of the freest one.
     jobs : array of int, shape (N,)
         How many jobs are on each node.
     down : array of bool, shape (N,)
         Nodes that cannot be used now.
     """
 
-    __slots__ = ("down", "free", "gpus", "jobs", "table")
+    __slots__ = ("down", "free", "gpus", "jobs", "largest", "table", "whole")
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -60,6 +62,11 @@ class Room:
         self.gpus = table.gpus.copy()
         self.jobs = np.zeros(len(table), np.int64)
         self.down = np.zeros(len(table), np.bool_)
+        self._count_gpus()
+
+    def _count_gpus(self) -> None:
+        self.whole = (self.gpus == GPU).sum(axis=1)
+        self.largest = self.gpus.max(axis=1)
 
     def copy(self) -> Self:
         """Return a supposition that begins with what is so."""
@@ -67,6 +74,7 @@ class Room:
         other.table = self.table
         other.free, other.gpus = self.free.copy(), self.gpus.copy()
         other.jobs, other.down = self.jobs.copy(), self.down.copy()
+        other.whole, other.largest = self.whole.copy(), self.largest.copy()
         return other
 
     def least_of(self, other: Room) -> Self:
@@ -76,6 +84,7 @@ class Room:
         np.minimum(self.gpus, other.gpus, out=least.gpus)
         np.maximum(self.jobs, other.jobs, out=least.jobs)
         least.down |= other.down
+        least._count_gpus()
         return least
 
     def counts(self, shape: Shape) -> Whole:
@@ -91,7 +100,7 @@ class Room:
             counts = of_this if counts is None else np.minimum(counts, of_this)
         assert counts is not None  # every task needs a core
         if shape.gpus:
-            counts = np.minimum(counts, (self.gpus[nodes] == GPU).sum(axis=1) // shape.gpus)
+            counts = np.minimum(counts, self.whole[nodes] // shape.gpus)
         elif shape.share:
             counts = np.minimum(counts, (self.gpus[nodes] // shape.share).sum(axis=1))
         usable = shape.eligible[nodes] & ~self.down[nodes]
@@ -99,8 +108,23 @@ class Room:
             usable &= self.jobs[nodes] == 0
         return np.where(usable, np.minimum(counts, shape.most), 0)
 
+    def takes_one(self, shape: Shape) -> NDArray[np.bool_]:
+        """Tell which nodes could take a task of a request now, shape (N,); costs less than to count."""
+        usable = shape.eligible & ~self.down
+        for column, amount in shape.needed:
+            usable &= self.free[:, column] >= amount
+        if shape.gpus:
+            usable &= self.whole >= shape.gpus
+        elif shape.share:
+            usable &= self.largest >= shape.share
+        if shape.exclusive:
+            usable &= self.jobs == 0
+        return usable
+
     def fits(self, shape: Shape) -> bool:
         """Tell whether all tasks of a request have room now."""
+        if shape.tasks == 1:
+            return bool(self.takes_one(shape).any())
         return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
 
     def place(self, shape: Shape, policy: PlacementPolicy) -> tuple[Held, ...] | None:
@@ -118,7 +142,7 @@ class Room:
         tuple of Held, or None
             None if they do not fit.
         """
-        counts = self.counts(shape)
+        counts = self.takes_one(shape) if shape.tasks == 1 else self.counts(shape)
         nodes = counts.nonzero()[0]
         if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
             return None
@@ -154,17 +178,24 @@ class Room:
         """Account for what a job holds from now on."""
         for node, _, amounts, gpus in held:
             self.free[node] -= amounts
-            for gpu, share in gpus:
-                self.gpus[node, gpu] -= share
+            if gpus:
+                self._change_gpus(node, gpus, -1)
             self.jobs[node] += 1
 
     def give_back(self, held: Iterable[Held]) -> None:
         """Account for what a job held until now."""
         for node, _, amounts, gpus in held:
             self.free[node] += amounts
-            for gpu, share in gpus:
-                self.gpus[node, gpu] += share
+            if gpus:
+                self._change_gpus(node, gpus, 1)
             self.jobs[node] -= 1
+
+    def _change_gpus(self, node: int, gpus: Iterable[tuple[int, int]], sign: int) -> None:
+        of_node = self.gpus[node]
+        for gpu, share in gpus:
+            of_node[gpu] += sign * share
+        free = of_node.tolist()
+        self.whole[node], self.largest[node] = free.count(GPU), max(free)
 
     def fault(self, shape: Shape, held: Sequence[Held]) -> str:
         """Return why a job cannot have what somebody chose for it; empty if it can."""

@@ -1,0 +1,243 @@
+"""One run: pods in a random order at an empty cluster, until 1.3 times its GPUs have been requested."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim import simulate
+from desim.exceptions import InvalidConfiguration
+from desim.experiments.measured import Choice, is_valid
+from desim.experiments.openb.policies import POLICIES
+from desim.problems.batch import (
+    GPU,
+    BatchCluster,
+    Fragmentation,
+    Node,
+    NodeJob,
+    NodeObservation,
+    NodeTable,
+    Request,
+    Room,
+    typical_requests,
+)
+from desim.sweep import Run
+from desim.workloads.batch.openb import CPU, Pod, read_nodes, read_pods
+
+__all__ = ["MADE", "REQUESTED", "Setting", "made", "ordered", "perform"]
+
+REQUESTED = 130
+"""Percent of the GPUs that are requested in a run."""
+MADE = "made-up"
+FOREVER = 1e9
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A workload.
+
+    Attributes
+    ----------
+    workload : str
+        One of the trace's, or :data:`MADE`.
+    data : str
+        The directory of the trace; nothing if it is made up.
+    num_nodes : int
+        So many of the nodes, evenly spaced; 0 for all.
+    check : bool
+        Check the records with `desim.validation`.
+    """
+
+    workload: str = "default"
+    data: str = ""
+    num_nodes: int = 0
+    check: bool = False
+
+
+def made(num_nodes: int, rng: np.random.Generator) -> tuple[list[Node], list[Pod]]:
+    """Return made-up nodes and pods: like those of the trace in kind only.
+
+    Parameters
+    ----------
+    num_nodes : int
+        Nodes; half have eight GPUs, the others two or four.
+    rng : numpy.random.Generator
+        Draws the pods.
+
+    Returns
+    -------
+    tuple of list of Node and list of Pod
+        Pods that request nearly all of the GPUs.
+    """
+    sizes = [(96, 8, "big"), (64, 4, "middle"), (96, 8, "big"), (32, 2, "small")]
+    nodes = [
+        Node(f"n{n}", cpus, memory=cpus << 32, gpus=gpus, gpu_model=model, resources={CPU: cpus * 1000})
+        for n in range(num_nodes)
+        for cpus, gpus, model in (sizes[n % 4],)
+    ]
+    pods, requested, total = [], 0.0, sum(node.gpus for node in nodes)
+    while requested < 0.98 * total:
+        gpus = float(rng.choice([0, 0.25, 0.5, 0.8, 1, 2, 4, 8], p=[0.13, 0.1, 0.15, 0.15, 0.4, 0.03, 0.02, 0.02]))
+        cpus = int(rng.choice([2_000, 4_000, 8_000, 11_000])) * max(1, int(gpus))
+        models = ("big",) if gpus and rng.random() < 0.1 else ()
+        request = Request(memory=cpus << 21, gpus=gpus, gpu_models=models, resources=((CPU, cpus),))
+        pods.append(Pod(f"p{len(pods):05}", request))
+        requested += gpus
+    return nodes, pods
+
+
+@lru_cache(maxsize=8)
+def _load(setting: Setting) -> tuple[list[Node], list[Pod], list[tuple[Request, int]]]:
+    """Return nodes, pods and typical requests of a workload."""
+    if setting.workload == MADE:
+        nodes, pods = made(setting.num_nodes or 60, np.random.default_rng(0))
+    else:
+        trace = Path(setting.data) / "alibaba"
+        nodes = read_nodes(trace / "openb_node_list_gpu_node.csv")
+        of_trace = trace / "openb_pod_list_default.csv"
+        derived = Path(setting.data) / "gpu" / "openb" / f"openb_pod_list_{setting.workload}.csv"
+        pods = read_pods(of_trace if setting.workload == "default" else derived)
+        if setting.num_nodes:
+            nodes = nodes[:: max(1, len(nodes) // setting.num_nodes)][: setting.num_nodes]
+    return nodes, sorted(pods), typical_requests(pod.request for pod in pods)
+
+
+def ordered(pods: Sequence[Pod], total: float, rng: np.random.Generator) -> list[Request]:
+    """Return the requests of pods in random order, drawn again or left out until they are 1.3 times what there is.
+
+    Parameters
+    ----------
+    pods : sequence of Pod
+        Of a workload.
+    total : float
+        GPUs of the cluster.
+    rng : numpy.random.Generator
+        Draws the order.
+
+    Returns
+    -------
+    list of Request
+        In the order of arrival.
+    """
+    requests = [pods[number].request for number in rng.permutation(len(pods)).tolist()]
+    requested, target = sum(request.gpus for request in requests), REQUESTED / 100 * total
+    while requested > target:
+        requested -= requests.pop(int(rng.integers(len(requests)))).gpus
+    while True:
+        drawn = pods[int(rng.integers(len(pods)))].request
+        if requested + min(drawn.gpus, 1.0) > target:  # by one GPU even of a pod with several, as in the artifact
+            return requests
+        requests.append(drawn)
+        requested += drawn.gpus
+
+
+class Newest:
+    """Tries the pod that has just arrived, once; notes how fragmented the nodes are at every percent requested.
+
+    Parameters
+    ----------
+    requests : sequence of Request
+        Of all pods.
+    fragmentation : Fragmentation
+        The measure.
+    total : float
+        GPUs of the cluster.
+    """
+
+    name = "newest"
+
+    def __init__(self, requests: Sequence[Request], fragmentation: Fragmentation, total: float) -> None:
+        percent = np.cumsum([request.gpus for request in requests]) * (100.0 / total)
+        self._marks = dict(zip(np.rint(percent).astype(int).tolist(), range(len(requests)), strict=True))
+        self._when = {arrival: mark for mark, arrival in self._marks.items()}
+        self.fragmentation = fragmentation
+        self.curve: dict[int, float] = {}
+
+    def act(self, observation: NodeObservation) -> int | None:
+        """Return the newest pod; it is asked for once a pod, since answers that are not possible end a cycle."""
+        newest = int(observation.queue.job_id[-1])
+        if newest in self._when:
+            self._note(self._when[newest], observation.room)
+        return newest
+
+    def _note(self, mark: int, room: Room) -> None:
+        free = room.gpus.sum()
+        self.curve[mark] = float(self.fragmentation.of_room(room).sum() / free) if free else 0.0
+
+
+def perform(run: Run) -> dict[str, Any]:
+    """Simulate a run.
+
+    Parameters
+    ----------
+    run : Run
+        Of a :class:`Setting` and a :class:`Choice`.
+
+    Returns
+    -------
+    dict
+        ``allocated_at_100`` and ``allocated_at_130``, percent of the GPUs in use when so many percent have been
+        requested; ``allocated`` and ``fragmented``, both as curves over percent requested; ``dropped`` pods; ``valid``,
+        None if unchecked.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such policy.
+    """
+    setting: Setting = run.setting
+    choice: Choice = run.agent
+    if choice.policy not in POLICIES:
+        raise InvalidConfiguration(f"no policy {choice.policy!r}; there are {', '.join(POLICIES)}")
+    nodes, pods, typical = _load(setting)
+    total = float(sum(node.gpus for node in nodes))
+    orders, ranks, draws = np.random.default_rng(run.seed).spawn(3)
+    requests = ordered(pods, total, orders)
+    nodes = [nodes[number] for number in ranks.permutation(len(nodes)).tolist()]  # the first of equals is taken
+    table = NodeTable(nodes)
+    jobs = [NodeJob.of(n, float(n), request, FOREVER, FOREVER) for n, request in enumerate(requests)]
+    agent = Newest(requests, Fragmentation(typical, table, CPU), total)
+    policy = POLICIES[choice.policy](typical, draws)
+    cluster = BatchCluster(jobs, nodes=table, placement=policy, infeasible="forward", too_wide="reject")
+    result = simulate(cluster, agent, until=float(len(jobs)))
+    placed = result.jobs.sort("arrival_number")["starting_time"].is_not_null().to_numpy()
+    allocated = allocation(np.array([request.gpus for request in requests]), placed, total)
+    return {
+        "allocated_at_100": allocated[100],
+        "allocated_at_130": [value for value in allocated if value is not None][-1],  # few pods may leave gaps
+        "allocated": allocated,
+        "fragmented": [agent.curve.get(mark) for mark in range(REQUESTED + 1)],
+        "num_pods": len(jobs),
+        "dropped": int((~placed).sum()),
+        "valid": is_valid(result, jobs, check=setting.check),
+    }
+
+
+def allocation(gpus: NDArray[np.float64], placed: NDArray[np.bool_], total: float) -> list[float | None]:
+    """Return the GPUs in use at each percent requested, in percent, rounded twice as published.
+
+    Parameters
+    ----------
+    gpus : array of float, shape (n,)
+        Requested by each pod, in the order of arrival.
+    placed : array of bool, shape (n,)
+        Whether it found room.
+    total : float
+        GPUs of the cluster.
+
+    Returns
+    -------
+    list of float or None
+        For 0 to 130 percent; None where no arrival rounds to that.
+    """
+    thousandths = np.rint(gpus * GPU)
+    percent = np.rint(100.0 * thousandths.cumsum() / (total * GPU)).astype(int)
+    used = np.round(100.0 * (thousandths * placed).cumsum() / (total * GPU), 2)
+    means = (used[percent == mark] for mark in range(REQUESTED + 1))
+    return [round(float(values.mean()), 2) if len(values) else None for values in means]
