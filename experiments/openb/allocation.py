@@ -161,8 +161,6 @@ def curve(found: Measured, panel: Panel, column: str, row: str, name: str) -> li
 
 def drawing(found: Measured, panel: Panel) -> Drawing:
     """Draw what is not in use, and what of it typical pods cannot use, against what has been requested."""
-    from matplotlib.lines import Line2D
-
     figure, axes = new_figure(2, len(panel.columns), width=3.4, height=2.9)
     styles = line_styles(list(panel.rows))
     percent = np.arange(REQUESTED + 1)
@@ -183,8 +181,7 @@ def drawing(found: Measured, panel: Panel) -> Drawing:
             ax.grid(alpha=0.3)
     axes[0, 0].set_ylabel("requested but not in use,\npercent of all GPUs")
     axes[1, 0].set_ylabel("of no use to typical pods,\npercent of the free GPUs")
-    handles = [Line2D([], [], color=styles[row].color, linestyle=styles[row].dashes) for row in panel.rows]
-    legend_below(figure, handles, list(panel.rows), len(panel.rows))
+    legend_below(figure, axes[0, 0].get_lines(), list(panel.rows), len(panel.rows))
     caption = "GPUs that were requested, of those that there are, but are not in use; and fragmentation. Means."
     return Drawing("allocation.png", caption, figure)
 

@@ -81,7 +81,8 @@ def made(num_nodes: int, rng: np.random.Generator) -> tuple[list[Node], list[Pod
         for n in range(num_nodes)
         for cpus, gpus, model in (sizes[n % 4],)
     ]
-    pods, requested, total = [], 0.0, sum(node.gpus for node in nodes)
+    pods: list[Pod] = []
+    requested, total = 0.0, sum(node.gpus for node in nodes)
     while requested < 0.98 * total:
         gpus = float(rng.choice([0, 0.25, 0.5, 0.8, 1, 2, 4, 8], p=[0.13, 0.1, 0.15, 0.15, 0.4, 0.03, 0.02, 0.02]))
         cpus = int(rng.choice([2_000, 4_000, 8_000, 11_000])) * max(1, int(gpus))

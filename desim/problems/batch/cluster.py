@@ -105,7 +105,7 @@ class BatchCluster(FailingCluster, Problem):
         jobs: Iterable[Job],
         num_cores: int | None = None,
         *,
-        nodes: Iterable[Node] | None = None,
+        nodes: Iterable[Node] | NodeTable | None = None,
         placement: str | PlacementPolicy | None = None,
         kill_at_request: bool = True,
         infeasible: Literal["raise", "forward"] = "raise",
@@ -457,7 +457,7 @@ class NodeCluster(BatchCluster):
         jobs: Iterable[Job],
         num_cores: int | None = None,
         *,
-        nodes: Iterable[Node],
+        nodes: Iterable[Node] | NodeTable,
         placement: str | PlacementPolicy | None = None,
         **options: Any,
     ) -> None:

@@ -58,6 +58,7 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
         raise InvalidConfiguration("no requests, so that none is typical")
 
     def rank(item: tuple[Request, int]) -> tuple[Any, ...]:
+        """Return what comes first: many, then much."""
         request, count = item
         return count, request.cores, request.resources, min(request.gpus, 1), request.gpus, request.gpu_models
 
@@ -71,6 +72,7 @@ def typical_requests(requests: Iterable[Request], share: float = 0.95) -> list[t
 
 
 def _but_memory(resources: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    """Return all but what is a kind of memory."""
     return tuple((name, amount) for name, amount in resources if "memory" not in name)
 
 
