@@ -100,7 +100,7 @@ def _pod(row: Mapping[str, str]) -> Pod:
     request = Request(
         memory=int(row["memory_mib"]) << 20,
         gpus=count * share / GPU,
-        gpu_models=tuple(sorted(set(filter(None, (row.get("gpu_spec") or "").split("|"))))),
+        gpu_models=tuple(filter(None, (row.get("gpu_spec") or "").split("|"))),  # as written: kinds differ by the text
         resources=((CPU, int(row[CPU])),),
     )
     if fault := request.fault():
