@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workload_files import BATCH_JOBS, refusal
+from workload_files import BATCH_JOBS, data, refusal
 
 from desim import simulate
 from desim.agents.batch import create
@@ -112,6 +112,33 @@ def test_dates_and_durations() -> None:
         assert job_table.jobs_from(make(columns)).jobs[0].submission_time == 1_577_836_800
     zoned = OURS | {"submission_time": pd.to_datetime(columns["submission_time"]).tz_localize("Europe/Stockholm")}
     assert job_table.jobs_from(zoned).jobs[0].submission_time == 1_577_836_800 - 3_600
+
+
+def test_dates_in_text(put: Put) -> None:
+    """Those of times only: a date is no number of cores, nor a duration."""
+    rows = ["2017-09-04 10:30:41,1,5", "2017-09-04T10:30:51Z,2,5", "2017-09-04 12:30:51.5+02:00,3,5"]
+    path = put("\n".join(["timestamp,num_gpus,duration", *rows]), "log.csv")
+    names = {"submission_time": "timestamp", "requested_cores": "num_gpus", "run_time": "duration"}
+    trace = job_table.read(path, names=names, shift=True)
+    assert [job.submission_time for job in trace] == [0.0, 10.0, 10.5]
+    path = put("subtime,cores,runtime\n2017-13-04,1,5\n", "log.csv")
+    assert refusal(lambda: job_table.read(path)) == (
+        f"{path}: line 2: subtime is '2017-13-04', want a finite number of at most 1e+15"
+    )
+    path = put("subtime,cores,runtime\n1,1,2017-12-04\n", "log.csv")
+    assert refusal(lambda: job_table.read(path)).startswith(f"{path}: line 2: runtime is '2017-12-04', want a")
+    for make in MAKERS.values():
+        table = make(OURS | {"run_time": [datetime.datetime(2020, 1, 1)] * 2})
+        assert "row 0: run_time is " in refusal(lambda table=table: job_table.jobs_from(table))
+
+
+def test_philly() -> None:
+    """A table of another site in one call: its sums are those of the description of the data."""
+    names = {"submission_time": "timestamp", "requested_cores": "num_gpus", "run_time": "duration"}
+    trace = job_table.read(data("gpu/philly.csv.gz"), names=names, shift=True)
+    assert trace.report.headline() == "82,247 rows: 82,247 jobs, 0 dropped; columns not read: gpu_time, cluster"
+    assert sum(job.requested_cores * job.run_time for job in trace) / 3_600 == pytest.approx(978_078.47, abs=0.01)
+    assert sum(job.requested_cores == 128 for job in trace) == 3
 
 
 def test_recorded_waits_follow_their_jobs() -> None:

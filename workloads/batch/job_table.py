@@ -13,10 +13,10 @@ recorded wait       ``waiting_time``, else ``starting_time`` less the submission
 ==================  =============================================================================================
 
 Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
-workload; any further column is not read, which the report says. Times are numbers of seconds, or durations; submission
-and start may also be dates, which count as seconds since 1970. A cell without a value is unknown. Rows are repaired and
-counted by the same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold
-``num_cores``, the cores of the machine, where they are known.
+workload; any further column is not read, which the report says. Times are numbers of seconds, or durations. Submission
+and start may also be dates, in text as ISO 8601 has them: they count as seconds since 1970, in UTC where they state no
+zone. A cell without a value is unknown. Rows are repaired and counted by the same rules as those of a Standard Workload
+Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, where they are known.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "starting_time": ("starting_time",),
 }
 _NEEDED = ("submission_time", "requested_cores", "run_time")
+#: Points in time, which may be dates.
+_INSTANTS = ("submission_time", "starting_time")
 _WHOLE = ("job_id", "requested_cores", "user_id")
 #: The names of the fields of a job, in their order.
 _WRITTEN = [names[0] for what, names in _NAMES.items() if what in Job._fields]
@@ -356,7 +358,7 @@ def _is_number(item: Any) -> bool:
 def _numbers(table: _Table, what: str, name: str) -> Floats:
     """Return a column as numbers that the rules can work on: finite, and -1 where unknown."""
     column = table.columns[name]
-    values = _values(column)
+    values = _values(column, may_be_dates=what in _INSTANTS)
     if what not in (*_NEEDED, "job_id"):
         unknown = [at for at in np.flatnonzero(np.isnan(values)).tolist() if _is_missing(_item(column, at))]
         values[unknown] = -1.0
@@ -371,16 +373,19 @@ def _numbers(table: _Table, what: str, name: str) -> Floats:
     return values
 
 
-def _values(column: Any) -> Floats:
+def _values(column: Any, *, may_be_dates: bool) -> Floats:
     """Return a column as new numbers, nan where a cell is none."""
     cells = column.to_numpy() if hasattr(column, "to_numpy") else column
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
         return cells.astype(np.float64)
-    if isinstance(cells, np.ndarray) and cells.dtype.kind in "mM":
+    if isinstance(cells, np.ndarray) and cells.dtype.kind in ("mM" if may_be_dates else "m"):
         since = cells - np.datetime64(0, "s") if cells.dtype.kind == "M" else cells
         seconds: Floats = since / np.timedelta64(1, "s")
         return seconds
-    return np.array([_number(cell) for cell in cells], dtype=np.float64)
+    numbers = np.array([_number(cell) for cell in cells], dtype=np.float64)
+    for at in np.flatnonzero(np.isnan(numbers)).tolist() if may_be_dates else ():
+        numbers[at] = _date(cells[at])
+    return numbers
 
 
 def _number(item: Any) -> float:
@@ -390,10 +395,17 @@ def _number(item: Any) -> float:
     try:
         if isinstance(item, timedelta):
             return item.total_seconds()
-        if isinstance(item, datetime):
-            return (item if item.tzinfo else item.replace(tzinfo=UTC)).timestamp()
         return float(item)
     except (TypeError, ValueError):
+        return math.nan
+
+
+def _date(item: Any) -> float:
+    """Return a date in seconds since 1970, nan if it is none."""
+    try:
+        date = datetime.fromisoformat(item.strip()) if isinstance(item, str) else item
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (AttributeError, TypeError, ValueError):
         return math.nan
 
 
