@@ -49,6 +49,7 @@ __all__ = [
     "SimulationInterrupted",
     "at",
     "deferred_interrupts",
+    "end_of",
     "reschedule",
     "schedule_at",
     "simulate",
@@ -571,17 +572,13 @@ def simulate(
     >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()
     [0.0, 9.0]
     """
-    attach = getattr(agent, "attach", None)
-    if attach is not None:
+    attaches = hasattr(agent, "attach")
+    if attaches:
         problem.check_replayable()
-    simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attach is not None)
+    simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
     name = getattr(agent, "name", type(agent).__name__)
     try:
-        if attach is not None:
-            attach(partial(simulation.fork, foresight=False))
-        reset = getattr(agent, "reset", None)
-        if reset is not None:
-            reset(simulation.problem.describe(), simulation.stream("agent"))
+        _introduce(agent, simulation)
         act = agent.act
         with deferred_interrupts() as interrupted:
             while (decision := simulation.advance()) is not None:
@@ -596,3 +593,41 @@ def simulate(
         result = simulation.finish(status="interrupted", agent=name)
         raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
     return simulation.finish(agent=name)
+
+
+def end_of(problem: Problem, agent: Agent) -> Simulation:
+    """Run a problem with an agent to its end, and leave its records open.
+
+    To close them takes longer than a simulation of a few jobs. Whoever runs many of these listens to what happens
+    (:meth:`Problem.on`), or asks the simulation when it has ended.
+
+    Parameters
+    ----------
+    problem : Problem
+        The system and its workload.
+    agent : Agent
+        Answers every decision, as in :func:`simulate`.
+
+    Returns
+    -------
+    Simulation
+        At its end.
+    """
+    attaches = hasattr(agent, "attach")
+    if attaches:
+        problem.check_replayable()
+    simulation = Simulation(problem, log_actions=attaches)
+    _introduce(agent, simulation)
+    while (decision := simulation.advance()) is not None:
+        decision.answer(agent.act(decision.observation))
+    return simulation
+
+
+def _introduce(agent: Agent, simulation: Simulation) -> None:
+    """Give an agent what it asks for before its first decision: forks, and what is known of the system."""
+    attach = getattr(agent, "attach", None)
+    if attach is not None:
+        attach(partial(simulation.fork, foresight=False))
+    reset = getattr(agent, "reset", None)
+    if reset is not None:
+        reset(simulation.problem.describe(), simulation.stream("agent"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -16,13 +17,16 @@ __all__ = ["create", "descriptions"]
 
 
 def _window_rule(rest: str) -> Agent:
-    """Return the rule of what is left of a name such as ``window-shortest-9-1``."""
-    from desim.agents.batch.window_rules import WindowRule
+    """Return the rule of what is left of a name such as ``window-shortest-9-1`` or ``window-reserving-9-1@7200``."""
+    from desim.agents.batch.window_rules import HORIZON, WindowRule
 
-    rule, _, sizes = rest.rpartition("-")[0].rpartition("-")[0], "", rest.split("-")[-2:]
-    if len(sizes) < 2 or not all(size.isdecimal() for size in sizes):
+    found = re.fullmatch(r"(.+)-(\d+)-(\d+)(?:@(\d+(?:\.\d+)?|inf))?", rest)
+    if found is None:
         raise InvalidConfiguration(f"no batch agent 'window-{rest}'; want for example window-shortest-9-1")
-    return WindowRule(rule, int(sizes[0]), int(sizes[1]))  # type: ignore[arg-type]  # it checks
+    rule, head, tail, horizon = found.groups()
+    if horizon is not None and rule != "reserving":
+        raise InvalidConfiguration(f"no batch agent 'window-{rest}': only 'reserving' has a horizon that one chooses")
+    return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # it checks
 
 
 def _split_window(source: str) -> Agent:
@@ -77,6 +81,9 @@ _REGISTRY: Registry = Registry(
         },
         "window-RULE-HEAD-TAIL": Family(
             "A job that fits in a window: the shortest, smallest, first, one at random, and others.", _window_rule
+        ),
+        "window-RULE-HEAD-TAIL@SECONDS": Family(
+            "The rule 'reserving' with another horizon than an hour.", _window_rule
         ),
         "split-window:NAME": Family(
             "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.", _split_window

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from desim import simulate
 from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan
-from desim.core import Agent, Simulation
+from desim.core import Agent, end_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Copy, DagCluster, Executors, Job
 
@@ -101,22 +100,10 @@ def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list
         cluster = DagCluster(jobs, executors, plan_ahead=True)
     started: list[Copy] = []
     cluster.on("start", lambda time, copy: started.append(copy))
-    _carry_out(cluster, member)
+    end_of(cluster, member)
     # Copies that take no time may start together: a parent's then comes first, as nodes are in topological order.
     ordered = sorted(started, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))
     return [(copy.state.job.job_id, copy.node, copy.executor) for copy in ordered]
-
-
-def _carry_out(cluster: DagCluster, member: Agent) -> None:
-    """Simulate without closing the records, which takes longer than a small simulation itself."""
-    if hasattr(member, "attach"):  # it looks ahead in forks, which need the log of actions
-        simulate(cluster, member)
-        return
-    simulation = Simulation(cluster)
-    if hasattr(member, "reset"):
-        member.reset(simulation.problem.describe(), simulation.stream("agent"))
-    while (decision := simulation.advance()) is not None:
-        decision.answer(member.act(decision.observation))
 
 
 def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:

@@ -25,7 +25,7 @@ from numpy.random import Generator
 
 from desim import plugins
 from desim.checks import finite, whole
-from desim.core import Agent, Simulation, simulate
+from desim.core import Agent, Simulation, end_of, simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Kind, Problem, kinds, reference
 from desim.records import write_atomically
@@ -132,14 +132,9 @@ class Ratio:
         agent = plugins.create_agent(self._problem, name)
         problem = instance.problem(agent)
         tell = instance.at_the_end.get(self._objective)
-        if tell is None or hasattr(agent, "attach"):
+        if tell is None:
             return float(simulate(problem, agent).metrics()[self._objective])
-        simulation = Simulation(problem)
-        if hasattr(agent, "reset"):
-            agent.reset(simulation.problem.describe(), simulation.stream("agent"))
-        while (decision := simulation.advance()) is not None:
-            decision.answer(agent.act(decision.observation))
-        return tell(simulation)
+        return tell(end_of(problem, agent))
 
     def __call__(self, instance: Instance) -> float:
         """Return the ratio; not a number where it makes no sense, as where the rival's objective is 0."""

@@ -67,7 +67,7 @@ class Checked:
         if len(queue) > window.size:
             queue = queue[: window.head] + queue[::-1][: window.tail]
         fitting = [job for job in queue if job[1] <= seen.free_cores]
-        if self.rule.rule == "reserving" and fitting and len(fitting) < len(queue):
+        if self.rule.rule in ("reserving", "weighing") and fitting and len(fitting) < len(queue):
             fitting = self.harmless(seen, fitting, min((j for j in queue if j not in fitting), key=lambda job: job[2]))
         if self.rule.rule == "aged" and queue and seen.time - seen.queue.submission_time[0] >= self.rule.reserve_after:
             fitting = self.harmless_to_oldest(seen, fitting)
@@ -83,7 +83,7 @@ class Checked:
                 assert ages[answer] <= min(ages.values()) * (1 + 1e-9)
                 self.num_answers += 1
                 return answer
-            column = {"shortest": 2, "reserving": 2, "smallest": 1}.get(self.rule.rule)
+            column = {"shortest": 2, "reserving": 2, "weighing": 2, "smallest": 1}.get(self.rule.rule)
             best = fitting[0] if column is None else min(fitting, key=lambda job: job[column])
             assert answer == best[0]
         self.num_answers += 1
@@ -109,11 +109,21 @@ class Checked:
             return seen.free_cores + sum(cores for end, cores in running if end <= time)
 
         times = [end for end, _ in running if free_at(end) >= reserved[1]]
-        if not times or min(times) - seen.time >= self.rule.horizon:
+        if not times or (self.rule.rule == "reserving" and min(times) - seen.time >= self.rule.horizon):
             return fitting
         begin = max(min(times), seen.time)
         spare = free_at(begin) - reserved[1]
-        return [job for job in fitting if job[2] <= reserved[2] or seen.time + job[2] <= begin or job[1] <= spare]
+
+        def is_worth_it(job: Any) -> bool:
+            """Tell whether both wait longer in sum if the reserved job is first, one after the other."""
+            soon = begin - seen.time
+            return self.rule.rule == "weighing" and bool(soon + (soon + reserved[2]) >= job[2])
+
+        return [
+            job
+            for job in fitting
+            if job[2] <= reserved[2] or seen.time + job[2] <= begin or job[1] <= spare or is_worth_it(job)
+        ]
 
 
 @settings(max_examples=60, deadline=None)
@@ -163,16 +173,39 @@ def test_rules_by_name() -> None:
         assert agent.name == f"window-{rule}-9-1"
 
 
+@pytest.mark.parametrize("seconds", [14_400.0, 0.5, 2.5e6, np.inf])
+def test_another_horizon_is_part_of_the_name(seconds: float) -> None:
+    name = WindowRule("reserving", 9, 1, horizon=seconds).name
+    again: Any = create(name)
+    assert (again.horizon, again.name) == (seconds, name)
+    assert WindowRule("reserving", 9, 1, horizon=3_600.0).name == "window-reserving-9-1"
+
+
+def test_what_weighs_holds_a_job_back_for_half_of_what_it_takes_longer() -> None:
+    def start_of_the_longer(longer: float) -> float:
+        jobs = [
+            Job(0, 0.0, 6, 10.0, 10.0),  # runs until 10
+            Job(1, 1.0, 8, 20.0, 20.0),  # blocked until 10, in 8 seconds at time 2
+            Job(2, 2.0, 2, longer, longer),  # would delay it
+        ]
+        return starts(WindowRule("weighing", 4), jobs, 8)[2]
+
+    assert start_of_the_longer(36.0) == 2.0  # 8 + 28 seconds of waiting if it is held back, 36 if not
+    assert start_of_the_longer(37.0) == 30.0
+
+
 @pytest.mark.parametrize(
     ("name", "what"),
     [
         (
             "window-luckiest-9-1",
-            "rule is 'luckiest', want one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'aged'",
+            "rule is 'luckiest', want one of 'random', 'shortest', 'smallest', 'first', 'reserving', 'weighing', ",
         ),
         ("window-shortest-9", "no batch agent 'window-shortest-9'; want for example window-shortest-9-1"),
         ("window-shortest-a-b", "want for example"),
         ("window-shortest-0-0", "a window of 0 [+] 0 slots"),
+        ("window-weighing-9-1@60", "no batch agent 'window-weighing-9-1@60': only 'reserving' has a horizon"),
+        ("window-reserving-9-1@soon", "want for example"),
         ("window-aged-0-4", "needs a slot at the head"),
     ],
 )

@@ -87,6 +87,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
     if problem == "batch":
         return {f"{prefix}-PRIORITY": _backfilling(prefix) for prefix in _BACKFILLING} | {
             "window-RULE-HEAD-TAIL": _windows,
+            "window-RULE-HEAD-TAIL@SECONDS": lambda: [f"window-reserving-{window}@14400" for window in _WINDOWS],
             "split-window:NAME": _pretrained("split-window", "split-window"),
             "split-window:NAME@HEAD-TAIL": _other_windows,
             "inspector:NAME": _pretrained("inspector", "inspector"),
