@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -18,7 +18,9 @@ from desim.agents.learning.own import check_known, digests
 from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
+from desim.agents.learning.seeds import Trainings, train_seeds
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
+from desim.agents.learning.tune import USUAL, Trial, Tuned, tune, with_values
 from desim.checks import whole
 from desim.exceptions import InvalidConfiguration
 
@@ -162,6 +164,34 @@ class TrainingSettings(Generic[AnyPolicy]):
             if agreement is not None:
                 training.noted["agreement"] = agreement
         return training.run(report)
+
+    def train_seeds(
+        self,
+        directory: Path,
+        count: int,
+        *,
+        name: str | None = None,
+        report: Callable[[dict[str, Any]], None] | None = None,
+    ) -> Trainings:
+        """Train once for each of some seeds; see :func:`desim.agents.learning.seeds.train_seeds`."""
+        return train_seeds(self, directory, count, name=name, report=report)
+
+    def tune(
+        self,
+        directory: Path,
+        trials: int,
+        *,
+        over: Sequence[str] = (),
+        seeds: int = 1,
+        report: Callable[[Trial], None] | None = None,
+    ) -> Tuned:
+        """Search for better settings; see :func:`desim.agents.learning.tune.tune`, by default over its usual ranges."""
+        return tune(self, directory, trials, over=over or USUAL, seeds=seeds, report=report)
+
+    def with_values(self, values: dict[str, Any]) -> Self:
+        """Return these settings with other values, by name."""
+        changed: Self = with_values(self, values)
+        return changed
 
     def write(self, stem: Path, result: TrainingResult) -> None:
         """Write the weights of a training with their card, for the agent's ``load``.

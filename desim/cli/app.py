@@ -25,6 +25,7 @@ COMMANDS = {
     "validate": ("desim.cli.validate", "Validate"),
     "plot": ("desim.cli.plot", "Plot"),
     "train": ("desim.cli.train", "Train"),
+    "tune": ("desim.cli.train", "Tune"),
     "evaluate": ("desim.cli.evaluate", "Evaluate"),
     "adversary": ("desim.cli.adversary", "Adversary"),
     "fidelity": ("desim.cli.fidelity", "Fidelity"),
@@ -35,7 +36,7 @@ COMMANDS = {
     "demo": ("desim.cli.demo", "Demo"),
 }
 #: Those whose options depend on the problem.
-BY_PROBLEM = ("run", "compare", "fidelity", "train")
+BY_PROBLEM = ("run", "compare", "fidelity", "train", "tune")
 DESCRIPTION = """Discrete-event simulation of cluster scheduling.
 
 Examples:
@@ -45,6 +46,7 @@ Examples:
   desim compare batch --agents fcfs,sjf,easy --seeds 10     means, confidence intervals, tests
   desim compare dag --agents heft,cpop,my_agents:Mine       DAG jobs, and an agent of your own
   desim train batch --quick --out quick                     an agent that learns
+  desim tune batch --quick --out search                     with which settings it learns best
   desim evaluate batch --agents split-window:quick/split-window-16-16,backfilling-sjf
   desim adversary dag --agents heft --against cpop          instances on which an agent is worst
   desim fidelity batch --trace KTH.swf --agents fcfs,easy   how near simulated waits come to recorded ones
@@ -130,10 +132,10 @@ def _parse(arguments: list[str]) -> Command:
 
 def _with_options(name: str, problem: str) -> type[Command]:
     """Return a command with the options that a problem has."""
-    if name == "train":
+    if name in ("train", "tune"):
         from desim.cli.train import train_command
 
-        return train_command(problem)
+        return train_command(problem, name)
     from desim.cli.options import command_with_options
 
     return command_with_options(_class(name), problem)

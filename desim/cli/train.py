@@ -1,4 +1,4 @@
-"""``desim train``: an agent learns, and its weights are written."""
+"""``desim train``: an agent learns, and its weights are written; ``desim tune``: with which settings it learns best."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import plugins
+from desim.checks import whole
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_text, remark
+from desim.cli.output import print_json, print_table, print_text, remark
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["Train", "train_command"]
+__all__ = ["Train", "Tune", "train_command"]
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,15 @@ class Train:
     Examples::
 
         desim train batch --quick --out quick
+        desim train batch --seeds 5 --out five
     """
 
     out: Annotated[Path, arg(metavar="DIR")]
     """Where checkpoints, the log for TensorBoard and the weights go. A training that was interrupted there goes on."""
     name: str | None = None
     """Of the files with the weights; by default after the agent."""
+    seeds: int = 1
+    """Train once for each of so many seeds, in folders seed-0 and so on; curves of all are drawn."""
     quick: bool = False
     """A small training of a few minutes, but for what is given otherwise."""
     as_json: JsonFlag = False
@@ -39,11 +43,11 @@ class Train:
 
     def execute(self) -> int:
         """Train; 1 if it was interrupted."""
-        settings: Any = getattr(self, "settings", None)  # of the problem's own class
-        if settings is None:
-            raise InvalidConfiguration("what is to be learned is missing: desim train PROBLEM, for example batch")
-        if self.quick:
-            settings = _instead_of_defaults(settings, type(settings)(), type(settings).quick())
+        settings = _settings_of(self)
+        whole("seeds", self.seeds, least=1)
+        return self._train(settings) if self.seeds == 1 else self._train_seeds(settings)
+
+    def _train(self, settings: Any) -> int:
         begin = time.monotonic()
         result = settings.train(self.out / "checkpoint", _report)
         stem = self.out / (self.name or settings.default_name)
@@ -61,14 +65,109 @@ class Train:
             print_text(", ".join(f"{name} {value:,.6g}" for name, value in result.best.items()))
         return 1 if result.status == "interrupted" else 0
 
+    def _train_seeds(self, settings: Any) -> int:
+        begin = time.monotonic()
+        found = settings.train_seeds(self.out, self.seeds, name=self.name, report=_report)
+        if found.status != "interrupted":
+            found.write(self.out)
+        final, seconds = found.final, time.monotonic() - begin
+        if self.as_json:
+            print_json(
+                {
+                    "status": found.status,
+                    "weights": found.stems,
+                    "validation": [result.best for result in found.results],
+                    found.objective: {"mean": final.mean, "low": final.low, "high": final.high},
+                    "seconds": seconds,
+                }
+            )
+        elif found.status == "interrupted":
+            print_text(f"interrupted; the same command goes on from {self.out}")
+        else:
+            rows = [
+                [str(seed), f"{result.best[found.objective]:,.6g}", str(stem)]
+                for seed, result, stem in zip(found.seeds, found.results, found.stems, strict=True)
+            ]
+            print_table(["seed", found.objective, "weights"], rows, words=[2])
+            print_text(f"{found.objective} in validation: {final} (95 % interval over {self.seeds} seeds)")
+            print_text(f"curves: {self.out / 'curves.png'} and .csv")
+        return 1 if found.status == "interrupted" else 0
 
-def train_command(problem: str) -> type[Train]:
-    """Return the command that trains agents of a problem, with all its options.
+
+@dataclass(frozen=True)
+class Tune:
+    """Search over settings of a training with Optuna: `desim tune PROBLEM --help` has the options.
+
+    The options are those of `desim train`. A search that was interrupted goes on by the same command.
+
+    Examples::
+
+        desim tune batch --quick --trials 20 --out search
+        desim tune batch --over learning-rate=0.0001:0.01:log "hidden=64 32,128 64" --seeds 3 --out search
+    """
+
+    out: Annotated[Path, arg(metavar="DIR")]
+    """Where the log of the search, the trainings of all trials, and what was found go."""
+    trials: int = 20
+    """How many settings are tried."""
+    over: tuple[str, ...] = ()
+    """What is searched over: NAME=LEAST:MOST, NAME=LEAST:MOST:log or NAME=ONE,ANOTHER; by default four of them."""
+    seeds: int = 1
+    """Trainings a trial; the mean of what they reach counts."""
+    quick: bool = False
+    """Small trainings of a few minutes, but for what is given otherwise."""
+    as_json: JsonFlag = False
+    """Print JSON only."""
+
+    def execute(self) -> int:
+        """Search; 1 if it was interrupted."""
+        settings = _settings_of(self)
+        found = settings.tune(self.out, self.trials, over=self.over, seeds=self.seeds, report=_report_trial)
+        if found.status == "interrupted":
+            print_text(f"interrupted after {len(found.trials)} trials; the same command goes on from {self.out}")
+            return 1
+        found.write(self.out, settings)
+        best = found.best
+        if self.as_json:
+            document = {"status": found.status, "trials": found.trials, "best": best}
+            print_json(document | {"command": settings.with_values(best.values).command()})
+            return 0
+        heads = ["trial", found.objective, *best.values]
+        rows = [[str(one.number), _outcome(one), *map(_shown, one.values.values())] for one in found.trials]
+        print_table(heads, rows)
+        print_text(f"best: trial {best.number}, {found.objective} {best.found:,.6g} in validation")
+        print_text(settings.with_values(best.values).command())
+        return 0
+
+
+def _settings_of(command: Train | Tune) -> Any:
+    """Return the settings of a training: of the problem's own class."""
+    settings: Any = getattr(command, "settings", None)
+    if settings is None:
+        what = type(command).__name__.lower()
+        raise InvalidConfiguration(f"what is to be learned is missing: desim {what} PROBLEM, for example batch")
+    return _instead_of_defaults(settings, type(settings)(), type(settings).quick()) if command.quick else settings
+
+
+def _outcome(trial: Any) -> str:
+    """Return what a trial has found, as text."""
+    return "refused" if trial.found is None else f"{trial.found:,.6g}"
+
+
+def _shown(value: Any) -> str:
+    """Return a value of a setting for a table."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
+    """Return the command that trains agents of a problem, or searches over settings, with all options.
 
     Parameters
     ----------
     problem : str
         Such as ``"batch"``.
+    name : {"train", "tune"}
+        Which of the two.
 
     Returns
     -------
@@ -84,11 +183,12 @@ def train_command(problem: str) -> type[Train]:
     """
     if problem not in plugins.trainings():
         raise InvalidConfiguration(f"nothing to train {problem!r}; there are {', '.join(plugins.trainings())}")
-    settings = plugins.training_settings(problem)
+    settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
     made = dataclasses.make_dataclass(
-        "TrainProblem", [("settings", settings, field(default_factory=settings))], bases=(Train,), frozen=True
+        base.__name__, [("settings", settings, field(default_factory=settings))], bases=(base,), frozen=True
     )
-    made.__doc__ = (settings.__doc__ or "").partition("Parameters\n")[0].rstrip()
+    of_problem = (settings.__doc__ or "").partition("Parameters\n")[0].rstrip()
+    made.__doc__ = of_problem if base is Train else base.__doc__
     return made
 
 
@@ -110,11 +210,21 @@ def _report(entry: Mapping[str, Any]) -> None:
     """Say on standard error how far the training is."""
     if "agreement" in entry:
         remark(f"warm start: agrees with the expert in {100 * entry['agreement']:.1f} % of the decisions")
-    found = entry["validation"]
+    found, seed = entry["validation"], f"seed {entry['seed']}: " if "seed" in entry else ""
     shown = ", ".join(f"{name} {value:,.5g}" for name, value in found.items() if name not in ("return", "length"))
     pace = ""
     if entry.get("throughput"):
         spent = entry["throughput"]
         seconds = sum(value for name, value in spent.items() if name != "decisions")
         pace = f", {spent['decisions'] / max(seconds, 1e-9):,.0f} decisions/s"
-    remark(f"{entry['steps']:>10,} decisions, {entry['seconds']:,.0f} s{pace}: return {found['return']:,.5g}, {shown}")
+    done = f"{seed}{entry['steps']:>10,} decisions, {entry['seconds']:,.0f} s{pace}"
+    remark(f"{done}: return {found['return']:,.5g}, {shown}")
+
+
+def _report_trial(trial: Any) -> None:
+    """Say on standard error what has come of a trial."""
+    why = f" ({trial.refused})" if trial.refused else ""
+    remark(
+        f"trial {trial.number}: {_outcome(trial)}{why}, "
+        + ", ".join(f"{name} {_shown(v)}" for name, v in trial.values.items())
+    )
