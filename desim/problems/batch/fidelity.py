@@ -34,8 +34,10 @@ __all__ = [
     "wait_log",
 ]
 
-#: A wait is near if it is off by so many seconds, or by such a share of the recorded one.
-NEAR_SECONDS, NEAR_SHARE = 600.0, 0.2
+NEAR_SECONDS = 600.0
+"""A wait is near if it is off by so many seconds,"""
+NEAR_SHARE = 0.2
+"""or by such a share of the recorded one."""
 
 Floats = NDArray[np.float64]
 #: Upper ends of the classes of cores, and of requested time in seconds with what they are called.
