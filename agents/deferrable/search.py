@@ -208,13 +208,15 @@ class SearchAgent(RollingHorizon):
         self._price = np.zeros(MOST_NOTICE + 1)
 
     @classmethod
-    def named(cls, rest: str) -> SearchAgent:
+    def named(cls, rest: str, *, forecast: Forecast | None = None) -> SearchAgent:
         """Return the agent of a name.
 
         Parameters
         ----------
         rest : str
             What stands behind ``search:``: ``deferrable``, ``deferrable:OBJECTIVE`` or ``deferrable:OBJECTIVE:BUDGET``.
+        forecast : Forecast, optional
+            As for the agent.
 
         Returns
         -------
@@ -227,7 +229,7 @@ class SearchAgent(RollingHorizon):
             If a part is unknown.
         """
         name = SearchName.parse("deferrable", rest, get_args(Objective), MOVES)
-        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
+        return cls(name.objective, name.budget, forecast=forecast)  # type: ignore[arg-type]  # it was looked up
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Forget the plan and what was learned, and take the random numbers of a new run."""

@@ -1,6 +1,7 @@
 """Tables 1, 2 and 4 and figure 4 of the OSDEC paper, and more about its agents.
 
-That is what they predict, what their attention goes to, and what it costs to keep violations rare.
+That is what they predict, what their attention goes to, what it costs to keep violations rare, and how they stand
+beside plans and search on workloads that nothing was trained on.
 
 Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of Deferrable Workloads in Cloud
 Computing".
@@ -16,6 +17,6 @@ FAMILY = Family(
     source='H. Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable '
     'workloads in cloud computing".',
     package="desim.experiments.osdec",
-    modules=("table1", "table2", "table4", "figure4", "forecasts", "attention", "safety"),
+    modules=("table1", "table2", "table4", "figure4", "forecasts", "attention", "safety", "unseen"),
 )
 """Its experiments, in the order in which they are run."""

@@ -24,6 +24,7 @@ from desim.envs.base import compressed
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.measured import Choice
 from desim.experiments.osdec.simulate import SCORE, Made, Setting, carry_out, create, scenario_of, settings_of
+from desim.experiments.osdec.timed import timed
 from desim.problems.deferrable import DeferrableObservation, Foresight, JobSet
 from desim.problems.deferrable.encoder import ScoreEncoder
 from desim.sweep import Run
@@ -104,6 +105,11 @@ def create_any(choice: Choice, setting: Setting, foresight: Callable[[], Foresig
 def perform_learned(run: Run) -> dict[str, Any]:
     """Simulate a run of a learned agent, as :func:`~desim.experiments.osdec.simulate.carry_out` says."""
     return carry_out(run, create_any)
+
+
+def perform_learned_timed(run: Run) -> dict[str, Any]:
+    """Do the same, and time the decisions, as :func:`~desim.experiments.osdec.timed.timed` says."""
+    return timed(run, create_any)
 
 
 # -- forecasts --------------------------------------------------------------------------------------

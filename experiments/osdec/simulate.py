@@ -16,6 +16,7 @@ from desim.agents.deferrable import (
     Forecast,
     LargestRevenue,
     LastValue,
+    Learned,
     LeastSlack,
     Oracle,
     Planned,
@@ -29,6 +30,7 @@ from desim.agents.deferrable.list_plan import ListPlan
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.measured import Choice, is_valid
+from desim.experiments.osdec.workloads import TRACED, traced
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
 from desim.sweep import Run
 from desim.workloads.deferrable import FLUCTUATING, Settings, generate, named
@@ -73,7 +75,8 @@ class Setting:
     Attributes
     ----------
     case : str
-        ``"default"``, ``"fluctuating"``, ``"volatile"``, or a case of table 4: ``"core-1"`` ... ``"duration-3"``.
+        ``"default"``, ``"fluctuating"``, ``"volatile"``, a case of table 4: ``"core-1"`` ... ``"duration-3"``, or one
+        of :data:`desim.experiments.osdec.workloads.TRACED`.
     real_time : bool
         Whether jobs are shown at their earliest start only and must be started then.
     delay_weight : float
@@ -115,7 +118,10 @@ def scenario_of(setting: Setting, seed: int) -> DeferrableCluster:
     DeferrableCluster
         The same jobs and capacities for all agents; cases differ in the cores or durations of their jobs alone.
     """
-    scenario = generate(settings_of(setting), seed=seed)
+    if setting.case in TRACED:
+        scenario, _ = traced(setting.case, seed, setting.num_slots)
+    else:
+        scenario = generate(settings_of(setting), seed=seed)
     return DeferrableCluster(
         scenario.jobs,
         scenario.capacity,
@@ -126,15 +132,34 @@ def scenario_of(setting: Setting, seed: int) -> DeferrableCluster:
     )
 
 
+def day_of(setting: Setting) -> int:
+    """Return how many slots a day of a workload has.
+
+    Parameters
+    ----------
+    setting : Setting
+        The workload.
+    """
+    return traced(setting.case, 0)[1] if setting.case in TRACED else round(settings_of(setting).day_slots)
+
+
 def _rolling_horizon(forecast: str, foresight: Callable[[], Foresight], setting: Setting, **options: Any) -> Agent:
     forecasts: dict[str, Callable[[], Forecast]] = {
         "last value": LastValue,
-        "seasonal": lambda: Seasonal(round(settings_of(setting).day_slots)),
+        "seasonal": lambda: Seasonal(day_of(setting)),
+        "learned": lambda: Learned(day_of(setting)),
         "oracle": lambda: Oracle(foresight().capacity),
     }
     if forecast not in forecasts:
         raise InvalidConfiguration(f"no forecast {forecast!r}; there are {', '.join(forecasts)}")
     return RollingHorizon(forecasts[forecast](), **options)
+
+
+def _search(name: str, setting: Setting) -> Agent:
+    """Return the search agent of a name, with the day of the workload."""
+    from desim.agents.deferrable.search import SearchAgent
+
+    return SearchAgent.named(name.removeprefix("search:"), forecast=Learned(day_of(setting)))
 
 
 _HEURISTICS: dict[str, Callable[..., Agent]] = {
@@ -155,7 +180,7 @@ def create(choice: Choice, setting: Setting, foresight: Callable[[], Foresight])
     Parameters
     ----------
     choice : Choice
-        Which one: a heuristic, ``"rolling-horizon"`` with a ``forecast``, or ``"optimum"``.
+        Which one: a heuristic, ``"rolling-horizon"`` with a ``forecast``, ``"search:..."``, or ``"optimum"``.
     setting : Setting
         For agents that know the objective.
     foresight : callable
@@ -177,6 +202,8 @@ def create(choice: Choice, setting: Setting, foresight: Callable[[], Foresight])
         return _HEURISTICS[choice.policy](**options), unknown
     if choice.policy == "rolling-horizon":
         return _rolling_horizon(foresight=foresight, setting=setting, **options), unknown
+    if choice.policy.startswith("search:"):
+        return _search(choice.policy, setting), unknown
     if choice.policy == "optimum":
         weights: dict[str, Any] = {"delay_weight": setting.delay_weight, "violation_weight": setting.violation_weight}
         optimum = offline_optimum(foresight(), **weights, **options)

@@ -62,6 +62,7 @@ from desim.experiments.osdec.study import Measured, Study, bound_checks, by_metr
 from desim.experiments.osdec.table1 import Table1, default_checks, online_checks
 from desim.experiments.osdec.table2 import comparison_checks
 from desim.experiments.osdec.table4 import COLUMNS, Table4, case_checks, nearness_checks
+from desim.experiments.osdec.workloads import TRACED, is_present, traced
 from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import Run
 from desim.workloads.deferrable import DEFAULT, generate
@@ -109,8 +110,28 @@ def test_cases_differ_in_cores_or_durations_alone() -> None:
 def test_an_unknown_policy_is_named() -> None:
     with pytest.raises(InvalidConfiguration, match="no policy 'lifo'; there are fifo"):
         create(Choice("lifo"), SMALL, lambda: pytest.fail("nobody asks for foresight"))
-    with pytest.raises(InvalidConfiguration, match="no forecast 'weather'; there are last value, seasonal, oracle"):
+    with pytest.raises(InvalidConfiguration, match="no forecast 'weather'; there are last value, seasonal, learned"):
         create(Choice("rolling-horizon", (("forecast", "weather"),)), SMALL, lambda: pytest.fail("nor here"))
+
+
+@pytest.mark.parametrize("case", TRACED)
+def test_pieces_of_traces_repeat_and_have_jobs_in_their_windows(case: str) -> None:
+    if not is_present(case):
+        pytest.skip("the trace is not part of the package")
+    (first, day), (again, _), (other, _) = (traced(case, seed, 40) for seed in (1, 1, 2))
+    assert first.jobs == again.jobs
+    assert np.array_equal(first.capacity, again.capacity)
+    assert not np.array_equal(first.capacity, other.capacity)
+    assert len(first.capacity) == first.num_slots == 40
+    assert all(job.submission_time <= job.earliest_start <= job.latest_start for job in first.jobs)
+    assert day in (24, 96, 288)
+    outcome = perform(Run(Setting(case, num_slots=40, check=True), MORE_ROWS["FIFO, passing over"], 1))
+    assert outcome["valid"] is True
+
+
+def test_an_unknown_trace_is_named() -> None:
+    with pytest.raises(InvalidConfiguration, match="no files of the workload 'tides'"):
+        traced("tides", 0)
 
 
 # -- learned agents -----------------------------------------------------------------------------

@@ -69,6 +69,7 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "forecasts": {},
         "attention": {"seeds": 1},
         "safety": {"seeds": 1, "levels": (0.1,)},
+        "unseen": {"seeds": 1, "moves": (10,), "workloads": ("fluctuating", "spot instances")},
     },
 }
 NAMES = [f"{paper} {name}" for paper, studies in SIZES.items() for name in studies]

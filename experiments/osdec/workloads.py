@@ -1,0 +1,167 @@
+"""Workloads of the unseen study whose capacity, or everything, comes from real traces; and those that are generated.
+
+Jobs of a trace of capacities are drawn as those of the workload that fluctuates, so many that they do not all fit.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable import Job
+from desim.workloads.deferrable import FLUCTUATING, Scenario, Settings, Sometimes, generate
+
+__all__ = ["AZURE", "CARBON", "SPOT", "TRACED", "is_present", "traced"]
+
+Floats = NDArray[np.float64]
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+"""Where the traces lie in the project's own workplace; they are not part of the package."""
+
+SPOT, CARBON, AZURE = "spot instances", "carbon intensity", "azure 2017"
+TRACED = (SPOT, CARBON, AZURE)
+
+SPOT_FILES = tuple(
+    f"spot/availability_16node_aws-08-27-2023_us-{zone}_v100_1.json" for zone in ("east-2b", "west-2a", "west-2c")
+)
+CARBON_FILE = "carbon/carbon_intensity_2021_2024.parquet"
+AZURE_FILES = tuple(
+    f"azure/azure_v1_{name}.txt" for name in ("dev_flavors", "dev_durations", "flavor_map", "interval_map")
+)
+FILES = {SPOT: SPOT_FILES, CARBON: (CARBON_FILE,), AZURE: AZURE_FILES}
+
+#: Four cores a spot instance, asked for every quarter of an hour; and so many jobs a slot.
+SPOT_CORES, SPOT_TICKS, SPOT_SLOTS, SPOT_RATE = 4, 3, 192, 10.5
+#: Where electricity is clean a cluster may use 64 cores, where it is dirty 16, beside the region's month; a week.
+CARBON_LEAST, CARBON_MOST, CARBON_SLOTS, CARBON_RATE, MONTH = 16.0, 64.0, 168, 14.0, 720
+#: Slots of five minutes; shares of the trace's batches that are on-demand, and that are deferrable if they are short.
+AZURE_SLOTS, AZURE_DAY, ON_DEMAND, DEFERRABLE, LONGEST = 192, 288, 0.03, 0.03, 24
+
+
+def is_present(case: str) -> bool:
+    """Tell whether the files of a workload are there; those that are generated need none.
+
+    Parameters
+    ----------
+    case : str
+        Its name.
+    """
+    return all((DATA / file).is_file() for file in FILES.get(case, ()))
+
+
+def traced(case: str, seed: int, num_slots: int | None = None) -> tuple[Scenario, int]:
+    """Return jobs and capacities of a piece of a trace, and the slots of a day.
+
+    Parameters
+    ----------
+    case : str
+        One of :data:`TRACED`.
+    seed : int
+        Of the place in the trace, and of all that is drawn.
+    num_slots : int, optional
+        Its length, if that is to be another.
+
+    Returns
+    -------
+    tuple of Scenario and int
+        Both.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such workload, or its files are not there.
+    """
+    if case not in FILES or not is_present(case):
+        raise InvalidConfiguration(
+            f"no files of the workload {case!r}; there are {', '.join(filter(is_present, FILES))}"
+        )
+    rng = np.random.default_rng([seed, len(case)])
+    if case == AZURE:
+        return _azure(rng, num_slots or AZURE_SLOTS), AZURE_DAY
+    capacity, day, rate = (_spot(rng), 96, SPOT_RATE) if case == SPOT else (_carbon(rng), 24, CARBON_RATE)
+    capacity = capacity[: num_slots or len(capacity)]
+    settings: Settings = replace(FLUCTUATING, num_slots=len(capacity), day_slots=day, arrival_rate=rate)
+    return Scenario(generate(settings, seed=rng).jobs, capacity, len(capacity)), day
+
+
+def _spot(rng: np.random.Generator) -> Floats:
+    """Return cores of a piece of a trace of spot instances that were to be had."""
+    series = _spot_series(SPOT_FILES[int(rng.integers(len(SPOT_FILES)))])
+    begin = int(rng.integers(len(series) - SPOT_SLOTS + 1))
+    return SPOT_CORES * series[begin : begin + SPOT_SLOTS]
+
+
+@cache
+def _spot_series(file: str) -> Floats:
+    return np.array(json.loads((DATA / file).read_text())["data"][::SPOT_TICKS], dtype=np.float64)
+
+
+def _carbon(rng: np.random.Generator) -> Floats:
+    """Return cores that follow the carbon intensity of a region's electricity, hour by hour."""
+    table = _carbon_table()
+    hours = table[int(rng.integers(len(table)))]
+    begin = int(rng.integers(MONTH, len(hours) - CARBON_SLOTS))
+    low, high = np.quantile(hours[begin - MONTH : begin], [0.05, 0.95])
+    clean = np.clip((high - hours[begin : begin + CARBON_SLOTS]) / max(high - low, 1e-9), 0.0, 1.0)
+    return np.asarray(np.floor(CARBON_LEAST + (CARBON_MOST - CARBON_LEAST) * clean))
+
+
+@cache
+def _carbon_table() -> Floats:
+    import polars
+
+    table = polars.read_parquet(DATA / CARBON_FILE)
+    return np.array([part["carbon_intensity"].to_numpy() for part in table.partition_by("region", maintain_order=True)])
+
+
+def _azure(rng: np.random.Generator, num_slots: int) -> Scenario:
+    """Return some virtual machines as on-demand load, and other, short ones as jobs that may wait."""
+    slot_of, batch_of, cores, duration = _azure_machines()
+    last = int(slot_of.max()) + 1
+    begin = int(rng.integers(AZURE_DAY // 2, last - num_slots))  # some are there when it begins
+    lot = rng.random(int(batch_of.max()) + 1)[batch_of]
+    held = np.zeros(last + 1)
+    on_demand = lot < ON_DEMAND
+    np.add.at(held, slot_of[on_demand], cores[on_demand])
+    np.subtract.at(held, np.minimum(slot_of + duration, last)[on_demand], cores[on_demand])
+    used = np.cumsum(held)[begin : begin + num_slots]
+    is_job = (lot >= 1 - DEFERRABLE) & (duration <= LONGEST) & (slot_of >= begin) & (slot_of < begin + num_slots)
+    chosen = np.flatnonzero(is_job)
+    notice = rng.integers(0, 4, len(chosen))
+    slack = Sometimes(0.8, 12)(rng.random(len(chosen)), duration[chosen])
+    known = slot_of[chosen] - begin
+    rows = np.stack([known, known + notice, known + notice + slack, duration[chosen]]).astype(int)
+    rows, sizes = rows[:, rows[1] < num_slots], cores[chosen][rows[1] < num_slots]
+    columns = zip(*rows.tolist(), sizes.tolist(), strict=True)
+    jobs = [Job(number, *row) for number, row in enumerate(columns)]
+    work = float((rows[3] * sizes).sum()) / num_slots
+    # as much room on average as the jobs want, so that not all fit; never less than a job needs
+    capacity = np.floor(np.maximum(used.mean() + work - used, 16.0))
+    return Scenario(tuple(jobs), capacity, num_slots)
+
+
+@cache
+def _azure_machines() -> tuple[Any, Any, Any, Any]:
+    """Return the slot, the batch, the cores and the duration in slots of each virtual machine, in the trace's order."""
+    flavors, durations, sizes, bins = ((DATA / file).read_text().splitlines() for file in AZURE_FILES)
+    cores_of = {letter: float(amounts.split(",")[0]) for amounts, letter in (line.split() for line in sizes)}
+    slots_of: dict[str, int] = {}
+    for line in bins:
+        seconds, number = line.split()
+        slots_of[number] = max(int(seconds) // 300, 1)  # the longest of its bin
+    rows = []
+    batch = 0
+    for slot, lines in enumerate(zip(flavors, durations, strict=True)):
+        for kinds, lives in zip(*(line.partition(" ")[2].split("|,") for line in lines), strict=True):
+            batch += 1
+            for kind, life in zip(kinds.split(",")[:-1], lives.split(",")[:-1], strict=True):
+                rows.append((slot, batch, cores_of[kind], slots_of[life[1:]]))
+    table = np.array(rows)
+    return table[:, 0].astype(int), table[:, 1].astype(int), table[:, 2], table[:, 3].astype(int)
