@@ -12,6 +12,7 @@ __all__ = [
     "ARRIVING_ROWS",
     "DECIMA",
     "IDLE_ROWS",
+    "IMITATING",
     "LACHESIS",
     "LACHESIS_COMPLETION",
     "LEARNED",
@@ -46,6 +47,9 @@ LEARNED: dict[str, Choice] = {row: _learned(name) for row, name in WEIGHTS.items
 
 LEARNED_IN_BATCHES = LEARNED | {LACHESIS: _learned(IN_BATCHES, plan_ahead=True)}
 """Where all jobs are there at the beginning, LACHESIS plans ahead, with weights that were trained for that."""
+
+IMITATING: dict[str, Choice] = {"imitating search": _learned("lachesis-imitating-search")}
+"""Networks that learned which node the search for short completion times would assign next."""
 
 PAPER_ROWS: dict[str, Choice] = {
     "FIFO-DEFT": Choice("fifo-deft"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -18,6 +18,7 @@ from desim.experiments.blocks import Block, Check, Checks, Drawing, Table, short
 from desim.experiments.drawing import draw_estimates, legend_below, new_figure
 from desim.experiments.lachesis.agents import (
     DECIMA,
+    IMITATING,
     LEARNED,
     LEARNED_IN_BATCHES,
     PAPER_ROWS,
@@ -137,8 +138,8 @@ class Unseen(Study):
         """Return what is compared on jobs that are all there at once, and on those that arrive."""
         batch, stream = self._columns(self.num_jobs, 0.0), self._columns(self.num_arriving, self.load)
         return (
-            Panel(BATCH, "workload", batch, RULES | networks(LEARNED_IN_BATCHES) | searches(self.moves)),
-            Panel(STREAM, "workload", stream, RULES | networks(LEARNED) | searches(self.moves_arriving)),
+            Panel(BATCH, "workload", batch, RULES | networks(LEARNED_IN_BATCHES | IMITATING) | searches(self.moves)),
+            Panel(STREAM, "workload", stream, RULES | networks(LEARNED | IMITATING) | searches(self.moves_arriving)),
         )
 
     def _columns(self, num_jobs: int, load: float) -> dict[str, GeneralSetting]:
@@ -189,8 +190,8 @@ def searching(objective: str, moves: int) -> str:
     return f"search for {WORDS[objective]}, {moves:,} moves"
 
 
-def networks(rows: Any) -> dict[str, Any]:
-    """Return those of some agents that are trained networks."""
+def networks(rows: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of some agents that are networks with features of transfers and finishes: Decima has none."""
     return {row: choice for row, choice in rows.items() if choice.policy.startswith("graph:") and row != DECIMA}
 
 
