@@ -39,6 +39,8 @@ LOGARITHMIC = ("|R|", "|L|", "contention", "T")
 SPREAD = 0.035
 #: Share of the slots after which ratios are shown in full.
 SETTLED = 0.05
+#: Axes with bars beside each other.
+MOST_ACROSS = 4
 
 STYLES = line_styles(AGENTS)
 """The style of every agent, the same in all figures."""
@@ -109,9 +111,12 @@ def bars(found: Measured, metric: str, title: str = "all {}") -> Drawing:
     """Draw one bar a row, one axes a column of the only panel, with its name in the title."""
     (panel,) = found.panels
     columns, rows = list(panel.columns), list(panel.rows)
-    several = len(columns) > 1
-    figure, grid = new_figure(1, len(columns), width=3.4 if several else 7.0, height=max(2.4, 0.3 * len(rows) + 0.8))
-    for ax, column in zip(grid[0], columns, strict=True):
+    several, across = len(columns) > 1, min(len(columns), MOST_ACROSS)
+    down, width = -(-len(columns) // across), 3.4 if several else 7.0
+    figure, grid = new_figure(down, across, width=width, height=max(2.4, 0.3 * len(rows) + 0.8))
+    for ax in grid.flat[len(columns) :]:
+        ax.remove()
+    for ax, column in zip(grid.flat, columns, strict=False):
         for place, row in enumerate(rows):
             estimate = _scaled(found, panel, column, row, metric)
             style = STYLES[row.partition(",")[0]]
@@ -125,7 +130,7 @@ def bars(found: Measured, metric: str, title: str = "all {}") -> Drawing:
                 alpha=0.45 if "," in row else 1.0,
                 error_kw={"linewidth": 1, "capsize": 2, "ecolor": "#444444"},
             )
-        ax.set_yticks(range(len(rows)), rows if ax is grid[0][0] else [""] * len(rows))
+        ax.set_yticks(range(len(rows)), rows if ax in grid[:, 0] else [""] * len(rows))
         ax.set_ylim(len(rows) - 0.4, -0.6)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set_xlabel(_metric_words(metric))
