@@ -21,10 +21,11 @@ from torch import Tensor
 from desim import plugins, simulate
 from desim.agents.deferrable.list_plan import planned_starts
 from desim.agents.deferrable.orders import first_fitting
+from desim.agents.deferrable.registry import create
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
 from desim.agents.learning.experience import Arrays
-from desim.agents.learning.imitation import EXPERT, clone
+from desim.agents.learning.imitation import EXPERT, Advised, advice, clone, imitate
 from desim.agents.learning.learner import Algorithm, LearningConfig
 from desim.agents.learning.own import check_known, own_reward
 from desim.agents.learning.policy import Distribution, Gaussian
@@ -177,6 +178,12 @@ DEMONSTRATIONS = 2
 
 """What the seeds of the demonstrations begin with, which keeps them apart from those of training and validation."""
 
+LIST_PLAN = "list-plan"
+"""The expert whose episodes are demonstrations."""
+
+ADVISED = 3
+"""What the seeds of episodes with an expert's advice begin with."""
+
 MEASURES = ("total_reward", "revenue", "time_delay", "violation_penalty")
 
 REAL_TIME = {"no": (False,), "yes": (True,), "half": (False, True)}
@@ -265,7 +272,11 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
     auxiliary_rate : float
         How many times faster than the policy the auxiliary module learns; 100 in the paper.
     warm_start : int
-        Episodes from which the network first learns to do what a list plan does.
+        Episodes from which the network first learns to do what a list plan does; with another expert, rounds of
+        episodes of its own. With ``total_steps`` 0 it learns no more.
+    expert : str
+        "list-plan", or any agent for deferrable jobs, such as "search:deferrable", which sees all that there is and is
+        imitated where the network acts, wherever scores can start the same jobs.
     """
 
     trained: ClassVar[str] = "deferrable"
@@ -280,11 +291,14 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
     episodes: DeferrableEpisodes = field(default_factory=DeferrableEpisodes)
     reward: str = "paper"
     auxiliary_rate: float = 100.0
+    expert: str = LIST_PLAN
 
     def __post_init__(self) -> None:
-        """Refuse what does not go together."""
+        """Refuse what does not go together, and experts that are not known."""
         super().__post_init__()
         check_known("reward", self.reward, REWARDS)
+        if self.expert != LIST_PLAN:
+            create(self.expert)
 
     @classmethod
     def quick(cls) -> ScoreTraining:
@@ -308,13 +322,29 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
         return Task(make, make, measure, objective="total_reward" if self.reward == "paper" else "return")
 
     def warm_up(self, training: Training) -> float | None:
-        """Let the network imitate list plans; return in which share of the decisions it agreed in the last epoch."""
+        """Let the network imitate the expert; return in which share of the decisions it agreed at last."""
         if not self.warm_start:
             return None
+        if self.expert != LIST_PLAN:
+            return self._imitate(training)
         seeds = np.random.SeedSequence([DEMONSTRATIONS, self.training.seed]).spawn(self.warm_start)
         workers = self.training.num_workers
         shown, done = demonstrations(self.agent, self.episodes, seeds, num_workers=workers)
         return clone(training.student, shown, done, distance, agrees=agreement)[-1]
+
+    def _imitate(self, training: Training) -> float:
+        """Let the network act, and learn what the expert would do there, from all rounds."""
+        learner, rounds = training.student, self.warm_start
+        with training.collector_of(partial(_advised, self), ADVISED) as collector:
+            collect = partial(collector.collect, learner.policy, self.training.num_steps)
+            steps: dict[str, Any] = {"epochs": 6, "minibatch_size": 128}  # small ones, as those for demonstrations
+            further: dict[str, Any] = {"distance": distance, "agrees": agreement}
+            return imitate(learner, collect, advice, rounds=rounds, memory=rounds, **steps, **further)[-1]
+
+
+def _advised(settings: ScoreTraining) -> Advised:
+    """Return an environment for training that tells what the expert would do."""
+    return Advised(make_env(settings), create(settings.expert))
 
 
 def make_env(settings: ScoreTraining) -> DeferrableEnv:

@@ -28,9 +28,9 @@ EXPERT = "expert"
 """Part of an observation: what an expert would do about it."""
 
 UNKNOWN = -1
-"""What stands there where no action of the policy would be the same."""
+"""What stands there where no action of the policy would be the same; NaN if actions are several numbers."""
 
-Expert = Callable[[Arrays], NDArray[np.int64]]
+Expert = Callable[[Arrays], NDArray[Any]]
 """Returns the action for each of a batch of encoded observations."""
 
 
@@ -43,7 +43,7 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     Parameters
     ----------
     env : SchedulingEnv
-        With a discrete action space and an encoder that is a :class:`~desim.envs.base.Translator`.
+        With an encoder that is a :class:`~desim.envs.base.Translator`.
     agent : Agent
         The expert.
 
@@ -61,6 +61,8 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
         if not hasattr(env.encoder, "action_of"):
             raise InvalidConfiguration(f"{type(env.encoder).__name__} cannot tell an answer of {name} as an action")
         self._base, self._agent = env, agent
+        shape = env.action_space.shape or ()
+        self._unknown = np.full(shape, np.nan, np.float32) if shape else np.array(UNKNOWN, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Begin an episode, of the agent too."""
@@ -81,12 +83,18 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
         if decision is not None:
             seen = decision.observation
             action = cast(Translator, self._base.encoder).action_of(seen, self._agent.act(seen))
-        return encoded | {EXPERT: np.array(UNKNOWN if action is None else action, np.int64)}
+        told = self._unknown if action is None else np.asarray(action, self._unknown.dtype)
+        return encoded | {EXPERT: told}
 
 
-def advice(shown: Arrays) -> NDArray[np.int64]:
+def advice(shown: Arrays) -> NDArray[Any]:
     """Return what the agent of :class:`Advised` would do: the expert of such environments."""
     return shown[EXPERT]
+
+
+def _improbability(distribution: Distribution, wanted: Tensor) -> Tensor:
+    """Return minus the logarithm of the probability of actions, shape (B,)."""
+    return -distribution.log_prob(wanted)
 
 
 Compare = Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]]
@@ -104,6 +112,8 @@ def imitate(
     minibatch_size: int = 1024,
     learning_rate: float = 2e-3,
     memory: int = 1,
+    distance: Callable[[Distribution, Tensor], Tensor] = _improbability,
+    agrees: Callable[[Tensor, Tensor], Tensor] = torch.eq,
 ) -> list[float]:
     """Train a policy to act as an expert would, and its critic on what it earns meanwhile.
 
@@ -117,7 +127,7 @@ def imitate(
     collect : callable
         Returns experience of the policy.
     expert : callable
-        What should have been done; below 0 where it cannot be told, which is not learned from.
+        What should have been done; below 0, or NaN, where it cannot be told, which is not learned from.
     rounds : int
         How often experience is collected and learned from.
     epochs : int
@@ -128,13 +138,22 @@ def imitate(
         Of Adam, at the beginning; it falls to a tenth of this.
     memory : int
         The experience of how many rounds, the last ones, is learned from.
+    distance : callable
+        Returns how far a batch of distributions is from a batch of actions, shape (B,); by default by probability.
+    agrees : callable
+        Tells of a batch of most likely actions and of the expert's which are the same, shape (B,).
 
     Returns
     -------
     list of float
         Share of the decisions of each round for which the expert's action was the policy's most likely one.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a round brings nothing to learn from.
     """
-    student = _Student(learner, minibatch_size, learning_rate)
+    student = _Student(learner, minibatch_size, learning_rate, distance, agrees)
     agreements, remembered = [], list[_Lesson]()
     for number in range(rounds):
         rate = between(learning_rate, 0.1 * learning_rate, number / rounds)
@@ -152,7 +171,9 @@ class _Lesson:
         experience.observations.pop(EXPERT, None)  # nothing that the policy sees
         samples = learner.samples(experience)
         self.wanted = to_tensors({"actions": wanted}, samples.targets.device)["actions"]
-        known = self.wanted >= 0
+        known = ~self.wanted.isnan().any(1) if self.wanted.dim() > 1 else self.wanted >= 0
+        if not known.any():
+            raise InvalidConfiguration("there is nothing to imitate: no action of the policy does as the expert does")
         if not known.all():
             samples, self.wanted = samples.part(known.nonzero()[:, 0]), self.wanted[known]
         self.samples = samples
@@ -176,7 +197,7 @@ def _joined(lessons: list[_Lesson]) -> tuple[Samples, Tensor]:
 def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float], epochs: int) -> float:
     """Learn what the expert would have done; return the agreement in the last round's experience, before."""
     learner = student.learner
-    agreed = _agreement(learner, lessons[-1], student.minibatch_size) if len(lessons) > 1 else None
+    agreed = _agreement(student, lessons[-1]) if len(lessons) > 1 else None
     samples, wanted = _joined(lessons)
     device = samples.targets.device
 
@@ -185,8 +206,10 @@ def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float
         places = torch.from_numpy(rows).to(device)
         part = samples.part(places)
         distribution, values = learner.policy(part.observations)
-        loss = -distribution.log_prob(wanted[places]).mean() + 0.5 * (values - part.targets).square().mean()
-        return loss, distribution.mode() == wanted[places]
+        loss = student.distance(distribution, wanted[places]).mean() + 0.5 * (values - part.targets).square().mean()
+        auxiliary = learner.policy.auxiliary_loss(part.observations)
+        agreed = student.agrees(distribution.mode().detach(), wanted[places])
+        return loss if auxiliary is None else loss + auxiliary, agreed
 
     shares = [student.learn(len(wanted), compare, rates) for _ in range(epochs)]
     learner.policy.observe(lessons[-1].samples.observations)
@@ -194,13 +217,13 @@ def _imitate_in(lessons: list[_Lesson], student: _Student, rates: Iterator[float
 
 
 @torch.inference_mode()
-def _agreement(learner: Learner, lesson: _Lesson, minibatch_size: int) -> float:
+def _agreement(student: _Student, lesson: _Lesson) -> float:
     """Return the share of a lesson in which the policy would do as the expert."""
-    agreed = 0
+    agreed, minibatch_size = 0, student.minibatch_size
     for begin in range(0, len(lesson.wanted), minibatch_size):
         places = torch.arange(begin, min(begin + minibatch_size, len(lesson.wanted)), device=lesson.wanted.device)
-        distribution, _ = learner.policy(lesson.samples.part(places).observations)
-        agreed += int((distribution.mode() == lesson.wanted[places]).sum())
+        distribution, _ = student.learner.policy(lesson.samples.part(places).observations)
+        agreed += int(student.agrees(distribution.mode(), lesson.wanted[places]).sum())
     return agreed / len(lesson.wanted)
 
 
@@ -262,7 +285,7 @@ def clone(
         auxiliary = policy.auxiliary_loss(shown)
         return loss if auxiliary is None else loss + auxiliary, agreed
 
-    student = _Student(learner, minibatch_size, learning_rate)
+    student = _Student(learner, minibatch_size, learning_rate, distance, agrees)
     total = epochs * -(-len(actions) // minibatch_size)
     rates = (between(learning_rate, 0.05 * learning_rate, step / total) for step in range(total))
     return [student.learn(len(actions), compare, rates) for _ in range(epochs)]
@@ -271,8 +294,16 @@ def clone(
 class _Student:
     """A policy with an optimizer of its own, so that the learner's is as it was when it goes on by itself."""
 
-    def __init__(self, learner: Learner, minibatch_size: int, learning_rate: float) -> None:
+    def __init__(
+        self,
+        learner: Learner,
+        minibatch_size: int,
+        learning_rate: float,
+        distance: Callable[[Distribution, Tensor], Tensor],
+        agrees: Callable[[Tensor, Tensor], Tensor],
+    ) -> None:
         self.learner = learner
+        self.distance, self.agrees = distance, agrees
         self.minibatch_size = minibatch_size
         self.optimizer = torch.optim.Adam(learner.policy.parameters(), lr=learning_rate)
 

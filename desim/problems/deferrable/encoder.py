@@ -80,6 +80,9 @@ HIGHEST = 100.0
 
 _FEW = 8.0
 
+_QUARTER = 0.25
+"""Scores of jobs that an agent would start, and minus those of others: where noise still turns some around."""
+
 DecodingRule = Literal["stop", "skip", "reserve"]
 """What becomes of a job that does not fit."""
 
@@ -416,6 +419,35 @@ class ScoreEncoder:
             elif self.rule == "stop":
                 break
         return chosen
+
+    def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
+        """Return scores with which the same jobs start as those that an agent answers.
+
+        The jobs that are to start have scores of at least a quarter, in order; all others minus a quarter, or what
+        holds them back.
+
+        Parameters
+        ----------
+        observation : DeferrableObservation
+            What the agent saw.
+        answer : sequence of int, or None
+            Its answer: positions of the jobs to be started.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            None if the encoder shows too few jobs or would start others, too: it holds back no job that fits unless its
+            threshold says so.
+        """
+        chosen = [] if answer is None else [int(position) for position in answer]
+        if any(position >= self.max_jobs for position in chosen):
+            return None
+        lowest = _QUARTER if self.threshold < _QUARTER else (self.threshold + 1) / 2
+        rest = -_QUARTER if self.threshold == -1.0 or self.threshold >= -_QUARTER else self.threshold
+        scores = np.full(self.num_scores, rest, np.float32)
+        scores[chosen] = np.linspace(min(2 * lowest, 1.0), lowest, max(len(chosen), 1))[: len(chosen)]
+        started = self.decode(observation, scores)[0]
+        return scores if sorted(started or []) == sorted(chosen) else None
 
     def _free_ahead(self, observation: DeferrableObservation) -> Floats:
         """Return what running jobs leave in the next slots of the capacity as it is, shape (horizon, K)."""

@@ -175,6 +175,30 @@ class AllocationEncoder:
             allocation *= factor.take(graph.channel_node, axis=0)
         return allocation, True
 
+    def action_of(self, observation: MultiServerObservation, answer: Any) -> NDArray[np.float32] | None:
+        """Return the shares of requests that an agent's allocation gives.
+
+        Parameters
+        ----------
+        observation : MultiServerObservation
+            What the agent saw.
+        answer : array_like of shape (num_channels, num_resources), or None
+            Its answer.
+
+        Returns
+        -------
+        numpy.ndarray or None
+            None if it gives more than is requested, or more than there is. Where nothing is requested or no job is, -1.
+        """
+        given = np.zeros(self.shape) if answer is None else np.asarray(answer, np.float64)
+        requested = observation.graph.channel_requests
+        shares = np.divide(given, requested, out=np.zeros(self.shape), where=requested > 0)
+        action = (2.0 * shares - 1.0).astype(np.float32)
+        meant, _ = self.decode(observation, action)
+        if meant is None or not np.allclose(meant, given, rtol=1e-5, atol=1e-5 * max(float(requested.max()), 1.0)):
+            return None
+        return action
+
 
 class PaperReward(SlotReward):
     """Gain by parallel computation less dominant overhead: equation (8) of arXiv 2305.06572, over a scale.
