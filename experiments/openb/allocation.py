@@ -95,6 +95,7 @@ class Allocation(Study):
         if published:
             yield from beside(found, panel, published)
         yield from found.faults()
+        yield from found.runs
         yield data(found, panel)
         yield drawing(found, panel)
 
