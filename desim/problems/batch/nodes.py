@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 
-__all__ = ["CORES", "GPU", "MEMORY", "Node", "NodeJob", "NodeTable", "Request", "Shape"]
+__all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape"]
 
 GPU = 1000
 """Parts of a GPU: shares are counted in thousandths."""
