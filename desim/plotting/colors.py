@@ -35,6 +35,7 @@ __all__ = [
 #: Qualitative colours for lines and bars: Okabe and Ito, "Color Universal Design", 2008, without the
 #: yellow, which is too pale on white, ordered so that the first few differ most.
 POLICY_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+#: Line styles: one for each round through the colours.
 DASHES = ("-", "--", ":", "-.")
 
 #: Qualitative colours for areas that carry dark text: the "light" scheme of Paul Tol,

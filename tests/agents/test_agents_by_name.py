@@ -31,6 +31,7 @@ DAG_ALLOCATIONS = ["eft", "insertion-eft", "deft", "insertion-deft"]
 PARTS: dict[str, dict[str, list[str]]] = {
     "batch": {
         "PRIORITY": list(PRIORITIES),
+        "RULE-HEAD-TAIL@SECONDS": ["reserving-9-1@600.5"],
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
         "HEAD-TAIL": ["3-2"],
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],

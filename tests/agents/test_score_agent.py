@@ -197,7 +197,7 @@ def test_schedules_are_feasible_and_the_same_again(config: ScoreConfig) -> None:
 @pytest.mark.parametrize(
     ("values", "what"),
     [
-        ({"network": "other"}, "no network 'other'; there are attention, mlp, pointer"),
+        ({"network": "other"}, "network is 'other', want one of 'attention', 'mlp', 'pointer', or module:Name"),
         ({"auxiliary": "some"}, "no auxiliary 'some'; there are none, high, low, both"),
         ({"rule": "jump"}, "no rule 'jump'; there are stop, skip, reserve"),
         ({"rule": "reserve", "network": "pointer"}, "a pointer network points at jobs to start now"),

@@ -160,7 +160,7 @@ def base_of(name: str) -> str:
 
 def is_learned(name: str) -> bool:
     """Tell whether an agent has trained weights."""
-    return ":" in base_of(name) and not name.startswith(("search:", "portfolio:"))
+    return ":" in base_of(name) and not name.startswith(("search:", "portfolio:", "rolling-horizon:"))
 
 
 def kind_of(name: str) -> str:
