@@ -125,7 +125,7 @@ def jobs_from(
     table : data frame, mapping of str to sequence, or structured array
         A data frame of polars, pandas or anything else with ``columns`` and a column by name; or columns by name.
     names : mapping of str to str, optional
-        What columns are called here, by the names of the fields of a `Job` and ``waiting_time`` or ``starting_time``:
+        What columns are called here, by the names of the fields of a job and ``waiting_time`` or ``starting_time``:
         ``{"requested_cores": "ncpus"}``.
     num_cores : int, optional
         Cores of the machine, if they are known.
