@@ -5,19 +5,22 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle
 from typing import ClassVar
 
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 from desim.experiments.blocks import Block, Check, Checks, Drawing, Paragraph, Table, short, with_interval
 from desim.experiments.drawing import new_figure
 from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import MORE_ROWS, PLANNING_ROWS, VARIANTS, Trained, learned_rows
 from desim.experiments.osdec.simulate import Setting
-from desim.experiments.osdec.study import Measured, Study, data, styles_of
+from desim.experiments.osdec.study import Measured, Study, data
 from desim.experiments.osdec.timed import DECISION, perform_timed
 from desim.experiments.osdec.workloads import TRACED, is_present
 from desim.experiments.study import run_as_program
+from desim.plotting.colors import POLICY_COLORS
 from desim.statistics import Estimate
 
 TITLE = "Unseen workloads"
@@ -32,6 +35,8 @@ PLANS = {
 }
 NETWORKS = ("default", "fluctuating")
 """The workloads whose networks are tried; they know the capacity as it is."""
+
+MARKERS = "os^vDPX*<"
 
 FIRST_SEED = 5_000
 """Others were used while the search was made."""
@@ -142,23 +147,35 @@ def against_reference(found: Measured, panel: Panel, row: str) -> Iterator[Check
 
 
 def drawing(found: Measured, panel: Panel) -> Drawing:
-    """Draw how far agents that plan are above the rolling horizon, by the time of a decision."""
-    rows = [row for row in panel.rows if row not in RULES and row != REFERENCE]
-    figure, grid = new_figure(1, len(panel.columns), width=2.6, height=3.2)
-    styles = styles_of(rows)
-    for column, ax in zip(panel.columns, grid[0], strict=True):
-        for row in rows:
-            share = share_above(found, panel, column, row)
-            look = {"color": styles[row].color, "marker": "o", "ms": 4}
-            place = _decision(found, panel, column, row)
-            ax.errorbar(place, share.mean, yerr=np.nan_to_num(share.half_width), label=row, **look)
+    """Draw how far agents are above the rolling horizon, by the time of a decision; the search is a line."""
+    searches = [row for row in panel.rows if row.startswith("search, ")]
+    others = [row for row in panel.rows if row not in (*RULES, *searches, REFERENCE)]
+    series = {"search, " + " / ".join(row.split()[1] for row in searches) + " moves": searches}
+    series |= {row: [row] for row in others}
+    wide = 4
+    high = -(-(len(panel.columns) + 1) // wide)
+    figure, grid = new_figure(high, wide, width=2.7, height=2.6)
+    places = [ax for row in grid for ax in row]
+    for column, ax in zip(panel.columns, places, strict=False):
+        for (label, rows), color, marker in zip(series.items(), cycle(POLICY_COLORS), cycle(MARKERS), strict=False):
+            shares = [share_above(found, panel, column, row) for row in rows]
+            times = [_decision(found, panel, column, row) for row in rows]
+            means, widths = [one.mean for one in shares], np.nan_to_num([one.half_width for one in shares])
+            ax.errorbar(times, means, yerr=widths, label=label, color=color, marker=marker, ms=4, linewidth=0.9)
         ax.axhline(0.0, color="black", linewidth=0.8)
         ax.axvline(_decision(found, panel, column, REFERENCE), color="lightgrey", linewidth=0.8)
         ax.set_xscale("log")
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_title(column, loc="left", fontsize=8)
-        ax.set_xlabel("ms a decision", fontsize=8)
-    grid[0][0].set_ylabel(f"above the {REFERENCE}, %", fontsize=8)
-    grid[0][-1].legend(fontsize=6)
+        ax.tick_params(labelsize=7)
+    for ax in places[len(panel.columns) :]:
+        ax.axis("off")
+    for row in grid:
+        row[0].set_ylabel("above the rolling horizon, %", fontsize=7)
+    for ax in grid[-1]:
+        ax.set_xlabel("ms a decision; grey line: the rolling horizon", fontsize=7)
+    handles, labels = places[0].get_legend_handles_labels()
+    places[len(panel.columns)].legend(handles, labels, fontsize=6, loc="center", frameon=False)
     return Drawing("unseen.png", f"Total reward above that of the {REFERENCE}, by the time of a decision.", figure)
 
 
