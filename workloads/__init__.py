@@ -7,6 +7,8 @@ their short names, such as ``from desim.workloads import lublin, swf, tpch``:
 `batch.swf`                   Standard Workload Format logs, read whole or streamed, and written
 `batch.batsim`                Batsim workloads in JSON, read and written
 `batch.job_table`             job tables: data frames, CSV and Parquet files
+`batch.requests`              columns of job tables that say what jobs request of nodes
+`batch.node_file`             nodes of a YAML or CSV file, or from counts
 `batch.lublin`                the Lublin-Feitelson model of supercomputer workloads
 `batch.arrivals`              Poisson arrivals with any run times, for queueing theory
 `batch.transform`             offered load, time windows and clocks of job lists

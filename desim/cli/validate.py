@@ -35,7 +35,7 @@ class Validate:
     directory: Annotated[Positional[Path], arg(metavar="DIR")]
     """The result."""
     trace: Annotated[str | None, arg(metavar="FILE|lublin", help_behavior_hint="(default: not compared)")] = None
-    """The workload that was simulated, with the next three options as they were for the run."""
+    """The workload that was simulated, with the next five options as they were for the run."""
     jobs: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
     """How many jobs were generated, or the most that were read."""
     seed: Annotated[int, arg(metavar="N")] = 0
@@ -44,6 +44,10 @@ class Validate:
     """The offered load that was asked for."""
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
     """The largest overestimate of run times that was asked for."""
+    nodes: Annotated[
+        str | None, arg(metavar="FILE|COUNTxCORES,...", help_behavior_hint="(default: as for desim run)")
+    ] = None
+    """The nodes that were simulated: a job table then says what its jobs request."""
     stop_after: Annotated[int, arg(metavar="N")] = 20
     """How many violations of each rule to describe."""
     as_json: JsonFlag = False
@@ -62,7 +66,8 @@ class Validate:
             if problem != "batch":
                 raise InvalidConfiguration(f"--trace is for batch, but {self.directory} is a result of {problem}")
             cores = result.info["num_cores"]
-            options = WorkloadOptions(self.trace, cores, self.jobs, self.seed, self.load, self.overestimate)
+            drawn = self.jobs, self.seed, self.load, self.overestimate
+            options = WorkloadOptions(self.trace, cores, *drawn, nodes=self.nodes)
             jobs = load_workload(options).jobs
         report = validate(result, jobs, stop_after=self.stop_after)
         if self.as_json:

@@ -15,8 +15,10 @@ recorded wait       ``waiting_time``, else ``starting_time`` less the submission
 Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
 workload; any further column is not read, which the report says. Times are numbers of seconds, or durations. Submission
 and start may also be dates, in text as ISO 8601 has them: they count as seconds since 1970, in UTC where they state no
-zone. A cell without a value is unknown. Rows are repaired and counted by the same rules as those of a Standard Workload
-Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, where they are known.
+zone. A cell without a value is unknown. With ``requests=True`` the columns of :mod:`desim.workloads.batch.requests` are
+read as well: what jobs request of nodes. Rows are repaired and counted by the same rules as those of a Standard
+Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, where they
+are known.
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.tables import JOBS
+from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.documents import LARGEST, shown
@@ -116,6 +119,7 @@ def jobs_from(
     *,
     names: Mapping[str, str] | None = None,
     num_cores: int | None = None,
+    requests: bool = False,
     **options: Unpack[TraceOptions],
 ) -> Trace:
     """Make jobs of a table in memory.
@@ -129,6 +133,8 @@ def jobs_from(
         ``{"requested_cores": "ncpus"}``.
     num_cores : int, optional
         Cores of the machine, if they are known.
+    requests : bool
+        Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
     **options : TraceOptions
         Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
 
@@ -155,10 +161,16 @@ def jobs_from(
     2 rows: 2 jobs, 0 dropped; columns not read: colour
     """
     header = TraceHeader() if num_cores is None else TraceHeader(fields={"nb_res": str(num_cores)})
-    return _trace(_Table("table", _columns_of(table), header=header), names, options)
+    return _trace(_Table("table", _columns_of(table), header=header), names, options, requests=requests)
 
 
-def read(path: Pathish, *, names: Mapping[str, str] | None = None, **options: Unpack[TraceOptions]) -> Trace:
+def read(
+    path: Pathish,
+    *,
+    names: Mapping[str, str] | None = None,
+    requests: bool = False,
+    **options: Unpack[TraceOptions],
+) -> Trace:
     """Read a whole table.
 
     Parameters
@@ -168,6 +180,8 @@ def read(path: Pathish, *, names: Mapping[str, str] | None = None, **options: Un
         separated by commas, semicolons or tabulators.
     names : mapping of str to str, optional
         What columns are called here, see `jobs_from`.
+    requests : bool
+        Whether jobs request tasks on nodes, see :mod:`desim.workloads.batch.requests`.
     **options : TraceOptions
         Which jobs to keep, see `TraceOptions`. Status, queue and partition are not known: these are -1.
 
@@ -186,7 +200,8 @@ def read(path: Pathish, *, names: Mapping[str, str] | None = None, **options: Un
         If an option is out of range, or `names` speaks of what a job does not have.
     """
     source = os.fspath(path)
-    return _trace(_read_text(source) if _is_text(source) else _read_parquet(source), names, options)
+    table = _read_text(source) if _is_text(source) else _read_parquet(source)
+    return _trace(table, names, options, requests=requests)
 
 
 def write(path: Pathish, jobs: Iterable[Job], num_cores: int | None = None) -> None:
@@ -290,10 +305,12 @@ def _read_text(source: str) -> _Table:
     return _Table(source, dict(zip(names, cells, strict=True)), "line", np.array(places, dtype=np.int64))
 
 
-def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions) -> Trace:
+def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions, *, requests: bool) -> Trace:
     """Make jobs of the columns that mean something."""
-    found = _found(table, names or {})
-    used = set(found.values())
+    of_nodes = RequestColumns.of(table.columns, names or {}) if requests else None
+    own = {} if of_nodes is None else of_nodes.found
+    found = _found(table, {what: name for what, name in (names or {}).items() if what not in own})
+    used = {*found.values(), *own.values()}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
     report = TableReport(unit=table.unit, unread=unread)
     count = len(table.columns[found["run_time"]])
@@ -312,13 +329,18 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
         if not is_kept:
             report.add(TraceReason.UNREADABLE_ID, (job_id if table.places is None else table.places).tolist())
     known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time", "user_id")]
+    if of_nodes is not None:
+        asked, known[1] = of_nodes.requests(
+            known[1], of_each_task=found["requested_cores"] == "cores", where=table.where
+        )
     rows = Columns.of_list(job_id, known)
     if "waiting_time" in found or "starting_time" in found:
         wait = numbers("waiting_time") if "waiting_time" in found else numbers("starting_time") - known[0]
         rows = replace(rows, wait=wait)
     if table.places is not None:
         rows = replace(rows, place=table.places)
-    return select(table.source, rows, table.header, report, **options)
+    trace = select(table.source, rows, table.header, report, **options)
+    return trace if of_nodes is None else of_nodes.applied(trace, asked, rows.place)
 
 
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:

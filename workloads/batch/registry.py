@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from numpy.random import Generator
 
 from desim.checks import whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch.job import Job
-from desim.workloads.batch import batsim, job_table, lublin, swf
+from desim.problems.batch import Job, Node
+from desim.problems.batch.nodes import NodeTable
+from desim.workloads.batch import batsim, job_table, lublin, node_file, swf
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
 from desim.workloads.files import Pathish
 
-__all__ = ["Workload", "descriptions", "draw", "load", "read", "texts", "write"]
+__all__ = ["Workload", "descriptions", "draw", "load", "nodes", "read", "texts", "write"]
 
 _GENERATED = "lublin"
 #: Size of a generated workload where none is asked for.
@@ -95,6 +96,8 @@ class Workload:
         Number of jobs, None if that is known only at the end of a stream.
     trace : Trace or SWFStream or None
         What was read; None for a generated workload.
+    nodes : sequence of Node
+        Those of the machine; none if it is a row of cores.
     """
 
     name: str
@@ -102,6 +105,7 @@ class Workload:
     num_cores: int | None
     num_jobs: int | None
     trace: Trace | SWFStream | None = None
+    nodes: Sequence[Node] = ()
 
     @property
     def report(self) -> TraceReport | None:
@@ -132,6 +136,7 @@ def load(
     load: float | None = None,
     overestimate: float = 1.0,
     stream: bool = False,
+    nodes: Sequence[Node] = (),
 ) -> Workload:
     """Draw or read a workload.
 
@@ -151,6 +156,8 @@ def load(
         Largest ratio of requested to actual run time of a generated workload.
     stream : bool
         Draw or read the jobs one by one while they are used, in constant memory.
+    nodes : sequence of Node
+        The machine, whose cores need not be told then. Job tables are read with what jobs request of nodes.
 
     Returns
     -------
@@ -170,28 +177,94 @@ def load(
     >>> workload.name, workload.num_cores, len(list(workload.jobs))
     ('lublin', 128, 100)
     """
+    table = NodeTable(nodes) if nodes else None
+    if table is not None and num_cores not in (None, table.num_cores):
+        raise InvalidConfiguration(
+            f"num_cores is {num_cores}, but the nodes have {table.num_cores} cores: leave it out"
+        )
     if source == _GENERATED:
-        count = _DEFAULT_JOBS if num_jobs is None else num_jobs
-        size = _DEFAULT_CORES if num_cores is None else num_cores
-        drawn = _Drawn(count, size, seed, load, overestimate)
-        iter(drawn)  # so that wrong arguments are found here
-        return Workload(str(source), drawn if stream else list(drawn), size, count)
+        workload = _generated(
+            num_jobs, table.num_cores if table else num_cores, seed, load, overestimate, stream=stream
+        )
+    else:
+        if overestimate != 1:
+            raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
+        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table)
+    return workload if table is None else replace(workload, num_cores=table.num_cores, nodes=table.nodes)
+
+
+def _generated(
+    num_jobs: int | None, num_cores: int | None, seed: int, load: float | None, overestimate: float, *, stream: bool
+) -> Workload:
+    """Return jobs of the Lublin-Feitelson model."""
+    count = _DEFAULT_JOBS if num_jobs is None else num_jobs
+    size = _DEFAULT_CORES if num_cores is None else num_cores
+    drawn = _Drawn(count, size, seed, load, overestimate)
+    iter(drawn)  # so that wrong arguments are found here
+    return Workload(_GENERATED, drawn if stream else list(drawn), size, count)
+
+
+def _read(
+    source: Pathish,
+    num_jobs: int | None,
+    num_cores: int | None,
+    load: float | None,
+    *,
+    stream: bool,
+    table: NodeTable | None,
+) -> Workload:
+    """Return the jobs of a file; every request is one that the nodes know, if there are any."""
     if num_cores is not None:
         whole("num_cores", num_cores, least=1)
-    if overestimate != 1:
-        raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
     if os.fspath(source).isidentifier() and not Path(source).exists():
         raise WorkloadError(f"{source}: no such file, nor a generated workload (there is {_GENERATED})")
     if stream:
         return _stream(source, num_jobs, num_cores, load)
-    trace = read(source, max_jobs=num_jobs)
-    cores = trace.num_cores if num_cores is None else num_cores
+    if table is not None and _READERS.get(_suffix(source)) is job_table.read:
+        trace = job_table.read(source, requests=True, max_jobs=num_jobs)
+        _check_requests(os.fspath(source), trace, table)
+    else:
+        trace = read(source, max_jobs=num_jobs)
+    cores = table.num_cores if table else trace.num_cores if num_cores is None else num_cores
     jobs = trace.jobs
     if load is not None:
         if cores is None:
             raise InvalidConfiguration(f"{source} does not tell the cores of the machine, which a load refers to")
         jobs = rescale_load(jobs, cores, load)
-    return Workload(Path(source).name, jobs, cores, len(jobs), trace)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes)
+
+
+def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
+    """Raise for the first job that asks for what no node is or has by its name."""
+    assert trace.place is not None
+    for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
+        try:
+            table.shape_of(job)
+        except WorkloadError as error:
+            raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error
+
+
+def nodes(source: str) -> list[Node]:
+    """Return the nodes of a file, or of counts such as ``18x80,26x12``, see `desim.workloads.batch.node_file`.
+
+    Parameters
+    ----------
+    source : str
+        The file, or counts.
+
+    Returns
+    -------
+    list of Node
+        At least one.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or something in it means nothing.
+    InvalidConfiguration
+        If it is neither a file nor counts.
+    """
+    return node_file.read_or_count(source)
 
 
 def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:

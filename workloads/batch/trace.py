@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch.job import Job
+from desim.problems.batch.nodes import Node
 from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
@@ -149,6 +150,12 @@ class Trace:
         Jobs have no such field, so that nobody who decides can see it.
     queue : array of int, optional
         The queue that each job was submitted to, -1 where unknown.
+    place : array of int, optional
+        Where each job stands in the file, see `TraceReport.locate`.
+    queue_name : list of str, optional
+        What the queue of each job is called, where the file has names instead of numbers.
+    nodes : tuple of Node
+        Those of the machine, where the file tells.
     """
 
     jobs: list[Job]
@@ -156,11 +163,14 @@ class Trace:
     report: TraceReport
     waiting_time: NDArray[np.float64] | None = field(default=None, compare=False, repr=False)
     queue: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    place: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    queue_name: list[str] | None = field(default=None, compare=False, repr=False)
+    nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the machine as the header states them, None if it does not."""
-        return self.header.num_cores
+        """Cores of the nodes; of the machine as the header states them, None if it does not."""
+        return sum(node.cores for node in self.nodes) or self.header.num_cores
 
     def recorded_starts(self) -> dict[int, float]:
         """Return when jobs started on the real machine, in seconds, by job number, as far as the file tells."""

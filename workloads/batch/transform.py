@@ -75,10 +75,7 @@ def scale_interarrivals(jobs: Iterable[Job], factor: float) -> list[Job]:
     finite("factor", factor, above=0)
     jobs = list(jobs)
     first = jobs[0].submission_time if jobs else 0.0
-    return [
-        Job(job_id, first + (submitted - first) * factor, cores, requested, ran, user)
-        for job_id, submitted, cores, requested, ran, user in jobs
-    ]
+    return [job._replace(submission_time=first + (job.submission_time - first) * factor) for job in jobs]
 
 
 def rescale_load(jobs: Iterable[Job], num_cores: int, load: float) -> list[Job]:
@@ -141,10 +138,7 @@ def shift_to_zero(jobs: Iterable[Job], origin: float | None = None) -> list[Job]
         origin = first
     if not origin <= first:
         raise InvalidConfiguration(f"origin is {origin!r}, after the first submission at {first!r}")
-    return [
-        Job(job_id, submitted - origin, cores, requested, ran, user)
-        for job_id, submitted, cores, requested, ran, user in jobs
-    ]
+    return [job._replace(submission_time=job.submission_time - origin) for job in jobs]
 
 
 def time_window(jobs: Iterable[Job], start: float, end: float, *, shift: bool = False) -> list[Job]:

@@ -506,7 +506,7 @@ class NodeCluster(BatchCluster):
             super()._take(job)
         else:
             self._arrived += 1
-            self._turn_away(job, f"fits on no nodes of the cluster, even if it is empty: {shape.request}")
+            self._turn_away(job, f"fits on no nodes of the cluster, even if it is empty: {self._empty.misfit(shape)}")
 
     # decisions are carried out
 

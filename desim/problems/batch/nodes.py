@@ -206,6 +206,13 @@ class NodeJob(Job):
         job.request = request
         return job
 
+    @classmethod
+    def requesting(cls, job: Job, request: Request) -> Self:
+        """Return a job of which everything but the request is known, and right."""
+        made = cls(*job)
+        made.request = request
+        return made
+
     def _replace(self, **values: Any) -> Self:
         """Return a job with other values."""
         job = super()._replace(**values)

@@ -46,6 +46,10 @@ class WorkloadOptions:
     """Stretch the times between submissions so that the offered load is X, such as 0.9."""
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
     """Generated jobs request between 1 and X times their actual run time."""
+    nodes: Annotated[
+        str | None, arg(metavar="FILE|COUNTxCORES,...", help_behavior_hint="(default: a row of cores)")
+    ] = None
+    """Nodes of the machine: a .yaml or .csv file, or counts such as 18x80,26x12. Job tables then tell requests."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,9 @@ class SystemOptions:
     mean_time_to_repair: Annotated[float | None, arg(metavar="S", help_behavior_hint="(with failures)")] = None
     """They are repaired after this time on average, in seconds."""
     cores_per_failure: Annotated[int, arg(metavar="N")] = 1
-    """Cores that fail together, as those of a node."""
+    """Cores that fail together, as those of a node; on --nodes, so many nodes."""
+    placement: Annotated[str, arg(metavar="NAME")] = "first-fit"
+    """Which nodes jobs get: first-fit, best-fit, worst-fit, dot-product or gpu-packing."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,8 @@ class BatchSystem(SeededSystem):
         if report is None:
             known = replace(known, jobs=workload.num_jobs)
         jobs = "its jobs" if workload.num_jobs is None else f"{workload.num_jobs:,} jobs"
-        place = f"{workload.num_cores:,} cores"
+        nodes = getattr(workload, "nodes", ())
+        place = f"{len(nodes):,} nodes, {workload.num_cores:,} cores" if nodes else f"{workload.num_cores:,} cores"
         return Instance(
             name=workload.name,
             size=f"{jobs} on {place}",
@@ -118,7 +125,7 @@ class BatchSystem(SeededSystem):
             is_drawn=report is None or options.system.mean_time_to_failure is not None,
             steps=Steps("completion", "jobs", workload.num_jobs),
             until=math.inf if options.system.until is None else options.system.until,
-            facts={"cores": workload.num_cores},
+            facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}),
             report=report,
             is_streamed=options.stream,
         )
@@ -139,8 +146,14 @@ class BatchSystem(SeededSystem):
         """Return what tells runs apart: a path stands for the content of its file."""
         trace = options.workload.trace
         is_drawn = trace in plugins.describe_workloads(self.name)
-        source = trace if is_drawn else Path(trace)
-        return {"workload": asdict(options.workload) | {"trace": source}, "system": asdict(options.system)}
+        workload = asdict(options.workload) | {"trace": trace if is_drawn else Path(trace)}
+        system = asdict(options.system)
+        nodes = workload.pop("nodes")
+        if nodes is None:
+            del system["placement"]  # as if there were no such option: stored runs remain known
+        else:
+            workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
+        return {"workload": workload, "system": system}
 
 
 SYSTEM = BatchSystem()
@@ -168,7 +181,9 @@ def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.
     WorkloadError
         If there is no such file, it cannot be read, or its content is broken.
     """
-    workload: plugins.Workload = plugins.workload_provider("batch", options.trace).load(
+    provider = plugins.workload_provider("batch", options.trace)
+    machine = {} if options.nodes is None else {"nodes": provider.nodes(options.nodes)}
+    workload: plugins.Workload = provider.load(
         options.trace,
         num_jobs=options.jobs,
         num_cores=options.cores,
@@ -176,6 +191,7 @@ def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.
         load=options.load,
         overestimate=options.overestimate,
         stream=stream,
+        **machine,
     )
     if workload.num_cores is None:
         raise InvalidConfiguration(f"{options.trace} does not state the cores of the machine: give them with --cores")
@@ -221,9 +237,15 @@ def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
     """
     assert workload.num_cores is not None
     outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
+    nodes = getattr(workload, "nodes", ())
+    if not nodes and options.placement != SystemOptions.placement:
+        raise InvalidConfiguration(
+            f"placement is {options.placement}, but without --nodes there are none to choose from"
+        )
     return BatchCluster(
         workload.jobs,
-        workload.num_cores,
+        None if nodes else workload.num_cores,
+        **({"nodes": nodes, "placement": options.placement} if nodes else {}),
         kill_at_request=options.kill_at_request,
         too_wide=options.too_wide,
         on_outage=options.on_outage,

@@ -127,6 +127,19 @@ class Room:
             return bool(self.takes_one(shape).any())
         return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
 
+    def misfit(self, shape: Shape) -> str:
+        """Return why a request has no room here, in words."""
+        if not shape.eligible.any():
+            return f"no node is what it asks for: {shape.request}"
+        free, gpus = self.free[shape.eligible], self.whole[shape.eligible]
+        most = [(self.table.resources[column], amount, int(free[:, column].max())) for column, amount in shape.needed]
+        most.append(("GPUs", shape.gpus, int(gpus.max())))
+        for what, amount, there in most:
+            if amount > there:
+                return f"a task requests {amount:,} {what}, and no node that will do has more than {there:,}"
+        room = int(np.minimum(self.counts(shape), shape.tasks).sum())
+        return f"nodes have room for {room:,} of its {shape.tasks:,} tasks: {shape.request}"
+
     def place(self, shape: Shape, policy: PlacementPolicy) -> tuple[Held, ...] | None:
         """Return where a policy would put all tasks of a request; nothing is taken.
 

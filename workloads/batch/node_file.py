@@ -1,0 +1,249 @@
+"""Nodes of a cluster from a small file, or from counts such as ``18x80,26x12``.
+
+A YAML file is a list of nodes, or has one under ``nodes``; a CSV file has a row for each, and its names in the first
+line:
+
+==============  ===================================================================================================
+``name``        unique; of several nodes, what their names begin with. Default: ``n`` and the number of the entry
+``count``       how many such nodes there are; default 1
+``cores``       of each
+``memory``      of each, in bytes, or with a unit: ``64 GiB``, ``512M`` (K, M, G and T are 1,024, its square, ...)
+``gpus``        how many each has
+``gpu_model``   of the GPUs
+``partition``   that the nodes belong to
+``features``    a list; in CSV names with blanks between them
+``resources``   in YAML amounts by name; in CSV each has a column of its own, such as ``resource:tokens``
+==============  ===================================================================================================
+
+Everything else is refused: a name that is misspelt would otherwise mean that the cluster has none of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from io import StringIO
+from typing import Any
+
+from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch import Node
+from desim.problems.batch.nodes import NodeTable
+from desim.workloads.files import Pathish, read_bytes
+
+__all__ = ["amount_of_memory", "counted", "read", "read_or_count"]
+
+_WHOLE, _WORDS = ("count", "cores", "gpus"), ("name", "gpu_model", "partition")
+_KNOWN = (*_WORDS, *_WHOLE, "memory", "features", "resources")
+_RESOURCE = "resource:"
+_COUNTS = re.compile(r"(\d+)x(\d+)")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:iB|B)?|B)?", re.IGNORECASE)
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+def read(path: Pathish) -> list[Node]:
+    """Return the nodes of a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A CSV file if its name ends in ``.csv``, else a YAML file.
+
+    Returns
+    -------
+    list of Node
+        In the order of the file.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, holds a name that nodes do not have, or an amount that makes no sense; the message
+        names the file, the line or entry, and the name.
+    """
+    source = os.fspath(path)
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise WorkloadError(f"{source}: is not UTF-8 text: byte {error.start}") from error
+    entries = _csv_rows(source, text) if source.lower().endswith(".csv") else _yaml_entries(source, text)
+    nodes: list[Node] = []
+    for number, (where, entry) in enumerate(entries):
+        nodes += _nodes_of(where, entry, f"n{number}")
+    try:
+        NodeTable(nodes)  # which says if there is none, and if two have one name
+    except InvalidConfiguration as error:
+        raise WorkloadError(f"{source}: {error}") from error
+    return nodes
+
+
+def counted(text: str) -> list[Node]:
+    """Return nodes of cores only, from counts.
+
+    Parameters
+    ----------
+    text : str
+        ``NODESxCORES``, several with commas between them.
+
+    Returns
+    -------
+    list of Node
+        Named ``n0``, ``n1`` and so on.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the text says anything else.
+
+    Examples
+    --------
+    >>> nodes = counted("2x80,1x12")
+    >>> [node.name for node in nodes], [node.cores for node in nodes]
+    (['n0', 'n1', 'n2'], [80, 80, 12])
+    """
+    parts = [_COUNTS.fullmatch(part.strip()) for part in text.split(",")]
+    if not all(parts):
+        raise InvalidConfiguration(f"nodes is {text!r}, want a file, or counts such as 16x64 or 18x80,26x12")
+    cores = [int(part[2]) for part in parts if part for _ in range(int(part[1]))]
+    return [Node(f"n{number}", each) for number, each in enumerate(cores)]
+
+
+def read_or_count(source: str) -> list[Node]:
+    """Return the nodes of a file, or of counts if there is no such file.
+
+    Parameters
+    ----------
+    source : str
+        As for :func:`read` or :func:`counted`.
+
+    Returns
+    -------
+    list of Node
+        At least one.
+
+    Raises
+    ------
+    WorkloadError
+        If there is such a file and it cannot be read.
+    InvalidConfiguration
+        If it is neither.
+    """
+    if not os.path.exists(source) and not source.lower().endswith((".csv", ".yaml", ".yml")):  # noqa: PTH110  # a text
+        return counted(source)
+    return read(source)
+
+
+def amount_of_memory(value: Any) -> int:
+    """Return bytes.
+
+    Parameters
+    ----------
+    value : int, float or str
+        Bytes, or a number with a unit: ``"64 GiB"``, ``"512M"``.
+
+    Returns
+    -------
+    int
+        At least 0.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it is anything else.
+
+    Examples
+    --------
+    >>> amount_of_memory("1.5 KiB"), amount_of_memory(7)
+    (1536, 7)
+    """
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # whose text has no exponent
+    found = None if isinstance(value, bool) else _MEMORY.fullmatch(str(value).strip())
+    if found is None:
+        wanted = "want at least 0 bytes, or a number with a unit such as 64 GiB"
+        raise InvalidConfiguration(f"memory is {value!r}, {wanted}")
+    return round(float(found[1]) * (1 << _UNITS[(found[2] or "").upper()]))
+
+
+def _csv_rows(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each row stands, and what it says."""
+    reader = csv.DictReader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
+    try:
+        names = [name.strip() for name in reader.fieldnames or ()]
+        reader.fieldnames = names
+        for name in names:
+            if not name.removeprefix(_RESOURCE) or name == "resources":
+                raise WorkloadError(f"{source}: line 1: column {name!r}, want one a resource, such as resource:tokens")
+            if not name.startswith(_RESOURCE):
+                _check_known(f"{source}: line 1", "column", name)
+        for row in reader:
+            where = f"{source}: line {reader.line_num}"
+            if None in row or None in row.values():
+                raise WorkloadError(f"{where}: want {len(names)} cells, as in the first line")
+            cells = {name: cell.strip() for name, cell in row.items() if cell.strip()}
+            entry: dict[str, Any] = {name: cell for name, cell in cells.items() if not name.startswith(_RESOURCE)}
+            entry["features"] = cells.get("features", "").split()
+            further = {name: cell for name, cell in cells.items() if name.startswith(_RESOURCE)}
+            entry["resources"] = {name.removeprefix(_RESOURCE): cell for name, cell in further.items()}
+            yield where, entry
+    except csv.Error as error:
+        raise WorkloadError(f"{source}: line {reader.line_num}: {error}") from error
+
+
+def _yaml_entries(source: str, text: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each entry stands, and what it says."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise WorkloadError(f"{source}: is no YAML file: {' '.join(str(error).split())}") from error
+    if isinstance(document, Mapping) and set(document) == {"nodes"}:
+        document = document["nodes"]
+    if not isinstance(document, list):
+        raise WorkloadError(f"{source}: want a list of nodes, or one under 'nodes' and nothing else")
+    for number, entry in enumerate(document, 1):
+        where = f"{source}: node {number}"
+        if not isinstance(entry, Mapping):
+            raise WorkloadError(f"{where} is {entry!r}, want names and values such as cores: 64")
+        for name in entry:
+            _check_known(where, "resource", str(name))
+        features, resources = entry.get("features") or [], entry.get("resources") or {}
+        if not isinstance(features, list) or not isinstance(resources, Mapping):
+            raise WorkloadError(f"{where}: want a list of features, and amounts of resources by name")
+        yield where, dict(entry) | {"features": list(map(str, features)), "resources": resources}
+
+
+def _check_known(where: str, what: str, name: str) -> None:
+    if name not in _KNOWN:
+        close = get_close_matches(name, _KNOWN, 1)
+        hint = f"did you mean {close[0]}?" if close else f"nodes have {', '.join(_KNOWN)};"
+        further = f"a column resource:{name}" if what == "column" else f"written as resources: {{{name}: AMOUNT}}"
+        raise WorkloadError(f"{where}: unknown {what} {name!r}, {hint} a resource of your own is {further}")
+
+
+def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
+    """Return the nodes of one entry."""
+    if "cores" not in entry:
+        raise WorkloadError(f"{where}: cores are missing")
+    counts = {what: _count(where, what, entry[what]) for what in _WHOLE if what in entry}
+    words = {what: str(entry[what]) for what in _WORDS if entry.get(what)}
+    resources = {str(what): _count(where, what, value) for what, value in entry["resources"].items()}
+    number, name = counts.pop("count", 1), words.pop("name", name)
+    try:
+        options: dict[str, Any] = {**counts, **words, "memory": amount_of_memory(entry.get("memory", 0))}
+        options |= {"features": frozenset(entry["features"]), "resources": resources}
+        if "count" in entry:
+            return Node.several(number, name=name, **options)
+        return [Node(name, **options)]
+    except InvalidConfiguration as error:
+        raise WorkloadError(f"{where}: {error}") from error
+
+
+def _count(where: str, what: str, value: Any) -> int:
+    """Return a whole number of at least 0, which YAML gives as such and CSV as text."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal():
+        raise WorkloadError(f"{where}: {what} is {value!r}, want a whole number of at least 0")
+    return int(text)
