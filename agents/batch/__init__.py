@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.molding import MoldingBackfilling
 from desim.agents.batch.priorities import (
     F1,
     F2,
@@ -52,6 +53,7 @@ __all__ = [
     "CoreProfile",
     "EASYBackfilling",
     "Inspector",
+    "MoldingBackfilling",
     "OrderDecoder",
     "Priority",
     "Recorded",

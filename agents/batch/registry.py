@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
+from desim.agents.batch.molding import MoldingBackfilling
 from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.registry import Family, Registry
@@ -67,6 +68,7 @@ _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("a reservation for the first blocked job", EASYBackfilling),
     "easy-specific": ("the same, on particular cores", partial(EASYBackfilling, specific_cores=True)),
+    "easy-molding": ("each moldable job in the best of its sizes", MoldingBackfilling),
     "conservative": ("a reservation for every job", ConservativeBackfilling),
     "conservative-specific": ("the same, on particular cores", partial(ConservativeBackfilling, specific_cores=True)),
 }

@@ -22,7 +22,7 @@ ANY = "anything"
 """An agent that answers whatever is allowed; no registry has it."""
 
 _WINDOWS = ("9-1", "0-1", "1-0", "3-2", "16-16")
-_BACKFILLING = ("backfilling", "easy", "easy-specific", "conservative", "conservative-specific")
+_BACKFILLING = ("backfilling", "easy", "easy-specific", "easy-molding", "conservative", "conservative-specific")
 
 
 def _registry(problem: str) -> Any:

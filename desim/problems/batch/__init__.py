@@ -4,6 +4,7 @@ from desim.problems.batch.cluster import BatchCluster, NodeCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
@@ -19,6 +20,7 @@ __all__ = [
     "FragmentationGradient",
     "Held",
     "Job",
+    "MoldableJob",
     "Node",
     "NodeCluster",
     "NodeJob",
@@ -32,6 +34,7 @@ __all__ = [
     "Running",
     "Shape",
     "Start",
+    "StartAs",
     "WaitFor",
     "WaitUntil",
     "check_job",

@@ -21,6 +21,7 @@ from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadErr
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
@@ -39,7 +40,8 @@ class BatchCluster(FailingCluster, Problem):
     have one cycle each, so that each is once at the tail of the queue; completions, outages and
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
-    starts that job and the cycle goes on; None, a :class:`WaitUntil` or a :class:`WaitFor` ends it.
+    starts that job and the cycle goes on, :class:`StartAs` does so in one of the sizes of a
+    :class:`MoldableJob`; None, a :class:`WaitUntil` or a :class:`WaitFor` ends it.
     A list of such actions is carried out in order and ends the cycle, which spares an agent that
     knows them all at once the questions in between.
 
@@ -83,7 +85,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job,)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob)
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
         "rejection",
@@ -155,7 +157,7 @@ class BatchCluster(FailingCluster, Problem):
         self._next_wake = math.inf
         self._on_completion = self._complete  # bound once, not once a job
         tables = self.simulation.records.tables
-        self._record_job = tables["jobs"].append
+        self._record_job: Callable[[Any], None] = tables["jobs"].append
         self.observation = BatchObservation(self._state)
         self._decision = Decision(self.simulation, self.observation)
         self._on_answer: list[Callable[[Any], None]] = [self._act]
@@ -278,7 +280,7 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, lowest_cores(state.free, job.requested_cores))
             return True
-        return self._wait(action) or self._place(action) or self._refuse(action)
+        return self._wait(action) or self._place(action) or self._mold(action) or self._refuse(action)
 
     def _wait(self, action: Any) -> bool:
         """Note what to wait for; return whether the action says that, and what may happen."""
@@ -303,6 +305,22 @@ class BatchCluster(FailingCluster, Problem):
         self._start(job, cores)
         return True
 
+    def _mold(self, action: Any) -> bool:
+        """Start a job in the size that the action names; return whether it does, and may."""
+        if type(action) is not StartAs or (size := self._size(action)) is None or not self._has_room(size):
+            return False
+        self._state.queued[size.job_id] = size
+        return self._carry_out(size.job_id)
+
+    def _size(self, action: StartAs) -> Job | None:
+        """Return the job of the size that an action names; None if there is none."""
+        sizes = getattr(self._state.queued.get(action.job_id), "sizes", ())
+        return sizes[action.size] if action.size in range(len(sizes)) else None
+
+    def _has_room(self, job: Job) -> bool:
+        """Tell whether a job could start now."""
+        return job.requested_cores <= self._state.num_free
+
     def _refuse(self, action: Any) -> bool:
         if self.infeasible == "forward":
             return False
@@ -310,7 +328,17 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
+        if isinstance(action, StartAs) and action.job_id in self._state.queued:
+            return self._explain_size(action)
         return _explain(self._state, action)
+
+    def _explain_size(self, action: StartAs) -> str:
+        size = self._size(action)
+        if size is None:
+            count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
+            return f"{action!r} names no size of the job, which has {count} sizes to choose from"
+        why = f"it requests {size.requested_cores} cores and {self._state.num_free} are free"
+        return f"job {action.job_id} cannot start in size {action.size}, {why}"
 
     def _wake_up(self, event: simpy.Event) -> None:
         self._next_wake = math.inf
@@ -411,7 +439,7 @@ class BatchCluster(FailingCluster, Problem):
         self._inbox.clear()
         queued = self._state.queued
         for job_id, job in queued.items():
-            queued[job_id] = job._replace(run_time=job.requested_time)
+            queued[job_id] = job.known()
         now, wake_up = self.env.now, self._wake_up
 
         def time_of(event: simpy.Event, time: float) -> float | None:
@@ -485,10 +513,18 @@ class NodeCluster(BatchCluster):
         )
         self.failures = FailureCounts("node", len(self.table))
         tables = self.simulation.records.tables
+        self._record_last = self._record_job
+        self._record_job = self._record_with_request
         self._record_request = tables["requests"].append
         self._record_placement = tables["placements"].append
         for number, node in enumerate(self.table.nodes):
             tables["nodes"].append((number, node, self.table.first_core[number]))
+
+    def _record_with_request(self, row: tuple[Any, ...]) -> None:
+        """Record a job when nothing of it will change any more, its size included, and what it requests."""
+        job, number = row[:2]
+        self._record_request((number, job.job_id, self.table.shape_of(job).request))
+        self._record_last(row)
 
     # jobs come
 
@@ -501,7 +537,6 @@ class NodeCluster(BatchCluster):
         possible = self._is_possible.get(shape)
         if possible is None:
             possible = self._is_possible[shape] = self._empty.fits(shape)
-        self._record_request((self._arrived, job.job_id, shape.request))
         if possible:
             super()._take(job)
         else:
@@ -517,7 +552,7 @@ class NodeCluster(BatchCluster):
         except TypeError:  # not hashable, so no job id
             return self._refuse(action)
         if job is None:
-            return self._wait(action) or self._place(action) or self._refuse(action)
+            return self._wait(action) or self._place(action) or self._mold(action) or self._refuse(action)
         held = self._room.place(self.table.shape_of(job), self.placement)
         if held is None:
             return self._refuse(action)
@@ -536,6 +571,8 @@ class NodeCluster(BatchCluster):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
+        if isinstance(action, StartAs):
+            return super()._explain(action)
         if isinstance(action, Start):
             return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
         job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
@@ -545,6 +582,10 @@ class NodeCluster(BatchCluster):
         if isinstance(action, Place):
             return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"
         return f"job {job.job_id} cannot start, no nodes have room for {shape.request} now"
+
+    def _has_room(self, job: Job) -> bool:
+        """Tell whether a job could start now."""
+        return self._room.fits(self.table.shape_of(job))
 
     # jobs start and end
 
@@ -608,7 +649,7 @@ def _explain(state: BatchState, action: Any) -> str:
         return f"{action!r} does not lie in the future"
     if isinstance(action, WaitFor):
         return f"{action!r} asks for more cores than the {state.num_cores} that there are"
-    job_id = action.job_id if isinstance(action, Start) else action
+    job_id = action.job_id if isinstance(action, Start | StartAs) else action
     try:
         job, running = state.queued.get(job_id), job_id in state.running
     except TypeError:

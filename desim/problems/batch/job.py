@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from desim.exceptions import WorkloadError
 
@@ -38,6 +38,10 @@ class Job(NamedTuple):
     requested_time: float
     run_time: float
     user_id: int = -1
+
+    def known(self) -> Self:
+        """Return the job as agents know it: it runs for as long as it requests."""
+        return self._replace(run_time=self.requested_time)
 
 
 class Start(NamedTuple):

@@ -223,6 +223,10 @@ class NodeJob(Job):
         """Tell whether two jobs are and request the same."""
         return tuple.__eq__(self, other) and getattr(other, "request", None) == self.request
 
+    def __ne__(self, other: object) -> bool:
+        """Tell whether they do not: tuples have an answer of their own."""
+        return not self == other
+
     __hash__ = Job.__hash__
 
 
@@ -417,7 +421,7 @@ class NodeTable:
         WorkloadError
             If no node has a resource that it names.
         """
-        return self.shape(job.request if isinstance(job, NodeJob) else Request(tasks=job.requested_cores))
+        return self.shape(getattr(job, "request", None) or Request(tasks=job.requested_cores))
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
         """Return the cores of some nodes, ascending within each."""

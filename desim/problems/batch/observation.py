@@ -472,6 +472,11 @@ class BatchObservation:
         """The running jobs, by expected end."""
         return self._state.table_of_running()
 
+    def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
+        """Return cores and requested time, in seconds, of each size of a queued job; one if it is rigid."""
+        job = self._state.queued[job_id]
+        return [(size.requested_cores, size.requested_time) for size in getattr(job, "sizes", (job,))]
+
     def core_set_of(self, job_id: int) -> int:
         """Return the cores of a running job, as a bit set."""
         return self._state.running[job_id].cores

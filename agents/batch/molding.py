@@ -1,0 +1,130 @@
+"""EASY back-filling that chooses the sizes of moldable jobs, when they start.
+
+A size of a job is good if the job ends early, and if it takes few core-seconds, each of which keeps the jobs that wait
+waiting: on C cores by 1/C s for each of them. So the cost of a size is its expected end plus the number of other queued
+jobs times its core-seconds over C: alone a job takes the size in which it ends first, in a long queue the one that does
+most with its cores. On sizes that follow the load see Srinivasan, Krishnamoorthy and Sadayappan, "A robust scheduling
+strategy for moldable scheduling of parallel jobs", Cluster 2003.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+from desim.agents.batch.priorities import Priority, as_priority
+from desim.agents.batch.profile import upcoming_releases
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation, NodeObservation, StartAs
+
+__all__ = ["MoldingBackfilling"]
+
+
+class _Room(NamedTuple):
+    """What can start now: so many cores, of which only the spare ones may be held beyond the shadow time."""
+
+    free: int
+    spare: float = inf
+    shadow: float = inf
+
+
+class _Choice(NamedTuple):
+    """A size of a job, and when it would run; the best one is the least."""
+
+    cost: float
+    cores: int
+    size: int
+    start: float
+    end: float
+
+
+class MoldingBackfilling:
+    """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
+
+    Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it
+    gets a reservation, and later jobs start in the best of the sizes that do not delay it.
+
+    Parameters
+    ----------
+    order : str, Priority, or class of Priority
+        Which job comes first, for example ``"fcfs"`` or ``F1``.
+    """
+
+    def __init__(self, order: str | Priority | type[Priority] = "fcfs") -> None:
+        self.priority = as_priority(order)
+        self.name = f"easy-molding-{self.priority.name}"
+
+    def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | None:
+        """Return the jobs to start, and in which size."""
+        if isinstance(observation, NodeObservation):
+            raise InvalidConfiguration(f"{self.name} chooses cores, not nodes; on nodes use easy-{self.priority.name}")
+        queue, time = observation.queue, observation.time
+        room = _Room(observation.free_cores)
+        if not len(queue) or not room.free:
+            return None
+        weight = (len(queue) - 1) / observation.num_cores
+        releases = [(end, cores) for end, cores, _ in upcoming_releases(observation)]
+        started: list[int | StartAs] = []
+        blocked = False
+        for position in self.priority.order(queue, time).tolist():
+            job_id = int(queue.job_id[position])
+            sizes = observation.sizes_of(job_id)
+            if blocked:
+                choice = _best_now(sizes, time, weight, room)
+            else:
+                choice = _best(sizes, time, weight, room.free, releases)
+                if choice.cores > room.free:  # the start may be due all the same, while a job overruns its request
+                    blocked, room = True, _beside(choice, room.free, releases)
+                    continue
+            if choice is None:
+                continue
+            started.append(StartAs(job_id, choice.size) if len(sizes) > 1 else job_id)
+            room = room._replace(
+                free=room.free - choice.cores, spare=room.spare - choice.cores * (choice.end > room.shadow)
+            )
+            releases = sorted([*releases, (choice.end, choice.cores)])
+            if not room.free:
+                break
+        return started or None
+
+
+def _best(
+    sizes: list[tuple[int, float]], time: float, weight: float, free: int, releases: list[tuple[float, int]]
+) -> _Choice:
+    """Return the best size of the first job, which may have to wait for cores: for ever, if that many never come."""
+    choices = []
+    for size, (cores, requested) in enumerate(sizes):
+        start = _earliest(cores, time, free, releases)
+        end = start + requested
+        choices.append(_Choice(end + weight * cores * requested, cores, size, start, end))
+    return min(choices)
+
+
+def _best_now(sizes: list[tuple[int, float]], time: float, weight: float, room: _Room) -> _Choice | None:
+    """Return the best size of those that can start now and do not delay the reservation; None if none can."""
+    choices = [
+        _Choice(time + requested + weight * cores * requested, cores, size, time, time + requested)
+        for size, (cores, requested) in enumerate(sizes)
+        if cores <= room.free and (time + requested <= room.shadow or cores <= room.spare)
+    ]
+    return min(choices, default=None)
+
+
+def _earliest(cores: int, time: float, free: int, releases: list[tuple[float, int]]) -> float:
+    """Return when so many cores are free, as jobs end that run now."""
+    if cores <= free:
+        return time
+    for end, released in releases:
+        free += released
+        if cores <= free:
+            return max(end, time)
+    return inf
+
+
+def _beside(choice: _Choice, free: int, releases: list[tuple[float, int]]) -> _Room:
+    """Return what others may use beside the reservation of the first job; all, if nobody knows when it will start."""
+    if choice.start == inf:
+        return _Room(free)
+    released = sum(cores for end, cores in releases if end <= choice.start)
+    return _Room(free, free + released - choice.cores, choice.start)

@@ -1,0 +1,115 @@
+r"""Moldable jobs from rigid ones, by Downey's model of speedup.
+
+A program of average parallelism A whose parallelism varies by :math:`\sigma` runs on n cores
+:math:`S(n)` times as fast as on one. For :math:`\sigma \le 1`
+
+.. math:: S(n) = \frac{A n}{A + \sigma (n - 1) / 2} \text{ up to } A, \quad
+   \frac{A n}{\sigma (A - 1/2) + n (1 - \sigma / 2)} \text{ up to } 2 A - 1, \quad A \text{ beyond},
+
+and for :math:`\sigma \ge 1`
+
+.. math:: S(n) = \frac{n A (\sigma + 1)}{\sigma (n + A - 1) + A} \text{ up to } A + A \sigma - \sigma,
+   \quad A \text{ beyond}.
+
+Downey, "A model for speedup of parallel programs", UC Berkeley technical report CSD-97-933, 1997.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from desim.checks import finite, whole
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import Job, MoldableJob
+
+__all__ = ["downey_speedup", "moldable"]
+
+
+def downey_speedup(num_cores: float, parallelism: float, sigma: float) -> float:
+    """Return how many times as fast a program runs as on one core.
+
+    Parameters
+    ----------
+    num_cores : float
+        Cores that it runs on, at least 1.
+    parallelism : float
+        Its average parallelism, at least 1.
+    sigma : float
+        How far the parallelism varies, at least 0, where the speedup is linear up to the parallelism.
+
+    Returns
+    -------
+    float
+        From 1 to the parallelism.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    n, a = finite("num_cores", num_cores, least=1), finite("parallelism", parallelism, least=1)
+    sigma = finite("sigma", sigma, least=0)
+    if sigma >= 1:
+        return n * a * (sigma + 1) / (sigma * (n + a - 1) + a) if n <= a + a * sigma - sigma else a
+    if n <= a:
+        return a * n / (a + sigma * (n - 1) / 2)
+    if n <= 2 * a - 1:
+        return a * n / (sigma * (a - 0.5) + n * (1 - sigma / 2))
+    return a
+
+
+def moldable(
+    jobs: Iterable[Job],
+    num_cores: int,
+    *,
+    factors: Sequence[float] = (1.0, 0.25, 0.5, 2.0, 4.0),
+    sigma: float = 1.0,
+    parallelism: float = 4.0,
+) -> list[MoldableJob]:
+    """Give rigid jobs further sizes.
+
+    Parameters
+    ----------
+    jobs : iterable of Job
+        Rigid ones, of cores only.
+    num_cores : int
+        Cores of the cluster; no further size is wider.
+    factors : sequence of float
+        Sizes as multiples of the requested cores, rounded, each above 0; what comes out twice counts once. The first is
+        the one in which jobs run if nobody chooses.
+    sigma : float
+        How far the parallelism of jobs varies.
+    parallelism : float
+        Average parallelism of a job as a multiple of its requested cores, at least 1.
+
+    Returns
+    -------
+    list of MoldableJob
+        Run times and requested times follow the speedup, from those of the requested cores.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+    whole("num_cores", num_cores, least=1)
+    finite("parallelism", parallelism, least=1)
+    if not factors:
+        raise InvalidConfiguration("factors is empty, want at least one")
+    for factor in factors:
+        finite("factors", factor, above=0)
+    return [_molded(job, num_cores, factors, sigma, parallelism) for job in jobs]
+
+
+def _molded(job: Job, num_cores: int, factors: Sequence[float], sigma: float, parallelism: float) -> MoldableJob:
+    own = job.requested_cores
+    widths = dict.fromkeys(min(max(1, round(factor * own)), max(num_cores, own)) for factor in factors)
+    speed = {width: downey_speedup(width, parallelism * own, sigma) for width in (*widths, own)}
+    return MoldableJob.of(
+        job._replace(
+            requested_cores=width,
+            requested_time=job.requested_time * speed[own] / speed[width],
+            run_time=job.run_time * speed[own] / speed[width],
+        )
+        for width in widths
+    )
