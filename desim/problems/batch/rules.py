@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from desim.problems.batch.node_rules import NODE_RULES
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.validation import (
     Check,
@@ -545,6 +546,7 @@ RULES = (
         "the number of cores in use is never above the number of cores that are up",
         (Check("jobs", _capacity, "at {time} s {used} cores are in use and {up} up; running: jobs {jobs}"),),
     ),
+    *NODE_RULES,
     conservation_rule(
         ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"), tuple
     ),

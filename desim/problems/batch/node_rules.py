@@ -1,0 +1,386 @@
+"""Rules of a batch cluster of nodes, checked on the tables ``nodes``, ``requests`` and ``placements``.
+
+What nodes hold is added up afresh from what jobs request and where they were; nothing is shared with the dynamics.
+Intervals are half-open, as those of cores: what is freed at t can be used at t.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
+from desim.problems.batch.occupancy import read_core_ranges
+from desim.validation import Check, Recorded, Rule, told
+
+__all__ = ["NODE_RULES"]
+
+KEY = ["arrival_number", "job_id"]
+SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
+"""What tells one execution of a job from another."""
+
+_GPUS = r"^([0-9]{1,6}:[0-9]{1,4}( [0-9]{1,6}:[0-9]{1,4})*)?$"
+
+tasks, node = pl.col("tasks"), pl.col("node")
+
+
+def _on_nodes(run: Recorded) -> bool:
+    return "num_nodes" in run.info
+
+
+def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
+    return Check(of, wrong, message, when=_on_nodes)
+
+
+# -- what is held, put together ------------------------------------------------------------------
+
+
+def _executions(run: Recorded) -> pl.DataFrame:
+    """Return all executions with the cores they held: the last of each job, and those that were cut and repeated."""
+    columns = [*SPAN, pl.col("allocated_resources").alias("cores_held")]
+    cut = run.where("interruptions", pl.col("outcome") == "requeued").select(columns)
+    return pl.concat([run.where("jobs", pl.col("starting_time").is_not_null()).select(columns), cut])
+
+
+def _placed(run: Recorded) -> pl.DataFrame:
+    """Return the placements on nodes that there are, with what their jobs request and what their nodes have."""
+    of_jobs = run["requests"].unique(KEY, keep="first", maintain_order=True)
+    of_nodes = run["nodes"].unique("node", keep="first", maintain_order=True)
+    placed = run["placements"].join(of_jobs.rename(_of_task), on=KEY, how="inner", maintain_order="left")
+    return placed.join(of_nodes.rename(_of_node), on="node", how="inner", maintain_order="left")
+
+
+def _of_task(column: str) -> str:
+    return column if column in KEY else f"task_{column}"
+
+
+def _of_node(column: str) -> str:
+    return column if column == "node" else f"node_{column}"
+
+
+def _readable(run: Recorded) -> pl.DataFrame:
+    return run.once(_placed).filter(pl.col("gpus").str.contains(_GPUS))
+
+
+def _devices(run: Recorded) -> pl.DataFrame:
+    """Return a row for each GPU that an execution holds something of: its number, and how many thousandths."""
+    parts = _readable(run).with_row_index("row").with_columns(part=pl.col("gpus").str.split(" ")).explode("part")
+    pair = pl.col("part").str.split_exact(":", 1).struct
+    held = parts.with_columns(gpu=pair.field("field_0"), share=pair.field("field_1"))
+    return held.filter(pl.col("part") != "").with_columns(pl.col("gpu", "share").cast(pl.Int64))
+
+
+def _amount_of(name: str, column: str) -> pl.Expr:
+    """Return the amount of a further resource that a text such as ``licenses=3 slots=8`` names; 0 if it does not."""
+    pairs = pl.col(column).str.split(" ").list.eval(pl.element().filter(pl.element().str.starts_with(f"{name}=")))
+    return pairs.list.first().str.strip_prefix(f"{name}=").cast(pl.Int64, strict=False).fill_null(0)
+
+
+def _further(run: Recorded) -> Sequence[str]:
+    """Return the names of further resources."""
+    texts = [*run["nodes"]["resources"].unique(), *run["requests"]["resources"].unique()]
+    return sorted({pair.partition("=")[0] for text in texts for pair in text.split()})
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _misnumbered(run: Recorded) -> pl.DataFrame:
+    """Return the nodes whose number or first core does not follow from those before."""
+    nodes = run["nodes"]
+    first = [0, *accumulate(nodes["cores"].to_list())]
+    want = nodes.with_columns(want=pl.int_range(pl.len()), want_core=pl.Series(first[:-1], dtype=pl.Int64))
+    return want.filter((node != pl.col("want")) | (pl.col("first_core") != pl.col("want_core")))
+
+
+def _miscounted_nodes(run: Recorded) -> pl.DataFrame:
+    count, cores = run.height("nodes"), run["nodes"]["cores"].sum()
+    return told((count, cores) != (run.info["num_nodes"], run.info["num_cores"]), count=count, cores=cores)
+
+
+def _misrequested(run: Recorded) -> pl.DataFrame:
+    """Return jobs without one request, and requests without a job: a run that fails may leave the request behind."""
+    jobs = run["jobs"].select(*KEY, requested="requested_number_of_resources")
+    both = jobs.join(run["requests"], on=KEY, how="full", coalesce=True, maintain_order="left_right")
+    unasked = pl.col("requested").is_null() & pl.lit(run.info["status"] != "failed")
+    other = pl.col("requested") != tasks * pl.col("cores")
+    return both.filter(tasks.is_null() | unasked | other | pl.struct(KEY).is_duplicated())
+
+
+def _changed_requests(run: Recorded) -> pl.DataFrame:
+    """Return what is requested otherwise than in the workload, which must be a sequence to be read once more."""
+    if not isinstance(run.workload, Sequence):
+        return pl.DataFrame()
+    names = [name for name in run["requests"].columns if name not in KEY]
+    given = [(job.job_id, *_values(job)) for job in run.workload if isinstance(job, NodeJob)]
+    schema = {name: run["requests"].schema[name] for name in ("job_id", *names)}
+    workload = pl.DataFrame(given, schema, orient="row").unique("job_id", keep="none")  # those whose id comes again
+    both = run["requests"].join(workload, on="job_id", suffix="_given", maintain_order="left")
+    wrong = [(name, pl.col(name).ne_missing(pl.col(f"{name}_given"))) for name in names]
+    what = pl.concat_str([pl.when(other).then(pl.lit(f"{name} ")).otherwise(pl.lit("")) for name, other in wrong])
+    return both.with_columns(what=what.str.strip_chars_end()).filter(pl.any_horizontal(other for _, other in wrong))
+
+
+def _values(job: NodeJob) -> tuple[Any, ...]:
+    """Return what a job requests in the order of the table."""
+    one: Request = job.request
+    further = " ".join(f"{name}={amount}" for name, amount in one.resources)
+    amounts = one.tasks, one.cores, one.memory, float(one.gpus), list(one.gpu_models), further
+    return (*amounts, one.partition, list(one.features), list(one.without), one.exclusive, one.tasks_per_node)
+
+
+# -- placements -----------------------------------------------------------------------------------
+
+
+def _nowhere(run: Recorded) -> pl.DataFrame:
+    return run.once(_executions).join(run["placements"], on=SPAN, how="anti", nulls_equal=True, maintain_order="left")
+
+
+def _unexecuted(run: Recorded) -> pl.DataFrame:
+    known = run["placements"].join(run["nodes"], on="node", how="semi", maintain_order="left")
+    return pl.concat(
+        [
+            run["placements"].join(run.once(_executions), on=SPAN, how="anti", nulls_equal=True, maintain_order="left"),
+            run["placements"].join(run["nodes"], on="node", how="anti", maintain_order="left"),
+            known.filter(pl.struct(*SPAN, "node").is_duplicated() & _lasts()),
+        ]
+    )
+
+
+def _lasts() -> pl.Expr:
+    """Tell which executions take time: one that is cut as it starts may start again at once."""
+    return pl.col("starting_time").ne_missing(pl.col("finish_time"))
+
+
+def _misplaced_tasks(run: Recorded) -> pl.DataFrame:
+    whole = run.once(_placed).filter(_lasts()).group_by(SPAN, maintain_order=True)
+    sums = whole.agg(tasks.sum(), pl.col("task_tasks").first())
+    return sums.filter(tasks != pl.col("task_tasks"))
+
+
+def _crowded(run: Recorded) -> pl.DataFrame:
+    return run.once(_placed).filter(tasks > pl.col("task_tasks_per_node"))
+
+
+def _unsuitable(run: Recorded) -> pl.DataFrame:
+    partition, models = pl.col("task_partition"), pl.col("task_gpu_models")
+    wanted, there = pl.col("task_features"), pl.col("node_features")
+    suits = (
+        ((partition == "") | (partition == pl.col("node_partition")))
+        & ((models.list.len() == 0) | models.list.contains(pl.col("node_gpu_model")))
+        & (wanted.list.set_difference(there).list.len() == 0)
+        & (pl.col("task_without").list.set_intersection(there).list.len() == 0)
+    )
+    return run.once(_placed).filter(~suits)
+
+
+def _wrong_gpus(run: Recorded) -> pl.DataFrame:
+    """Return the placements that do not hold the GPUs that their tasks request, or all where they are alone."""
+    unreadable = run.once(_placed).filter(~pl.col("gpus").str.contains(_GPUS))
+    share, each = pl.col("share"), (pl.col("task_gpus") * GPU).round().cast(pl.Int64)
+    devices = run.once(_devices).with_columns(each=each)
+    odd = (
+        (pl.col("gpu") >= pl.col("node_gpus"))
+        | pl.struct("row", "gpu").is_duplicated()
+        | ~share.is_between(1, GPU)
+        | ((pl.col("each") >= GPU) | pl.col("task_exclusive")) & (share != GPU)
+        | (pl.col("each") > 0) & (pl.col("each") < GPU) & ~pl.col("task_exclusive") & (share % pl.col("each") != 0)
+    )
+    sums = devices.group_by("row").agg(held=share.sum(), odd=odd.any())
+    rows = _readable(run).with_row_index("row").join(sums, on="row", how="left", maintain_order="left")
+    want = pl.when("task_exclusive").then(pl.col("node_gpus") * GPU).otherwise(each * tasks)
+    wrong = rows.filter(pl.col("odd").fill_null(False) | (pl.col("held").fill_null(0) != want))
+    return pl.concat([unreadable, wrong.select(unreadable.columns)])
+
+
+def _wrong_cores(run: Recorded) -> pl.DataFrame:
+    """Return where the cores of executions do not lie on their nodes, as many as the tasks there request."""
+    executions, nodes = run.once(_executions), run["nodes"]
+    ranges = read_core_ranges(executions["cores_held"], run.info["num_cores"])
+    first = nodes["first_core"].to_numpy()
+    on = [np.searchsorted(first, core, "right") - 1 for core in (ranges.first, ranges.last)]
+    frame = pl.DataFrame({"row": ranges.row, "first": ranges.first, "last": ranges.last, "on": on[0], "to": on[1]})
+    held = frame.with_columns(node=pl.int_ranges("on", pl.col("to") + 1)).explode("node")
+    held = held.join(nodes.select("node", "first_core", "cores"), on="node", maintain_order="left")
+    end = pl.min_horizontal("last", pl.col("first_core") + pl.col("cores") - 1)
+    held = held.with_columns(held=end - pl.max_horizontal("first", "first_core") + 1)
+    held = held.group_by("row", "node").agg(pl.col("held").sum())
+    numbered = executions.with_row_index("row").with_columns(pl.col("row").cast(pl.Int64), bad=ranges.malformed)
+    spans = numbered.filter(~pl.col("bad") & _lasts()).select("row", *SPAN)
+    wanted = run.once(_placed).select(*SPAN, "node", want=tasks * pl.col("task_cores"))
+    held = held.join(spans, on="row").drop("row")
+    wanted = wanted.join(spans, on=SPAN, how="semi", nulls_equal=True)
+    both = held.join(wanted, on=[*SPAN, "node"], how="full", coalesce=True, nulls_equal=True)
+    both = both.with_columns(pl.col("held", "want").fill_null(0)).sort(*SPAN, "node")
+    return both.filter(pl.col("held") != pl.col("want"))
+
+
+# -- what nodes have ------------------------------------------------------------------------------
+
+
+def _held(run: Recorded) -> pl.DataFrame:
+    """Return how much each execution holds of each resource of a node, and how much of it there is."""
+    placed, devices = run.once(_placed), run.once(_devices)
+    all_of = [(name, pl.col(f"task_{name}"), pl.col(f"node_{name}")) for name in (CORES, MEMORY)]
+    all_of += [(name, _amount_of(name, "task_resources"), _amount_of(name, "node_resources")) for name in _further(run)]
+    held = [_holding(placed, pl.lit(name), tasks * each, capacity) for name, each, capacity in all_of]
+    there = GPU * (pl.col("gpu") < pl.col("node_gpus")).cast(pl.Int64)
+    held.append(_holding(devices, pl.format("thousandths of GPU {}", "gpu"), pl.col("share"), there))
+    return pl.concat(held).filter(pl.col("amount") > 0)
+
+
+def _holding(rows: pl.DataFrame, resource: pl.Expr, amount: pl.Expr, capacity: pl.Expr) -> pl.DataFrame:
+    columns = ["job_id", "node", "node_name", "starting_time", "finish_time"]
+    return rows.select(*columns, resource=resource, amount=amount, capacity=capacity)
+
+
+def _overcommitted(run: Recorded) -> pl.DataFrame:
+    return _above_capacity(_held(run))
+
+
+def _above_capacity(held: pl.DataFrame) -> pl.DataFrame:
+    """Return the starts after which more is held of a resource of a node than there is."""
+    lasting = held.with_columns(pl.col("finish_time").fill_null(np.inf))
+    lasting = lasting.filter(pl.col("starting_time") < pl.col("finish_time"))
+    ends = lasting.with_columns(starting_time="finish_time", amount=-pl.col("amount"))
+    changes = pl.concat([lasting, ends]).sort("node", "resource", "starting_time", "amount")  # at a time, ends first
+    held_then = changes.with_columns(used=pl.col("amount").cum_sum().over("node", "resource"))
+    return held_then.filter((pl.col("amount") > 0) & (pl.col("used") > pl.col("capacity")))
+
+
+def _not_alone(run: Recorded) -> pl.DataFrame:
+    """Return the starts after which a job that wants to be alone on a node is not.
+
+    Such a job is counted as more jobs than there are, others as one.
+    """
+    many = run.height("placements") + 1
+    amount = pl.when("task_exclusive").then(many).otherwise(1).cast(pl.Int64)
+    jobs = pl.lit("jobs")
+    return _above_capacity(_holding(run.once(_placed), jobs, amount, pl.lit(many, pl.Int64)))
+
+
+_SPAN = "in [{starting_time}, {finish_time}) s"
+
+NODE_RULES = (
+    Rule(
+        "nodes",
+        "nodes are numbered, and so are their cores, node after node (this and the following: on nodes)",
+        (
+            _check(
+                "nodes", _misnumbered, "node {node} from core {first_core} on: want {want} from core {want_core} on"
+            ),
+            _check(
+                "nodes",
+                _miscounted_nodes,
+                "there are {count} nodes of {cores} cores, want {run.info[num_nodes]} of {run.info[num_cores]}",
+            ),
+        ),
+    ),
+    Rule(
+        "requests",
+        "every job has one request, for as many cores as its row says",
+        (
+            _check(
+                "requests",
+                _misrequested,
+                "job {job_id} of {requested} cores requests {tasks} tasks of {cores} cores, or more than once",
+            ),
+        ),
+    ),
+    Rule(
+        "placements",
+        "every execution has its nodes, each once, and nothing else is on nodes",
+        (
+            _check("placements", _nowhere, "job {job_id} runs " + _SPAN + " on no node"),
+            _check(
+                "placements",
+                _unexecuted,
+                "job {job_id} is on node {node} " + _SPAN + ": it does not run then, or is there twice, or there is "
+                "no such node",
+            ),
+        ),
+    ),
+    Rule(
+        "placed_tasks",
+        "the tasks of an execution are those that its job requests, no more on a node than it allows",
+        (
+            _check("placements", _misplaced_tasks, "job {job_id} has {task_tasks} tasks and {tasks} " + _SPAN),
+            _check(
+                "placements",
+                _crowded,
+                "job {job_id} has {tasks} tasks on node {node_name!r} " + _SPAN + ", at most {task_tasks_per_node} of "
+                "which may be on a node",
+            ),
+        ),
+    ),
+    Rule(
+        "suitable_nodes",
+        "jobs are on nodes of the partition, the GPU model and the features that they request",
+        (
+            _check(
+                "placements",
+                _unsuitable,
+                "job {job_id} is on node {node_name!r} (partition {node_partition!r}, GPU model {node_gpu_model!r}, "
+                "features {node_features}): it wants partition {task_partition!r}, GPU models {task_gpu_models}, "
+                "features {task_features} and none of {task_without}",
+            ),
+        ),
+    ),
+    Rule(
+        "held_gpus",
+        "tasks hold the GPUs that they request: whole ones, or a share of a single one",
+        (
+            _check(
+                "placements",
+                _wrong_gpus,
+                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}; {tasks} tasks request "
+                "{task_gpus} each, exclusive {task_exclusive}",
+            ),
+        ),
+    ),
+    Rule(
+        "cores_on_nodes",
+        "the cores of an execution lie on its nodes, as many as its tasks there request",
+        (
+            _check(
+                "placements",
+                _wrong_cores,
+                "job {job_id} has {held} cores on node {node} " + _SPAN + ", its tasks there request {want}",
+            ),
+        ),
+    ),
+    Rule(
+        "node_capacity",
+        "at no time is more held of a resource or a GPU of a node than there is",
+        (
+            _check(
+                "placements",
+                _overcommitted,
+                "at {starting_time} s, as job {job_id} starts, {used} {resource} of node {node_name!r} are held and "
+                "{capacity} there",
+            ),
+        ),
+    ),
+    Rule(
+        "exclusive_nodes",
+        "a job that requests to be alone is alone on its nodes",
+        (
+            _check(
+                "placements",
+                _not_alone,
+                "at {starting_time} s, as job {job_id} starts, a job on node {node_name!r} that is to be alone is not",
+            ),
+        ),
+    ),
+    Rule(
+        "request_conservation",
+        "jobs request what they do in the workload (needs it as a sequence)",
+        (_check("requests", _changed_requests, "job {job_id} requests otherwise than in the workload: {what}"),),
+        needs_workload=True,
+    ),
+)
+"""What holds of a run on nodes, in the order of checking."""
