@@ -1,13 +1,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What `make demo` needs, which is what desim itself needs; all other targets complete the same environment.
+DEMO_NEEDS := .
+DEMO_STAMP := $(VENV)/.installed-demo
 STAMP := $(VENV)/.installed
+INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+EDITABLE := --config-settings editable_mode=compat -e
 SOURCES := desim agents workloads experiments benchmarks tests docs conftest.py
 
-.PHONY: demo test slow lint docs bench format dist check-dist clean help
+.PHONY: demo install test slow lint docs bench format dist check-dist clean help
 
 help:
 	@echo "make demo    run policies on a generated workload; writes demo/report.html"
+	@echo "make install all packages, for learned agents, tests and documentation, too"
 	@echo "make test    the whole test suite"
 	@echo "make slow    the long statistical tests, and all property tests with examples of their own"
 	@echo "make lint    ruff, mypy --strict, import-linter, numpydoc, codespell"
@@ -15,19 +21,24 @@ help:
 	@echo "make bench   relative measurements"
 	@echo "make dist    wheel and sdist in dist/; make check-dist installs the wheel elsewhere and runs the tests of the sdist"
 
-$(STAMP): setup.cfg pyproject.toml constraints.txt
+$(DEMO_STAMP): setup.cfg pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "desim needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		--config-settings editable_mode=compat -e ".[test,lint,docs]"
+	$(INSTALL) $(EDITABLE) "$(DEMO_NEEDS)"
+	@touch $@
+
+$(STAMP): $(DEMO_STAMP)
+	$(INSTALL) $(EDITABLE) ".[test,lint,docs]"
 	@# Another implementation of HEFT and CPOP, for comparison, without the large packages that the rest of it needs.
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+	$(INSTALL) --no-deps \
 		anrg-saga pysmt pydantic pydantic_core annotated-types typing-inspection
 	@touch $@
 
-demo: $(STAMP)
+demo: $(DEMO_STAMP)
 	$(BIN)/desim demo --out demo
+
+install: $(STAMP)
 
 # One thread each for linear algebra: the tests run in two processes, and threads that wait for a busy core are slow.
 # Compiled modules are kept, whatever the shell says: tests start Python many times.
@@ -59,7 +70,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks
 
 dist: $(STAMP)
-	PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(INSTALL) build
 	rm -rf dist build
 	$(BIN)/python -m build --outdir dist .
 

@@ -324,3 +324,28 @@ def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert f"open {out / 'report.html'}" in outcome.out
     assert (out / "report.html").read_text().count("<figure>") == 5 + 2  # ranks and performance profiles
     assert "9 runs" in outcome.out
+
+
+#: Packages of extras; ``make demo`` installs none of them.
+EXTRAS = ("torch", "torch_geometric", "safetensors", "numba", "ortools", "cvxpy", "ray", "dask", "optuna", "sphinx")
+
+
+def test_demo_needs_no_package_of_an_extra(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from dataclasses import replace
+from desim.cli import demo, main
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+demo.AGENTS = demo.AGENTS[::3]
+demo.WORKLOAD = replace(demo.WORKLOAD, jobs=40)
+sys.exit(main(["demo", "--workers", "1"]))
+"""
+    outcome = subprocess.run([sys.executable, "-c", code], check=False, cwd=tmp_path, capture_output=True, text=True)
+    assert outcome.returncode == 0, outcome.stderr
+    assert (tmp_path / "demo" / "report.html").exists()
