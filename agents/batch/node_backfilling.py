@@ -6,7 +6,7 @@ jobs go, now and in reservations, is up to the placement policy of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
@@ -42,13 +42,16 @@ class NodeRoom:
         self.starts: list[Place] = []
         self._failed: set[Shape] = set()  # what had no room once has none later: room only shrinks
 
-    def start(self, job_id: int, shape: Shape) -> tuple[Held, ...] | None:
-        """Let a job start if it has room; return what it gets."""
+    def start(
+        self, job_id: int, shape: Shape, where: Sequence[tuple[int, int]] | None = None
+    ) -> tuple[Held, ...] | None:
+        """Let a job start if it has room, on chosen nodes with their numbers of tasks if given; return what it gets."""
         if shape in self._failed:
             return None
-        held = self.room.place(shape, self.policy)
+        held = self.room.place_on(shape, where, self.policy) if where else self.room.place(shape, self.policy)
         if held is None:
-            self._failed.add(shape)
+            if not where:
+                self._failed.add(shape)
         else:
             self.room.take(held)
             self.starts.append(Place(job_id, held))

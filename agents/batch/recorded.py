@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappop, heappush
 from statistics import median
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from desim import plugins
+from desim.agents.batch.node_backfilling import NodeRoom
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, WaitUntil
+from desim.problems.batch import BatchObservation, NodeObservation, Place, WaitUntil
 
 __all__ = ["Recorded"]
 
@@ -34,6 +35,9 @@ class Recorded:
         :class:`desim.workloads.batch.trace.Trace`.
     name : str
         What the agent is called; ``recorded:FILE`` makes it again.
+    nodes : mapping of int to sequence of (str, int), optional
+        On which nodes by name, with how many tasks on each, if the log says so. Jobs on a cluster that has them wait
+        for their own; otherwise the cluster chooses.
 
     Attributes
     ----------
@@ -48,11 +52,18 @@ class Recorded:
         If no start is known; in a run, if a job is submitted after its recorded start: it is not a job of the log.
     """
 
-    def __init__(self, starts: Mapping[int, float], *, name: str = "recorded") -> None:
+    def __init__(
+        self,
+        starts: Mapping[int, float],
+        *,
+        name: str = "recorded",
+        nodes: Mapping[int, Sequence[tuple[str, int]]] | None = None,
+    ) -> None:
         if not starts:
             raise InvalidConfiguration(f"{name}: no start of a job is recorded: nothing to repeat")
         self.name = name
         self._recorded = starts
+        self._nodes = nodes or {}
         self.reset({}, np.random.default_rng(0))
 
     @classmethod
@@ -76,8 +87,11 @@ class Recorded:
         WorkloadError
             If it cannot be read.
         """
-        trace = plugins.workload_provider("batch", source).load(source).trace
-        return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}")
+        provider = plugins.workload_provider("batch", source)
+        knows = getattr(provider, "tells_nodes", None)  # readers of others need not have it
+        trace = provider.load(source, **({"nodes": "log"} if knows and knows(source) else {})).trace
+        nodes = getattr(trace, "recorded_nodes", None)
+        return cls({} if trace is None else trace.recorded_starts(), name=f"recorded:{source}", nodes=nodes)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Forget the run before."""
@@ -87,6 +101,7 @@ class Recorded:
         self._late: list[tuple[float, int, int, int]] = []  # the same, sorted, of those whose time has come
         self._known: set[int] = set()  # the ids in both
         self._count = 0
+        self._numbers: dict[str, int] | None = None  # of the nodes, by name
 
     def act(self, observation: BatchObservation) -> list[Any] | None:
         """Start what is due and fits.
@@ -107,13 +122,17 @@ class Recorded:
             self._late.append(heappop(self._due))
         actions: list[Any] = []
         waiting = []
+        room = NodeRoom(observation) if isinstance(observation, NodeObservation) else None
         for entry in self._late:
             start, _, job_id, cores = entry
-            if cores > free:
+            action: Any = job_id if cores <= free else None
+            if room is not None and isinstance(observation, NodeObservation):
+                action = self._placed(room, observation, job_id)
+            if action is None:
                 waiting.append(entry)
                 continue
             free -= cores
-            actions.append(job_id)
+            actions.append(action)
             self._known.remove(job_id)
             if start < now:
                 self.delays[job_id] = now - start
@@ -121,6 +140,15 @@ class Recorded:
         if self._due:
             actions.append(WaitUntil(self._due[0][0]))
         return actions or None
+
+    def _placed(self, room: NodeRoom, observation: NodeObservation, job_id: int) -> Place | None:
+        """Return where a job starts now, None if it has no room there."""
+        if self._numbers is None:
+            self._numbers = {node.name: number for number, node in enumerate(observation.table.nodes)}
+        where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
+        is_known = bool(where) and all(number >= 0 for number, _ in where)
+        shape = observation.shape_of(job_id)
+        return room.starts[-1] if room.start(job_id, shape, where if is_known else None) else None
 
     def remarks(self) -> str:
         """Return how far the latest run was from the log, in a line."""

@@ -223,6 +223,8 @@ def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
         queues = [texts.get(job.job_id, "") for job in trace.jobs]
+    elif getattr(trace, "queue_name", None) is not None:
+        queues = list(trace.queue_name)
     elif len(np.unique(trace.queue)) > 1:
         queues = ["" if number < 0 else str(number) for number in trace.queue.tolist()]
     start = trace.header.number("UnixStartTime") or 0

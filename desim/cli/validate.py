@@ -45,7 +45,7 @@ class Validate:
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
     """The largest overestimate of run times that was asked for."""
     nodes: Annotated[
-        str | None, arg(metavar="FILE|COUNTxCORES,...", help_behavior_hint="(default: as for desim run)")
+        str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: as for desim run)")
     ] = None
     """The nodes that were simulated: a job table then says what its jobs request."""
     stop_after: Annotated[int, arg(metavar="N")] = 20

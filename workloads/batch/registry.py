@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from numpy.random import Generator
 
@@ -13,15 +14,19 @@ from desim.checks import whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
 from desim.problems.batch.nodes import NodeTable
-from desim.workloads.batch import batsim, job_table, lublin, node_file, swf
+from desim.workloads.batch import batsim, cerit, job_table, lublin, node_file, swf
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
 from desim.workloads.files import Pathish
 
-__all__ = ["Workload", "descriptions", "draw", "load", "nodes", "read", "texts", "write"]
+__all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
 
 _GENERATED = "lublin"
+LOG = "log"
+"""Nodes are those that the log tells of."""
+#: Readers of logs that tell the nodes of the machine; each knows its own by ``is_such``.
+_TELLING_NODES: tuple[Any, ...] = (cerit,)
 #: Size of a generated workload where none is asked for.
 _DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
 _READERS: Mapping[str, Callable[..., Trace]] = {
@@ -136,7 +141,7 @@ def load(
     load: float | None = None,
     overestimate: float = 1.0,
     stream: bool = False,
-    nodes: Sequence[Node] = (),
+    nodes: str | Sequence[Node] = (),
 ) -> Workload:
     """Draw or read a workload.
 
@@ -156,8 +161,10 @@ def load(
         Largest ratio of requested to actual run time of a generated workload.
     stream : bool
         Draw or read the jobs one by one while they are used, in constant memory.
-    nodes : sequence of Node
-        The machine, whose cores need not be told then. Job tables are read with what jobs request of nodes.
+    nodes : str or sequence of Node
+        The machine, whose cores need not be told then: a file, or counts such as ``18x80,26x12``, see
+        `desim.workloads.batch.node_file`, or ``"log"`` for what the log itself tells. Job tables are read with what
+        jobs request of nodes.
 
     Returns
     -------
@@ -177,7 +184,7 @@ def load(
     >>> workload.name, workload.num_cores, len(list(workload.jobs))
     ('lublin', 128, 100)
     """
-    table = NodeTable(nodes) if nodes else None
+    table, reader = _resolved(source, nodes)
     if table is not None and num_cores not in (None, table.num_cores):
         raise InvalidConfiguration(
             f"num_cores is {num_cores}, but the nodes have {table.num_cores} cores: leave it out"
@@ -189,7 +196,7 @@ def load(
     else:
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
-        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table)
+        workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader)
     return workload if table is None else replace(workload, num_cores=table.num_cores, nodes=table.nodes)
 
 
@@ -212,15 +219,22 @@ def _read(
     *,
     stream: bool,
     table: NodeTable | None,
+    reader: Callable[..., Trace] | None,
 ) -> Workload:
     """Return the jobs of a file; every request is one that the nodes know, if there are any."""
     if num_cores is not None:
         whole("num_cores", num_cores, least=1)
     if os.fspath(source).isidentifier() and not Path(source).exists():
         raise WorkloadError(f"{source}: no such file, nor a generated workload (there is {_GENERATED})")
+    if stream and reader is not None:
+        raise InvalidConfiguration(
+            f"{os.fspath(source)} cannot be streamed with its nodes: a stream knows rows one by one"
+        )
     if stream:
         return _stream(source, num_jobs, num_cores, load)
-    if table is not None and _READERS.get(_suffix(source)) is job_table.read:
+    if reader is not None:
+        trace = reader(source, max_jobs=num_jobs)
+    elif table is not None and _READERS.get(_suffix(source)) is job_table.read:
         trace = job_table.read(source, requests=True, max_jobs=num_jobs)
         _check_requests(os.fspath(source), trace, table)
     else:
@@ -244,27 +258,40 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
             raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error
 
 
-def nodes(source: str) -> list[Node]:
-    """Return the nodes of a file, or of counts such as ``18x80,26x12``, see `desim.workloads.batch.node_file`.
+def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable | None, Callable[..., Trace] | None]:
+    """Return the nodes that are told, if any, and who reads the log if it tells nodes itself."""
+    if nodes == LOG:
+        reader = _reader_with_nodes(source)
+        if reader is None:
+            raise InvalidConfiguration(
+                f"{os.fspath(source)} tells no nodes: give a file of nodes, or counts such as 16x64"
+            )
+        return None, reader
+    known = node_file.read_or_count(nodes) if isinstance(nodes, str) and nodes else nodes
+    return NodeTable(known) if known else None, None
+
+
+def _reader_with_nodes(source: Pathish) -> Callable[..., Trace] | None:
+    """Return who reads a log with the nodes of its machine, None if it does not tell them."""
+    if source == _GENERATED or not Path(source).is_file():
+        return None
+    return next((log.read for log in _TELLING_NODES if log.is_such(source)), None)
+
+
+def tells_nodes(source: Pathish) -> bool:
+    """Return whether ``nodes="log"`` makes sense: the file is one of the logs whose readers know the machine.
 
     Parameters
     ----------
-    source : str
-        The file, or counts.
+    source : str or path-like
+        A file or the name of a model.
 
     Returns
     -------
-    list of Node
-        At least one.
-
-    Raises
-    ------
-    WorkloadError
-        If the file cannot be read, or something in it means nothing.
-    InvalidConfiguration
-        If it is neither a file nor counts.
+    bool
+        As of :mod:`desim.workloads.batch.cerit`.
     """
-    return node_file.read_or_count(source)
+    return _reader_with_nodes(source) is not None
 
 
 def _stream(source: Pathish, num_jobs: int | None, num_cores: int | None, load: float | None) -> Workload:

@@ -106,7 +106,9 @@ class TraceReason(ListedReason):
     OUT_OF_ORDER = ("changed", "submitted before an earlier row: sorted by submit time")
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
+    UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: tasks of one CPU taken")
     EXTRA_FIELDS = ("noted", "more fields than the format's 18: the others were not read")
+    IGNORED_PROPERTIES = ("noted", "properties of nodes requested of which nobody says which nodes have them: ignored")
 
 
 @dataclass
@@ -156,6 +158,8 @@ class Trace:
         What the queue of each job is called, where the file has names instead of numbers.
     nodes : tuple of Node
         Those of the machine, where the file tells.
+    recorded_nodes : mapping of int to sequence of (str, int), optional
+        On which of the nodes, by name, each job ran, with how many tasks, by job number.
     """
 
     jobs: list[Job]
@@ -166,6 +170,7 @@ class Trace:
     place: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     queue_name: list[str] | None = field(default=None, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
+    recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def num_cores(self) -> int | None:

@@ -47,9 +47,9 @@ class WorkloadOptions:
     overestimate: Annotated[float, arg(metavar="X")] = 1.0
     """Generated jobs request between 1 and X times their actual run time."""
     nodes: Annotated[
-        str | None, arg(metavar="FILE|COUNTxCORES,...", help_behavior_hint="(default: a row of cores)")
+        str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: a row of cores)")
     ] = None
-    """Nodes of the machine: a .yaml or .csv file, or counts such as 18x80,26x12. Job tables then tell requests."""
+    """Nodes: .yaml or .csv, counts (18x80,26x12), or what the log tells. Job tables tell requests then."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.
         If there is no such file, it cannot be read, or its content is broken.
     """
     provider = plugins.workload_provider("batch", options.trace)
-    machine = {} if options.nodes is None else {"nodes": provider.nodes(options.nodes)}
+    machine = {} if options.nodes is None else {"nodes": options.nodes}
     workload: plugins.Workload = provider.load(
         options.trace,
         num_jobs=options.jobs,

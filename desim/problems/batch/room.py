@@ -168,6 +168,30 @@ class Room:
                 break
         return tuple(held)
 
+    def place_on(
+        self, shape: Shape, where: Sequence[tuple[int, int]], policy: PlacementPolicy
+    ) -> tuple[Held, ...] | None:
+        """Return what a request gets of chosen nodes; nothing is taken.
+
+        Parameters
+        ----------
+        shape : Shape
+            The request.
+        where : sequence of (int, int)
+            Nodes, and how many tasks each gets.
+        policy : PlacementPolicy
+            Chooses the GPUs that are shared.
+
+        Returns
+        -------
+        tuple of Held, or None
+            None if they do not fit there.
+        """
+        counts = self.counts_on(shape, np.array([node for node, _ in where]))
+        if any(count < tasks for count, (_, tasks) in zip(counts.tolist(), where, strict=True)):
+            return None
+        return tuple(self._hold(shape, node, tasks, policy) for node, tasks in where)
+
     def _hold(self, shape: Shape, node: int, tasks: int, policy: PlacementPolicy) -> Held:
         """Return what some tasks hold of a node that has room for them."""
         if shape.exclusive:

@@ -1,0 +1,197 @@
+"""CERIT-SC 2013 (``wagap-2013``): a log whose jobs request nodes, CPUs and memory, with the nodes that they got.
+
+Its rows have three fields behind the 18 of the Standard Workload Format: the node of each CPU that the job got, the
+queue, and the request in the words of TORQUE, such as ``2:ppn=12:cl_zegox``. Fields 17 and 18 hold the constant 1,
+which means nothing. The clusters are a small table beside the log.
+
+* A job has a task for each node that it requests, one on a node; memory is that of each node (field 10).
+* Of the properties of nodes, clusters (``cl_zewura``, ``^cl_zegox``), CPUs (``nodecpus80``) and exclusive use count.
+  Names of hosts, and what all nodes have or nobody says which ones, are ignored, as the report says.
+* Unequal parts (``1:ppn=1+3:ppn=2``) become tasks of one CPU, on whatever nodes.
+
+The nodes are those that the log uses. Where jobs on a node requested more memory at once than the table states, the
+node has what they requested: otherwise the log could not be repeated.
+
+Source: D. Klusacek and S. Chlumsky, "Evaluating the impact of soft walltimes on job scheduling performance", JSSPP
+2018; the log is provided by CERIT-SC and MetaCentrum.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Unpack
+
+from desim.exceptions import WorkloadError
+from desim.problems.batch import Node, NodeJob, Request
+from desim.problems.batch.job import Job
+from desim.workloads.batch import swf
+from desim.workloads.batch.selection import TraceOptions
+from desim.workloads.batch.trace import Trace, TraceReason
+from desim.workloads.files import Pathish, chunks, line_blocks, read_bytes
+
+__all__ = ["is_such", "read"]
+
+_FIELDS = 21
+_PPN = re.compile(r"ppn=(\d+)(?:\.\d+)?")  # of a fraction the jobs got the whole part
+_IDS = re.compile(r"\d+")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a row adds to the format: bytes on each node, the node of each CPU, queue, request."""
+
+    memory: int
+    cpus: Counter[int]
+    queue: str
+    request: str
+
+
+def is_such(path: Pathish) -> bool:
+    """Tell whether a file looks like this log: 21 fields, of which the 19th is a list in braces."""
+    for _, block in line_blocks(path, chunks(path)):
+        for line in block.split(b"\n"):
+            row = line.split()
+            if row and row[0][:1] != b";":
+                return len(row) == _FIELDS and row[18][:1] == b"{"
+    return False
+
+
+def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[TraceOptions]) -> Trace:
+    """Read the log.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The log, plain or gzip.
+    machines : str or path-like, optional
+        The table of clusters; by default the file beside the log with ``.machines`` in the place of ``.gz``.
+    **options : TraceOptions
+        Which rows to keep.
+
+    Returns
+    -------
+    Trace
+        Jobs with requests, the nodes, recorded waits, queues by name, and where jobs ran.
+
+    Raises
+    ------
+    WorkloadError
+        If a file cannot be read or is of another kind; the message names file and line.
+    InvalidConfiguration
+        If an option is out of range.
+    """
+    source = os.fspath(path)
+    beside = source.removesuffix(".gz") + ".machines" if machines is None else machines
+    clusters = _clusters(beside)
+    trace = swf.read(path, **options)
+    trace.report.counts.pop(TraceReason.EXTRA_FIELDS, None)  # they are read here
+    rows = dict(_rows(source))
+    assert trace.place is not None
+    assert trace.waiting_time is not None
+    kept = [rows[place] for place in trace.place.tolist()]
+    nodes = _nodes(source, trace, kept, clusters)
+    jobs: list[NodeJob] = []
+    ignored, unequal = [], []
+    for job, row, place in zip(trace.jobs, kept, trace.place.tolist(), strict=True):
+        request, is_ignored, is_unequal = _request(row.request, row.memory, frozenset(clusters))
+        if request is None or request.tasks * request.cores != job.requested_cores:
+            raise WorkloadError(f"{source}: line {place}: field 21 is {row.request!r}, want the CPUs of field 5")
+        jobs.append(NodeJob.requesting(job, request))
+        ignored += [place] * is_ignored
+        unequal += [place] * is_unequal
+    trace.report.add(TraceReason.IGNORED_PROPERTIES, ignored)
+    trace.report.add(TraceReason.UNEQUAL_PARTS, unequal)
+    where = {
+        job.job_id: tuple((str(node), cpus // job.request.cores) for node, cpus in sorted(row.cpus.items()))
+        for job, row in zip(jobs, kept, strict=True)
+    }
+    queues = [row.queue for row in kept]
+    return replace(trace, jobs=list[Job](jobs), nodes=tuple(nodes), queue_name=queues, recorded_nodes=where)
+
+
+def _rows(source: str) -> Iterator[tuple[int, _Row]]:
+    """Yield the number of each line and what it adds to the format."""
+    for first, block in line_blocks(source, chunks(source)):
+        for number, line in enumerate(block.decode("ascii", "replace").split("\n"), first):
+            row = line.split()
+            if not row or row[0][0] == ";":
+                continue
+            if len(row) != _FIELDS or not _IDS.fullmatch(row[9]):
+                raise WorkloadError(f"{source}: line {number}: want {_FIELDS} fields, and bytes in field 10")
+            yield number, _Row(int(row[9]), Counter(map(int, _IDS.findall(row[18]))), row[19], row[20])
+
+
+def _clusters(path: Pathish) -> dict[str, tuple[int, int]]:
+    """Return CPUs and bytes of memory of a node, by the name of its cluster."""
+    source = os.fspath(path)
+    if not Path(path).exists():
+        raise WorkloadError(f"{source}: no such file, which states CPUs and memory of the nodes")
+    clusters = {}
+    for number, line in enumerate(read_bytes(path).decode("ascii", "replace").splitlines(), 1):
+        cells = line.split()
+        if len(cells) != 6 or not all(map(_IDS.fullmatch, (cells[2], cells[3], cells[5]))):
+            raise WorkloadError(f"{source}: line {number}: want cluster, name, nodes, CPUs, speed and KB of a node")
+        clusters[cells[1]] = int(cells[3]), int(cells[5]) * 1024
+    return clusters
+
+
+def _nodes(source: str, trace: Trace, rows: Iterable[_Row], clusters: Mapping[str, tuple[int, int]]) -> list[Node]:
+    """Return the nodes that the log uses: each of the smallest cluster whose nodes have as many CPUs as it needs."""
+    assert trace.waiting_time is not None
+    events: list[tuple[float, int, _Row]] = []
+    for job, wait, row in zip(trace.jobs, trace.waiting_time.tolist(), rows, strict=True):
+        start = job.submission_time + max(0.0, wait)
+        # what ends at an instant makes room for what starts then; a job that takes no time is seen nevertheless
+        events += [(start, 1, row), (max(start + job.run_time, start + 1e-3), -1, row)]
+    cpus: Counter[int] = Counter()
+    memory: Counter[int] = Counter()
+    most: dict[int, tuple[int, int]] = {}
+    for _, sign, row in sorted(events, key=lambda event: event[:2]):
+        for node, count in row.cpus.items():
+            cpus[node] += sign * count
+            memory[node] += sign * row.memory
+            before = most.get(node, (0, 0))
+            most[node] = max(before[0], cpus[node]), max(before[1], memory[node])
+    by_size = sorted(clusters.items(), key=lambda cluster: cluster[1])
+    nodes = []
+    for node, (needed, held) in sorted(most.items()):
+        name, (size, stated) = next(((name, one) for name, one in by_size if one[0] >= needed), ("", (0, 0)))
+        if not name:
+            raise WorkloadError(f"{source}: {needed} CPUs of node {node} are busy at once; no cluster has so many")
+        features = frozenset({f"cl_{name}", f"nodecpus{size}"})
+        nodes.append(Node(str(node), size, max(stated, held), partition=name, features=features))
+    return nodes
+
+
+@lru_cache(maxsize=4096)
+def _request(text: str, memory: int, clusters: frozenset[str]) -> tuple[Request | None, bool, bool]:
+    """Return what a text requests, whether some of it is ignored, and whether its parts are unequal."""
+    body, _, flag = text.partition("#")
+    parts = [part.split(":") for part in body.split("+")]
+    counts = [int(part[0]) if part[0].isdecimal() else 1 for part in parts]  # one that begins with a name is one node
+    cpus = [int(next((ppn[1] for ppn in map(_PPN.fullmatch, part) if ppn), "1")) for part in parts]
+    words = {word for part in parts for word in part if not (word.isdecimal() or _PPN.fullmatch(word))}
+    if flag not in ("", "excl") or min(*counts, *cpus) < 1:
+        return None, False, False
+    known = {f"cl_{name}" for name in clusters}
+    wanted = sorted(word for word in words if word in known or word.startswith("nodecpus"))
+    without = sorted(word[1:] for word in words if word[:1] == "^" and word[1:] in known)
+    is_ignored = len(words) > len(wanted) + len(without)
+    is_unequal = len(set(cpus)) > 1
+    tasks = sum(count * each for count, each in zip(counts, cpus, strict=True)) if is_unequal else sum(counts)
+    request = Request(
+        tasks,
+        1 if is_unequal else cpus[0],
+        memory // max(cpus) if is_unequal else memory,
+        features=tuple(wanted),
+        without=tuple(without),
+        exclusive=flag == "excl",
+        tasks_per_node=None if is_unequal else 1,
+    )
+    return request, is_ignored, is_unequal
