@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _extensions import comments, links, mathml, tables
+from _extensions import comments, folded, links, mathml, tables
 from numpydoc.xref import DEFAULT_LINKS
 
 import desim
@@ -91,6 +91,7 @@ def setup(app):
     """Register what is not an extension of its own."""
     mathml.setup(app)
     tables.setup(app)
+    folded.setup(app)
     links.setup(app)
     comments.setup(app)
     app.connect("autodoc-skip-member", skip_fields)

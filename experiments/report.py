@@ -24,12 +24,14 @@ from desim.experiments.blocks import (
 from desim.experiments.study import Account
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
+from desim.plotting.words import how_many
 from desim.records import write_atomically
 
 __all__ = ["Chapter", "chapters_of", "write_documentation", "write_report"]
 
 MOST_FAILING = 8  # of one study at the beginning; all are in its own chapter
 WORSE = ("worse", "does not hold")
+LONGEST_FILE_NAME = 60
 #: No line ends here.
 BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
 
@@ -148,10 +150,18 @@ def _beside(accounts: Sequence[Account]) -> Iterator[Chapter]:
 
 
 def _told(account: Account) -> Iterator[Block]:
-    """Yield what a study has shown, in its order."""
+    """Yield what a study has shown: its figures, and all else in its order, with tables folded if there are figures."""
     yield Paragraph(f"Settings: {_settings_of(account)}.")
     if account.error:
         yield Paragraph(f"It has failed: {account.error}", warn=True)
+    drawings = [replace(block, file=f"{account.name}/{block.file}") for block in _of(Drawing, [account])]
+    yield from drawings
+    for block in _in_order(account):
+        yield _folded(block) if drawings and isinstance(block, Table) and not block.folded else block
+
+
+def _in_order(account: Account) -> Iterator[Block]:
+    """Yield what a study has shown, without its figures."""
     for block in account.blocks:
         match block:
             case Runs(_, performed, stored, seconds):
@@ -159,14 +169,18 @@ def _told(account: Account) -> Iterator[Block]:
                     f"{performed + stored:,} runs, which took {_duration(seconds)} one after another; {stored:,} of "
                     "them were stored before."
                 )
-            case Drawing(file):
-                yield replace(block, file=f"{account.name}/{file}")
             case Checks(checks) if checks:
-                yield block.table()
+                holding = sum(check.holds for check in checks)
+                yield replace(block.table(), folded=f"What was to be shown: {holding} of {len(checks)} hold")
             case Fault(text):
                 yield Paragraph(text, warn=True)
             case Paragraph() | Table() | Bullets():
                 yield block
+
+
+def _folded(table: Table) -> Table:
+    """Return a table that a reader has to open."""
+    return replace(table, folded=f"{table.title or 'Table'} ({how_many(len(table.rows), 'row')})")
 
 
 def _settings(accounts: Sequence[Account]) -> Iterator[Block]:
@@ -251,7 +265,7 @@ def _on_page(block: Block, directory: Path) -> PageBlock:
 
 
 def write_documentation(title: str, chapters: Sequence[Chapter], directory: Path, path: Path) -> Path:
-    """Write a page of the documentation, and its pictures into a directory beside it that is called like the page.
+    """Write a page of the documentation, and its pictures and folded tables into a directory beside it, of its name.
 
     Parameters
     ----------
@@ -273,39 +287,70 @@ def write_documentation(title: str, chapters: Sequence[Chapter], directory: Path
     parts = [f"{heading}\n{'=' * len(heading)}\n"]
     for chapter in chapters:
         parts.append(f"{chapter.title}\n{'-' * len(chapter.title)}\n")
-        parts += [_in_text(block, directory, path) for block in chapter.blocks]
+        names = _file_names(chapter)
+        parts += [_in_text(block, directory, path, name) for block, name in zip(chapter.blocks, names, strict=True)]
     text = "\n".join(parts)
     write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
     return path
 
 
-def _in_text(block: Block, directory: Path, page: Path) -> str:
+def _file_names(chapter: Chapter) -> list[str]:
+    """Return a name for the file of each table, after its title, with a number if there is one; none for others."""
+    names: list[str] = []
+    for block in chapter.blocks:
+        words = re.findall(r"[a-z0-9]+", block.title.lower()) if isinstance(block, Table) else []
+        name = "-".join([chapter.name, *(words or ["table"])])[:LONGEST_FILE_NAME].rstrip("-")
+        same = sum(other.partition(".")[0] == name for other in names)
+        names.append("" if not isinstance(block, Table) else f"{name}.{same + 1}" if same else name)
+    return names
+
+
+def _in_text(block: Block, directory: Path, page: Path, name: str) -> str:
     match block:
         case Drawing(file, caption):
             if not (directory / file).exists():
-                return _in_text(_lost(file), directory, page)
-            target = page.with_suffix("") / file.replace("/", "-")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            data = (directory / file).read_bytes()
-            write_atomically(target, lambda draft: draft.write_bytes(data))
-            return f".. figure:: {page.stem}/{target.name}\n   :alt: {caption}\n\n   {_escaped(caption)}\n"
+                return _in_text(_lost(file), directory, page, name)
+            target = _beside_page(page, file.replace("/", "-"), (directory / file).read_bytes())
+            return f".. figure:: {target}\n   :alt: {caption}\n\n   {_escaped(caption)}\n"
         case Paragraph(text, warn):
             return f"**{_escaped(text)}**\n" if warn else f"{_escaped(text)}\n"
         case Bullets(texts):
             return "\n".join(f"* {_escaped(text)}" for text in texts) + "\n"
-        case Table():
+        case Table(folded=""):
             return _table_text(block)
+        case Table():
+            return f".. folded-table:: {_folded_file(block, page, name)}\n\n   {_escaped(block.folded)}\n"
     raise AssertionError(block)
 
 
+def _beside_page(page: Path, name: str, data: bytes) -> str:
+    """Write a file into the directory of a page, and return how the page refers to it."""
+    target = page.with_suffix("") / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, lambda draft: draft.write_bytes(data))
+    return f"{page.stem}/{name}"
+
+
+def _folded_file(table: Table, page: Path, name: str) -> str:
+    """Write a table as plain values, for the page and for programs that read it."""
+    heads = [head.replace("\n", " ") for head in table.heads]
+    rows = [[cell.text for cell in row] for row in table.cells]
+    return _beside_page(page, f"{name}.csv", _written([heads, *rows]).encode())
+
+
 def _table_text(table: Table) -> str:
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([_escaped(head.replace("\n", " ")) for head in table.heads])
-    writer.writerows([[_escaped(cell.text).replace(" ± ", BOUND) for cell in row] for row in table.cells])
-    body = "".join(f"   {line}\n" for line in written.getvalue().splitlines())
+    heads = [_escaped(head.replace("\n", " ")) for head in table.heads]
+    rows = [[_escaped(cell.text).replace(" ± ", BOUND) for cell in row] for row in table.cells]
+    body = "".join(f"   {line}\n" for line in _written([heads, *rows]).splitlines())
     title = f" {_escaped(table.title)}" if table.title else ""
     return f".. csv-table::{title}\n   :header-rows: 1\n\n{body}"
+
+
+def _written(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of texts as comma-separated values."""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    return written.getvalue()
 
 
 def _escaped(text: str) -> str:

@@ -10,6 +10,7 @@ import runpy
 import shutil
 import sys
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -47,6 +48,7 @@ from desim.statistics import Estimate, mean_interval
 from desim.sweep import Workers
 
 NAN = float("nan")
+EXTENSIONS = Path(__file__).parents[2] / "docs" / "_extensions"
 
 
 @pytest.fixture(scope="module")
@@ -311,13 +313,44 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
 
 
 def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Path, tmp_path: Path) -> None:
+    runpy.run_path(str(EXTENSIONS / "folded.py"))["setup"](None)
     path = FAMILY.documentation(tmp_path / "small.rst", results)
     assert (tmp_path / "small" / "first-line.png").read_bytes() == (results / "first" / "line.png").read_bytes()
-    tree = publish_doctree(path.read_text(), settings_overrides={"report_level": 1, "halt_level": 1})
-    text = tree.astext()
+    settings = {"report_level": 1, "halt_level": 1}
+    tree = publish_doctree(path.read_text(), source_path=str(path), settings_overrides=settings)
+    text = unescape(tree.astext())
     shown = ("FCFS <1>", "SJF | *2*", "Waiting & more", "Checks of first that do not hold, 1 of 2:", "Nobody, <never>.")
-    assert all(part in text for part in shown)
+    assert [part for part in shown if part not in text] == []
     assert [image["uri"] for image in tree.findall(lambda node: node.tagname == "image")] == ["small/first-line.png"]
+
+
+def test_folded_tables_are_files_with_every_value(tmp_path: Path) -> None:
+    rows = [['a, "b" | *c*', "1 ± 2"], ["`d`", "–"]]
+    tables = [Table("Of *all*", ["agent", "waiting\ntime"], rows, folded=f"Fold <{number}>_") for number in range(3)]
+    path = write_documentation("Title", [Chapter("x", "Chapter", tables)], tmp_path, tmp_path / "page.rst")
+    names = ["x-of-all.csv", "x-of-all.2.csv", "x-of-all.3.csv"]
+    assert sorted(file.name for file in (tmp_path / "page").iterdir()) == sorted(names)
+    with (tmp_path / "page" / names[2]).open(newline="") as file:
+        assert list(csv.reader(file)) == [["agent", "waiting time"], *rows]
+    runpy.run_path(str(EXTENSIONS / "folded.py"))["setup"](None)
+    tree = publish_doctree(path.read_text(), source_path=str(path), settings_overrides={"halt_level": 1})
+    opening = [raw.astext() for raw in tree.findall(lambda node: node.tagname == "raw")][::2]
+    assert opening == [f'<details class="folded"><summary>Fold &lt;{number}&gt;_</summary>' for number in range(3)]
+    cells = [entry.astext() for entry in tree.findall(lambda node: node.tagname == "entry")]
+    assert cells == ["agent", "waiting time", rows[0][0], "1\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}2", "`d`", "–"] * 3
+
+
+def test_figures_of_a_study_come_first_and_its_tables_fold(results: Path) -> None:
+    account = Account.read(results / "first")
+    told = [Paragraph("x"), Table("t", ["a"], [["1"], ["2"]])]
+    kinds = [*told, Drawing("line.png", "A line."), Checks([Check("y", True)])]
+    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=kinds)]) if part.name == "first"]
+    _, drawing, text, table, checks = chapter.blocks
+    assert isinstance(drawing, Drawing) and text == Paragraph("x")
+    assert isinstance(table, Table) and table.folded == "t (2 rows)"
+    assert isinstance(checks, Table) and checks.folded == "What was to be shown: 1 of 1 hold"
+    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=told)]) if part.name == "first"]
+    assert chapter.blocks[-1] == told[1]
 
 
 @given(st.text(st.characters(categories=["L", "N", "P", "S", "Zs"]), min_size=1, max_size=30))

@@ -1,0 +1,64 @@
+"""A directive for tables that are read from a file of comma-separated values, and folded until they are asked for.
+
+``.. folded-table:: FILE`` takes the name of the file, whose first row has the heads, and, as its content, the line that
+is seen. The file can be taken away.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+from pathlib import Path
+from typing import ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from sphinx import addnodes
+
+__all__ = ["FoldedTable", "setup"]
+
+BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"  # no line ends here
+
+
+class FoldedTable(Directive):
+    """A table of plain texts between the tags of an element that opens by a click."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec: ClassVar = {}
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table, and around it what folds it."""
+        document = self.state.document
+        path = Path(document.current_source or ".").parent / self.arguments[0]
+        document.settings.record_dependencies.add(str(path))
+        heads, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        seen, _ = self.state.inline_text(" ".join(self.content), self.lineno)
+        summary = "".join(node.astext() for node in seen)
+        opening = f'<details class="folded"><summary>{html.escape(summary)}</summary>'
+        # The copy to take away; builders that copy no files show its name.
+        link = addnodes.download_reference("", path.name, reftarget=self.arguments[0], refdoc="")
+        return [
+            nodes.raw("", opening, format="html"),
+            _table(heads, rows),
+            nodes.paragraph("", "As a file: ", link),
+            nodes.raw("", "</details>", format="html"),
+        ]
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> nodes.table:
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=1) for _ in heads), cols=len(heads))
+    group += nodes.thead("", _row(heads))
+    group += nodes.tbody("", *(_row(row) for row in rows))
+    return nodes.table("", group, classes=["colwidths-auto"])
+
+
+def _row(cells: list[str]) -> nodes.row:
+    texts = [cell.replace(" ± ", BOUND) for cell in cells]
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", nodes.Text(text))) for text in texts))
+
+
+def setup(app: object) -> None:
+    """Add the directive."""
+    directives.register_directive("folded-table", FoldedTable)
