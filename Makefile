@@ -12,7 +12,7 @@ SOURCES := desim agents workloads experiments benchmarks tests docs conftest.py
 .PHONY: demo install test slow lint docs bench format dist check-dist clean help
 
 help:
-	@echo "make demo    run policies on a generated workload; writes demo/report.html"
+	@echo "make demo    run policies on a generated workload; writes demo/view.html"
 	@echo "make install all packages, for learned agents, tests and documentation, too"
 	@echo "make test    the whole test suite"
 	@echo "make slow    the long statistical tests, and all property tests with examples of their own"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from desim.core import Simulation
+    from desim.plotting.runs import Run
+    from desim.plotting.views import View
     from desim.result import Result
     from desim.scenario import System
     from desim.tables import Column, Table
@@ -225,6 +227,8 @@ class Kind(Extension):
         Figures by name.
     words_from : ReportWords or str
         What reports say.
+    view_from : callable or str
+        Takes a :class:`desim.plotting.runs.Run` and returns what an interactive page shows of it.
     environment : str
         The Gymnasium environment.
     system_from : System or str
@@ -250,6 +254,7 @@ class Kind(Extension):
     rules_from: tuple[Rule, ...] | str = ()
     figures_from: Mapping[str, Figure] | str = field(default_factory=dict)
     words_from: ReportWords | str = field(default_factory=ReportWords)
+    view_from: Callable[[Run], View] | str = "desim.plotting.views:plain_view"
     environment: str = ""
     system_from: System | str | None = None
     workload: str = ""
@@ -276,6 +281,11 @@ class Kind(Extension):
     def words(self) -> ReportWords:
         """What reports say of its runs."""
         return _loaded(self.words_from)
+
+    @property
+    def view(self) -> Callable[[Run], View]:
+        """What an interactive page shows of a run."""
+        return _loaded(self.view_from)
 
     @property
     def system(self) -> System | None:

@@ -24,6 +24,7 @@ COMMANDS = {
     "compare": ("desim.cli.compare", "Compare"),
     "validate": ("desim.cli.validate", "Validate"),
     "plot": ("desim.cli.plot", "Plot"),
+    "view": ("desim.cli.view", "View"),
     "train": ("desim.cli.train", "Train"),
     "tune": ("desim.cli.train", "Tune"),
     "evaluate": ("desim.cli.evaluate", "Evaluate"),
@@ -51,6 +52,7 @@ Examples:
   desim adversary dag --agents heft --against cpop          instances on which an agent is worst
   desim fidelity batch --trace KTH.swf --agents fcfs,easy   how near simulated waits come to recorded ones
   desim plot easy --out figures                             figures of stored runs
+  desim view easy                                           an interactive page of them
   desim reproduce lachesis --quick                          tables and figures of a paper, and a report
   desim COMMAND --help                                      more on a command
 

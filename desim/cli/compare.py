@@ -18,6 +18,7 @@ from desim.cli.figures import draw_figures, make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
+from desim.cli.view import write_comparison
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import Better, kind_of
 from desim.records import write_atomically
@@ -158,7 +159,7 @@ class Compare:
     interval: IntervalKind = "t"
     """What confidence intervals rest on: Student's t distribution, or the bootstrap, which asks for none."""
     out: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="(default: nowhere)")] = None
-    """Where to write runs, comparison.csv, comparison.json, report.html and figures."""
+    """Where to write runs, comparison.csv, comparison.json, report.html, an interactive view.html, and figures."""
     workers: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: one a processor)")] = None
     """How many processes to use."""
     backend: Backend = "local"
@@ -279,7 +280,8 @@ class Compare:
             notes=sentences(comparison),
             comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
         )
-        files += [page, *draw_figures(results, self.out, instance.kind)]
+        interactive = write_comparison(comparison, summaries, plain(described), self.out / "view.html")
+        files += [page, interactive, *draw_figures(results, self.out, instance.kind)]
         if len(comparison.table) > 1:
             axes = compare_metrics(comparison.table, problem=instance.kind, unfinished=comparison.unfinished)
             bars = axes[0].get_figure(root=True)

@@ -48,5 +48,5 @@ class Demo:
         comparison = compare(",".join(AGENTS), seeds=3, out=self.out, workers=self.workers, options=options)
         status: int = comparison.execute()
         if status == 0:
-            print_text(f"\ndone in {time.perf_counter() - begin:.0f} s; open {self.out / 'report.html'} in a browser")
+            print_text(f"\ndone in {time.perf_counter() - begin:.0f} s; open {self.out / 'view.html'} in a browser")
         return status

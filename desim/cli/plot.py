@@ -16,7 +16,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problem import kind_of
 from desim.result import Result
 
-__all__ = ["Plot"]
+__all__ = ["Plot", "load_named"]
 
 
 @dataclass(frozen=True)
@@ -41,23 +41,43 @@ class Plot:
 
     def execute(self) -> int:
         """Draw, and say where the figures are."""
-        if not self.directories:
-            raise InvalidConfiguration("no result to draw: name at least one directory")
-        loaded = [Result.load(directory) for directory in self.directories]
-        problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
-        if len(problems) > 1:
-            raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
-        kind = kind_of(loaded[0])
+        results = load_named(self.directories)
+        kind = kind_of(next(iter(results.values())))
         kinds = chosen_kinds(self.kind, kind)
         if not kinds:
-            raise InvalidConfiguration(f"desim has no figures of problem {problems[0]!r}")
-        names = _names(loaded, self.directories)
-        results = dict(zip(names, loaded, strict=True))
+            raise InvalidConfiguration(f"desim has no figures of problem {kind.name!r}")
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
         for path in draw_figures(results, out, kind, kinds=asked, file_format=self.format):
             print_text(str(path))
         return 0
+
+
+def load_named(directories: Sequence[Path]) -> dict[str, Result]:
+    """Load results of one problem, by names that tell them apart.
+
+    Parameters
+    ----------
+    directories : sequence of Path
+        Where they are.
+
+    Returns
+    -------
+    dict of str to Result
+        In this order.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are none, they are of different problems, or one is named twice.
+    """
+    if not directories:
+        raise InvalidConfiguration("no result to draw: name at least one directory")
+    loaded = [Result.load(directory) for directory in directories]
+    problems = list(dict.fromkeys(str(result.info.get("problem", "batch")) for result in loaded))
+    if len(problems) > 1:
+        raise InvalidConfiguration(f"the results are of different problems: {', '.join(problems)}")
+    return dict(zip(_names(loaded, directories), loaded, strict=True))
 
 
 def _names(results: Sequence[Result], directories: Sequence[Path]) -> list[str]:

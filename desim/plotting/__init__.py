@@ -9,8 +9,9 @@ its wing: :mod:`desim.problems.batch.figures`, :mod:`desim.problems.dag.figures`
 :mod:`desim.problems.deferrable.figures`, :mod:`desim.problems.multiserver.figures`; they can be imported from here,
 too. :func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes
 decision times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of
-metrics, and :func:`report` puts all of them into one HTML file. What figures of your own can be made of are the modules
-``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and ``colors`` of this package.
+metrics, :func:`report` puts all of them into one HTML file, and :func:`view` writes a page that is moved and zoomed.
+What figures of your own can be made of are the modules ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and
+``colors`` of this package, and ``views`` for that page.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         metric_lines,
         performance_profiles,
     )
+    from desim.plotting.interactive import Estimates, view
     from desim.plotting.page import Table
     from desim.plotting.reports import Comparison, report
     from desim.problems.batch.figures import queue_length, waiting_by_size
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Comparison",
+    "Estimates",
     "Table",
     "allocation_map",
     "average_reward",
@@ -73,12 +76,14 @@ __all__ = [
     "reward_parts",
     "reward_ratio",
     "utilization",
+    "view",
     "waiting_by_size",
 ]
 
 #: Where names of this package stand that are imported when they are asked for.
 HOMES = {
     "plotting.comparison": "compare_metrics critical_differences decision_time_cdf metric_lines performance_profiles",
+    "plotting.interactive": "Estimates view",
     "plotting.page": "Table",
     "plotting.reports": "Comparison report",
     "problems.batch.figures": "queue_length waiting_by_size",

@@ -14,7 +14,7 @@ from desim.records import write_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Block", "Bullets", "Cell", "Paragraph", "Picture", "Section", "Table", "picture_of", "write_page"]
+__all__ = ["Block", "Bullets", "Cell", "Chart", "Paragraph", "Picture", "Section", "Table", "picture_of", "write_page"]
 
 #: A vector figure is sharp at any size, and taken unless it has more bytes than this, and this many times those of the
 #: pixels.
@@ -123,7 +123,24 @@ class Picture:
         return base64.b64encode(self.data).decode()
 
 
-Block = Paragraph | Bullets | Table | Picture
+@dataclass(frozen=True)
+class Chart:
+    """A place where the script of a page draws.
+
+    Attributes
+    ----------
+    name : str
+        By which the script finds it.
+    alt : str
+        What is drawn, for those who cannot see it.
+    """
+
+    name: str
+    alt: str
+    macro: ClassVar[str] = "chart"
+
+
+Block = Paragraph | Bullets | Table | Picture | Chart
 """What a page is made of."""
 
 
@@ -151,7 +168,15 @@ def picture_of(figure: Figure, caption: str, alt: str = "") -> Picture:
     return Picture(vector.getvalue(), caption, alt, "svg+xml")
 
 
-def write_page(path: Path, title: str, sections: Sequence[Section], footer: str) -> Path:
+def write_page(
+    path: Path,
+    title: str,
+    sections: Sequence[Section],
+    footer: str,
+    *,
+    template: str = "page.html.jinja",
+    **parts: object,
+) -> Path:
     """Write a page; the file appears only once it is complete, and takes the place of one that is there.
 
     Parameters
@@ -164,6 +189,10 @@ def write_page(path: Path, title: str, sections: Sequence[Section], footer: str)
         What stands below it.
     footer : str
         What stands at the end.
+    template : str
+        A file of this package.
+    **parts
+        What else it shows.
 
     Returns
     -------
@@ -178,7 +207,6 @@ def write_page(path: Path, title: str, sections: Sequence[Section], footer: str)
     from jinja2 import Environment, PackageLoader
 
     environment = Environment(loader=PackageLoader("desim.plotting", "."), autoescape=True)
-    template = environment.get_template("page.html.jinja")
-    text = template.render(title=title, sections=sections, footer=footer)
+    text = environment.get_template(template).render(title=title, sections=sections, footer=footer, **parts)
     write_atomically(path, lambda draft: draft.write_bytes(text.encode("utf-8", "replace")))
     return path

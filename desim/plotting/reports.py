@@ -108,7 +108,7 @@ def report(
     """
     from desim import __version__
 
-    found = _Report(results, kind)
+    found = ReportOfRuns(results, kind)
     blocks = [Paragraph(text) for text in ([notes] if isinstance(notes, str) else notes)]
     sections = [Section("", blocks)] if blocks else []
     if comparison is not None:
@@ -125,32 +125,32 @@ def report(
     return write_page(Path(path), title, sections, f"Made with desim {__version__}.")
 
 
-class _Report:
+class ReportOfRuns:
     """Makes the blocks of a report on some results."""
 
     def __init__(self, results: Mapping[str, Result], kind: Kind | None) -> None:
         first = next(iter(results.values()), None) if isinstance(results, Mapping) else results
         self.kind = kind or kind_of(first if isinstance(first, Result) else "batch")
-        self._runs = load_runs(results, self.kind.name)
-        self._results = {run.name: run.result for run in self._runs}
-        self._colors = {name: str(style.color) for name, style in line_styles(self._results).items()}
+        self.runs = load_runs(results, self.kind.name)
+        self._results = {run.name: run.result for run in self.runs}
+        self.colors = {name: str(style.color) for name, style in line_styles(self._results).items()}
         self._number = 0
 
     def runs_table(self) -> Table:
         """Return who ran, how it ended, and what became of the jobs."""
         statuses, size = self.kind.statuses, self.kind.words.size
-        sizes = [size(run.result) for run in self._runs] if size is not None else []
+        sizes = [size(run.result) for run in self.runs] if size is not None else []
         unit = TimeUnit(self.kind.time_unit, 1.0)
         if self.kind.time_unit == "s":
-            unit = time_unit(max(run.end for run in self._runs))
+            unit = time_unit(max(run.end for run in self.runs))
         heads = ["run", "agent", "seed", "status", *(name for name, _ in sizes[:1])]
         heads += [f"end ({unit.name})", *(f"{status} (jobs)" for status in statuses)]
         rows: list[list[str | Cell]] = []
-        for index, run in enumerate(self._runs):
+        for index, run in enumerate(self.runs):
             status, counts = str(run.info.get("status", "unknown")), self._counts(run)
             rows.append(
                 [
-                    Cell(run.name, color=self._colors[run.name]),
+                    Cell(run.name, color=self.colors[run.name]),
                     str(run.info.get("agent") or "unknown"),
                     str(run.info.get("seed", "unknown")),
                     Cell(status, warn=status != "complete"),
@@ -169,7 +169,7 @@ class _Report:
     def left(self) -> dict[str, str]:
         """By run the jobs that metrics do not cover, in words."""
         left = {}
-        for run in self._runs:
+        for run in self.runs:
             counts = self._counts(run)
             behind = [name for name in self.kind.words.left_behind if name in counts]
             left[run.name] = ", ".join(f"{counts[name]:,} {name}" for name in behind)
@@ -177,7 +177,7 @@ class _Report:
 
     def configuration(self) -> list[Block]:
         """Return the settings, those that all runs share once."""
-        infos = [run.info for run in self._runs]
+        infos = [run.info for run in self.runs]
         keys = [key for key in dict.fromkeys(key for info in infos for key in info) if key not in OUTSIDE_CONFIGURATION]
         settings = {key: ["none" if info.get(key) is None else str(info[key]) for info in infos] for key in keys}
         settings = {key: [shortened(text, LONGEST_SETTING) for text in texts] for key, texts in settings.items()}
@@ -186,7 +186,7 @@ class _Report:
         of = " of all runs" if len(infos) > 1 else ""
         blocks: list[Block] = [Paragraph(f"Settings{of}: {shared}.")] if shared else []
         if own:
-            rows = [[run.name, *(settings[key][index] for key in own)] for index, run in enumerate(self._runs)]
+            rows = [[run.name, *(settings[key][index] for key in own)] for index, run in enumerate(self.runs)]
             words = range(1, len(own) + 1)
             blocks.append(Table("Settings in which the runs differ", ["run", *own], rows, words=words))
         return blocks
@@ -195,10 +195,10 @@ class _Report:
         """Return what the jobs were like, once if all runs had the same workload."""
         measure = self.kind.words.workload
         assert measure is not None
-        first, *others = (self.kind.workload_tables(run.result) for run in self._runs)
+        first, *others = (self.kind.workload_tables(run.result) for run in self.runs)
         same = all(other[name].equals(frame) for other in others for name, frame in first.items())
-        loads = [measure(run.result) for run in self._runs]
-        names = [run.name for run in self._runs]
+        loads = [measure(run.result) for run in self.runs]
+        names = [run.name for run in self.runs]
         if same and all(load == loads[0] for load in loads):
             names, loads = ["all runs"] if others else names, loads[:1]
         units = {head: time_unit(max(load[head] for load in loads)) for head in loads[0] if "{}" in head}
@@ -213,7 +213,7 @@ class _Report:
         """Compute the metrics; a run that has none, such as one that crashed, is named among the problems."""
         metrics: dict[str, Mapping[str, float]] = {}
         problems = []
-        for run in self._runs:
+        for run in self.runs:
             try:
                 metrics[run.name] = run.result.metrics()
             except DesimError as error:
@@ -233,7 +233,7 @@ class _Report:
         main, everything = selection(metrics, 9, self.kind), all_names(metrics.values())
         rows = {name: [Cell(*words) for words in compared(name, metrics, self.left, self.kind)] for name in everything}
         by_run = [
-            [Cell(run, color=self._colors[run]), *(rows[name][position] for name in main)]
+            [Cell(run, color=self.colors[run]), *(rows[name][position] for name in main)]
             for position, run in enumerate(metrics)
         ]
         bold = "; the best value of each column is bold" if len(metrics) > 1 else ""
@@ -286,7 +286,7 @@ class _Report:
                 f"Performance profiles by {comparison.metric}: in which share of the seeds an agent is within how many "
                 "times the cost of the best. Higher and further left is better."
             )
-            blocks.append(self._picture(performance_profiles(comparison.profile, colors=self._colors), caption))
+            blocks.append(self._picture(performance_profiles(comparison.profile, colors=self.colors), caption))
         return blocks
 
     def figures(self, metrics: Metrics) -> list[Block]:
@@ -294,7 +294,7 @@ class _Report:
         from desim.plotting.comparison import compare_metrics
 
         blocks: list[Block] = []
-        if len(self._runs) > 1 and len(metrics) > 1:
+        if len(self.runs) > 1 and len(metrics) > 1:
             marks = f", values without the jobs that had not finished have a {MARK}" if self.left else ""
             bars = compare_metrics(metrics, problem=self.kind, unfinished=self.left)
             blocks.append(self._picture(bars, f"Main metrics side by side: the best value of each is bold{marks}."))

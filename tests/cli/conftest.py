@@ -70,6 +70,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow when agents are compared."""
     panel = SimpleNamespace(get_figure=lambda root: panel)
     monkeypatch.setattr(compare, "draw_figures", lambda *arguments: [])
+    monkeypatch.setattr(compare, "write_comparison", lambda comparison, summaries, described, path: path)
     monkeypatch.setattr(compare, "save_figure", lambda figure, path, file_format: path)
     monkeypatch.setattr("desim.plotting.comparison.compare_metrics", lambda table, **options: [panel])
     monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)

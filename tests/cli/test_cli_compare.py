@@ -86,7 +86,7 @@ def test_everything_is_written(desim: Desim, tmp_path: Path) -> None:
     assert outcome.status == 0
     files = {path.name for path in out.iterdir()}
     figures = {"gantt.png", "utilization.png", "queue.png", "waiting.png", "metrics.png"}
-    assert files == {"runs", "comparison.csv", "comparison.json", "report.html"} | figures
+    assert files == {"runs", "comparison.csv", "comparison.json", "report.html", "view.html"} | figures
     for name in files - {"runs"}:
         assert f"written: {out / name}\n" in outcome.out
     document = json.loads((out / "comparison.json").read_text())
@@ -321,7 +321,7 @@ def test_demo(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert outcome.status == 0
     for agent in demo.AGENTS:
         assert any(line.startswith(agent) for line in outcome.out.splitlines())
-    assert f"open {out / 'report.html'}" in outcome.out
+    assert f"open {out / 'view.html'}" in outcome.out
     assert (out / "report.html").read_text().count("<figure>") == 5 + 2  # ranks and performance profiles
     assert "9 runs" in outcome.out
 

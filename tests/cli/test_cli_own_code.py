@@ -364,6 +364,7 @@ def test_a_report_of_a_problem_of_ones_own(desim: Desim, place: Path) -> None:
         "comparison.csv",
         "comparison.json",
         "report.html",
+        "view.html",
         "metrics.png",
     }
     assert "mean wait" in (out / "report.html").read_text()

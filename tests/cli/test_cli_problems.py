@@ -181,7 +181,7 @@ def test_a_report_of_dag_runs(desim: Desim, tmp_path: Path) -> None:
     agents = ["--agents", ",".join(case.agents), "--seeds", "3", "--workers", "1"]
     assert desim("compare", "dag", *case.options, *agents, "--out", out).status == 0
     files = {path.name for path in out.iterdir()}
-    assert files == {"runs", "comparison.csv", "comparison.json", "report.html", "metrics.png"} | {
+    assert files == {"runs", "comparison.csv", "comparison.json", "report.html", "view.html", "metrics.png"} | {
         f"{kind}.png" for kind in case.kinds
     }
     html = (out / "report.html").read_text()

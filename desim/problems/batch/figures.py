@@ -39,7 +39,17 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["FIGURES", "WORDS", "executions", "gantt", "queue_length", "utilization", "waiting_by_size"]
+__all__ = [
+    "FIGURES",
+    "WORDS",
+    "executions",
+    "gantt",
+    "queue_length",
+    "steps_of",
+    "unavailable",
+    "utilization",
+    "waiting_by_size",
+]
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +98,7 @@ def _executions(run: Run) -> pl.DataFrame:
     return executions(run.jobs, run.table("interruptions"), run.end)
 
 
-def _steps(run: Run) -> pl.DataFrame:
+def steps_of(run: Run) -> pl.DataFrame:
     """Return as step functions of time: busy cores, cores that are up, and queued jobs."""
     ran, one, time = _executions(run), pl.lit(1, pl.Int64), pl.Series([0.0, run.end])
     cores = pl.col("requested_number_of_resources")
@@ -194,7 +204,7 @@ def _draw_cores(axes: Axes, run: Run, table: pl.DataFrame, faces: Floats, labels
     ranges = parse_core_sets(table["allocated_resources"])
     bars = pl.concat([table[ranges["row"]], ranges.select("first", "last")], how="horizontal")
     boxes = boxes_of(bars["starting_time"], bars["finish_time"], bars["first"], 0.5, bars["last"])
-    add_boxes(axes, _down(run), "cores down", zorder=1.0, **DOWN)
+    add_boxes(axes, unavailable(run), "cores down", zorder=1.0, **DOWN)
     _draw_executions(axes, bars, boxes, faces[ranges["row"].to_numpy()], rows=cores, labels=labels)
 
 
@@ -218,7 +228,7 @@ def _draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Float
     add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
 
 
-def _down(run: Run) -> Floats:
+def unavailable(run: Run) -> Floats:
     """Return the rectangles of cores that were down; neighbours that were so together make one."""
     outages = run.table("outages").with_columns(row=pl.int_range(pl.len()))
     cores = parse_core_sets(outages["resources"]).with_columns(core=pl.int_ranges("first", pl.col("last") + 1))
@@ -273,7 +283,7 @@ def utilization(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``batch``.
     """
-    return draw_utilization(results, "batch", _steps, ("busy", "busy cores"), "cores", unit=unit, **options)
+    return draw_utilization(results, "batch", steps_of, ("busy", "busy cores"), "cores", unit=unit, **options)
 
 
 def queue_length(results: Results, **options: Unpack[CurveOptions]) -> Axes:
@@ -296,7 +306,7 @@ def queue_length(results: Results, **options: Unpack[CurveOptions]) -> Axes:
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``batch``.
     """
-    return draw_steps(results, "batch", _steps, pl.col("queued"), "queued jobs", **options)
+    return draw_steps(results, "batch", steps_of, pl.col("queued"), "queued jobs", **options)
 
 
 def waiting_by_size(results: Results, *, axes: Axes | None = None) -> Axes:

@@ -16,6 +16,7 @@ KIND = Kind(
     rules_from="desim.problems.batch.rules:RULES",
     figures_from="desim.problems.batch.figures:FIGURES",
     words_from="desim.problems.batch.figures:WORDS",
+    view_from="desim.problems.batch.view:view",
     environment="desim.problems.batch.env:BatchEnv",
     system_from="desim.problems.batch.options:SYSTEM",
     instances_from="desim.problems.batch.adversarial:BatchInstance",

@@ -1,0 +1,248 @@
+"""``desim view``: an interactive page of stored runs, or of a comparison."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import Positional, arg
+
+from desim.cli.comparison import heading, sentences, tables
+from desim.cli.figures import make_directory
+from desim.cli.output import print_text
+from desim.cli.plot import load_named
+from desim.exceptions import InvalidConfiguration, RecordError
+from desim.problem import kind_of
+from desim.result import Result
+from desim.sweep.comparison import LEVEL, Comparison, RunSummary, compare_runs
+
+__all__ = ["View", "write_comparison"]
+
+COMPARISON = "comparison.json"
+#: Packages on which what a run records depends most.
+PACKAGES = ("simpy", "numpy", "polars", "torch")
+
+
+@dataclass(frozen=True)
+class View:
+    """Write an interactive page of one run, of several side by side, or of a comparison.
+
+    Examples::
+
+        desim view easy
+        desim view easy sjf fcfs --out three.html
+        desim view comparison --seed 4
+
+    The page is one file that needs no network. Charts of what ran when, and curves over the same time, are moved and
+    zoomed together, a job is found by its id, and tables are sorted by a click on a heading.
+    """
+
+    directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
+    """Results of `desim run`, or one of `desim compare`."""
+    out: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="(default: view.html in the first DIR)")] = None
+    """The page; one of the same name is replaced."""
+    seed: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: the first)")] = None
+    """Of a comparison: the seed whose runs are drawn."""
+
+    def execute(self) -> int:
+        """Write the page, and say where it is."""
+        if not self.directories:
+            raise InvalidConfiguration("nothing to show: name a result, or several, or a comparison")
+        first = self.directories[0]
+        out = first / "view.html" if self.out is None else self.out
+        if out.is_dir():
+            raise InvalidConfiguration(f"--out is {out}, a directory, want a file")
+        is_comparison = (first / COMPARISON).is_file()
+        if is_comparison and len(self.directories) > 1:
+            raise InvalidConfiguration(f"{first} is a comparison, which is shown alone")
+        if not is_comparison and self.seed is not None:
+            raise InvalidConfiguration("--seed chooses runs of a comparison, and these are single runs")
+        if self.out is not None:
+            make_directory(out.parent)
+        page = self._comparison(first, out) if is_comparison else self._runs(out)
+        print_text(str(page))
+        return 0
+
+    def _runs(self, out: Path) -> Path:
+        """Write the page of single runs."""
+        from desim.plotting.interactive import view
+
+        results = load_named(self.directories)
+        names = ", ".join(results)
+        problem = next(iter(results.values())).info.get("problem", "batch")
+        title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"
+        return view(results, out, title=title, made=made())
+
+    def _comparison(self, directory: Path, out: Path) -> Path:
+        """Write the page of a comparison from what it has stored."""
+        described = _read(directory / COMPARISON)
+        summaries = [
+            RunSummary(
+                run["agent"],
+                run["seed"],
+                {name: float("nan") if value is None else value for name, value in run["metrics"].items()},
+                {"valid": run["valid"], "violations": run["violations"], "counts": {}},
+                run["workload"],
+                _records(directory, run["records"]),
+            )
+            for run in described["runs"]
+        ]
+        kind = kind_of(Result.load(_directory(summaries[0])))
+        options = described["options"]
+        chosen = {name: options.get(name) for name in ("metric", "better")}
+        comparison = compare_runs(summaries, described["baseline"], kind, interval=described["interval"], **chosen)
+        return write_comparison(comparison, summaries, described, out, seed=self.seed)
+
+
+def write_comparison(
+    comparison: Comparison,
+    summaries: Sequence[RunSummary],
+    described: Mapping[str, Any],
+    path: Path,
+    *,
+    seed: int | None = None,
+) -> Path:
+    """Write the interactive page of a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Means, tests, ranks.
+    summaries : sequence of RunSummary
+        The runs, with where their records are.
+    described : mapping
+        What ``comparison.json`` holds.
+    path : Path
+        The page.
+    seed : int, optional
+        Whose runs are drawn; by default the first.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there are no runs of the seed.
+    """
+    from desim.plotting.interactive import view
+    from desim.plotting.reports import Comparison as Compared
+
+    drawn = comparison.seeds[0] if seed is None else seed
+    if drawn not in comparison.seeds:
+        raise InvalidConfiguration(f"--seed is {drawn}, want one of {', '.join(map(str, comparison.seeds))}")
+    results = {one.agent: Result.load(_directory(one)) for one in summaries if one.seed == drawn}
+    criterion, several = comparison.criterion, len(comparison.seeds) > 1
+    by = "" if criterion is None else heading(comparison, criterion.metric)
+    notes = sentences(comparison)
+    if drawn != comparison.seeds[0]:
+        notes = [note.replace(f"those of seed {comparison.seeds[0]}.", f"those of seed {drawn}.") for note in notes]
+    return view(
+        results,
+        path,
+        kind=comparison.kind,
+        title=f"{described['workload']['name']}: agents compared",
+        metrics=comparison.table,
+        notes=notes,
+        comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
+        estimates=_estimates(comparison) if several else (),
+        made=_settings(described) | made(),
+    )
+
+
+def _estimates(comparison: Comparison) -> list[Any]:
+    """Return means, and mean ranks where there are any, with their intervals."""
+    from desim.plotting.interactive import Estimates
+
+    by = "bootstrap" if comparison.interval == "bootstrap" else "Student's t"
+    note = f"Means over {len(comparison.seeds)} seeds with their {LEVEL:.0%} confidence intervals ({by})."
+    found = []
+    ranking = comparison.ranking
+    for name in comparison.shown:
+        rows = [(agent, *row[name][:3]) for agent, row in comparison.means.items()]
+        found.append(Estimates(heading(comparison, name), comparison.kind.metrics[name].better or "", rows, note))
+    if ranking is not None and comparison.criterion is not None:
+        half = ranking.critical_difference / 2.0
+        rows = [(agent, rank, rank - half, rank + half) for agent, rank in ranking.mean_ranks.items()]
+        label = f"mean rank by {heading(comparison, comparison.criterion.metric)}"
+        note = "Mean ranks, and half the critical difference on either side: agents whose bars overlap cannot be told "
+        found.append(Estimates(label, "lower", rows, f"{note}apart (Nemenyi, {ranking.level:.0%})."))
+    return found
+
+
+def _settings(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return the settings of a comparison, those left out that were not used."""
+    found: dict[str, str] = {}
+    for name, value in described["options"].items():
+        if isinstance(value, Mapping):
+            found[name] = ", ".join(f"{key} = {part}" for key, part in value.items() if part is not None)
+        elif value is not None and name not in ("as_json", "out", "workers"):
+            found[name] = str(value)
+    found["seeds"] = ", ".join(map(str, described["seeds"]))
+    return {name: text for name, text in found.items() if text}
+
+
+def made() -> dict[str, str]:
+    """Return what made a page: the command, the commit of desim where that is known, and versions."""
+    found = {"command": shlex.join(["desim", *sys.argv[1:]])} if Path(sys.argv[0]).stem in ("desim", "__main__") else {}
+    commit = _commit()
+    if commit:
+        found["commit"] = commit
+    versions = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return found | {"versions": ", ".join(versions)}
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that desim lies in, or nothing."""
+    home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return ""
+    try:
+        parts = [["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]]
+        texts = [
+            subprocess.run(
+                ["git", "-C", str(home), *part], capture_output=True, text=True, check=True, timeout=20
+            ).stdout
+            for part in parts
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return texts[0].strip() + (", with changes" if texts[1].strip() else "")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+        found["runs"][0]["records"]
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise RecordError(f"{path} is no comparison that can be read: {error}") from error
+    return found
+
+
+def _records(directory: Path, stored: str | None) -> Path | None:
+    """Return where the records of a run are, also after the comparison has been moved."""
+    if stored is None:
+        return None
+    beside = directory / "runs" / Path(stored).name
+    return beside if beside.is_dir() else Path(stored)
+
+
+def _directory(summary: RunSummary) -> Path:
+    if summary.directory is None:
+        raise InvalidConfiguration(f"the records of {summary.agent}, seed {summary.seed}, are not stored")
+    return summary.directory

@@ -1,0 +1,348 @@
+"""Interactive pages: one HTML file with the charts, curves, distributions and tables of runs, drawn by Bokeh."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from desim.plotting.packing import Packed, Pool
+from desim.plotting.page import Block, Chart, Paragraph, Section, Table, write_page
+from desim.plotting.reports import Comparison, Metrics, ReportOfRuns
+from desim.plotting.runs import Run
+from desim.plotting.views import LOOKS, Curve, Lanes, Map, View
+from desim.plotting.words import metric_words
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from desim.problem import Kind
+    from desim.result import Result
+
+__all__ = ["Estimates", "view"]
+
+#: Distributions are drawn through so many points.
+SPREAD_POINTS = 400
+#: More values of a map than these are averaged over neighbouring slots.
+MOST_CELLS = 2_000_000
+
+
+class Estimates(NamedTuple):
+    """Values of agents with intervals.
+
+    Attributes
+    ----------
+    label : str
+        What is estimated, in words.
+    better : str
+        ``"lower"``, ``"higher"`` or nothing.
+    rows : sequence of (str, float, float, float)
+        Agent, value, and the ends of its interval.
+    note : str
+        How to read it.
+    """
+
+    label: str
+    better: str
+    rows: Sequence[tuple[str, float, float, float]]
+    note: str = ""
+
+
+def view(
+    results: Mapping[str, Result],
+    path: str | os.PathLike[str],
+    *,
+    title: str = "Simulation",
+    metrics: Metrics | None = None,
+    notes: Sequence[str] = (),
+    comparison: Comparison | None = None,
+    estimates: Sequence[Estimates] = (),
+    made: Mapping[str, str] | None = None,
+    kind: Kind | None = None,
+) -> Path:
+    """Write an interactive page on one or several runs of a problem.
+
+    The file needs nothing else, no network either: script, styles and data are inside. It has no date: the same runs
+    make the same file. What it shows stands over one axis of time, that is moved and zoomed as a whole; a job is found
+    by its id, and has the same colour in all charts. All jobs are there: many at once are drawn as mean colours of the
+    pixels that they cover, few as rectangles.
+
+    Parameters
+    ----------
+    results : mapping of str to Result
+        Runs by name.
+    path : path
+        The HTML file; it appears only once it is complete, and takes the place of one that is there.
+    title : str
+        Heading of the page.
+    metrics : mapping of str to mapping of str to float, optional
+        The metrics of every run; by default :meth:`desim.Result.metrics` computes them.
+    notes : sequence of str
+        Paragraphs for the beginning, as plain text.
+    comparison : Comparison, optional
+        Which agents differ, over more than the runs that are drawn.
+    estimates : sequence of Estimates
+        Values with intervals, of which one at a time is drawn.
+    made : mapping of str to str, optional
+        What made the runs, such as the command, by headings.
+    kind : Kind, optional
+        What is known of the problem; by default, what is known of the problem of the first run.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the results are not all of one problem, or the names of the metrics are not theirs.
+    RecordError
+        If the file cannot be written.
+    """
+    from bokeh.resources import Resources
+
+    from desim import __version__
+
+    found = ReportOfRuns(results, kind)
+    charts = _Charts(found)
+    sections = [Section("Summary", [Paragraph(text) for text in notes], "summary")] if notes else []
+    if charts.is_drawn:
+        what = "Timeline" if len(found.runs) == 1 else "Timelines"
+        sections.append(Section(what, [Chart("timeline", "What ran when, and curves over the same time")], "timeline"))
+    if charts.spreads:
+        label = charts.spreads[0]
+        sections.append(Section(f"Distribution of {label}", [Chart("spread", f"Distribution of {label}")], "spread"))
+    if comparison is not None or estimates:
+        blocks: list[Block] = [Chart("estimates", "Values of agents with intervals")] if estimates else []
+        if comparison is not None and comparison.profile is not None:
+            blocks.append(Chart("profile", f"Performance profiles by {comparison.metric}"))
+        sections.append(Section("Comparison", [*blocks, *(comparison.tables if comparison else ())], "comparison"))
+    values, problems = found.computed() if metrics is None else (found.checked(metrics), [])
+    known = {name: table for name, table in values.items() if table}
+    tables = found.metric_tables(known) if known else []
+    unfinished = found.unfinished(computed_here=metrics is None)
+    sections.append(Section("Metrics", [*tables, *problems, *unfinished], "metrics"))
+    if found.kind.words.workload is not None:
+        sections.append(Section("Workload", found.workload(), "workload"))
+    sections.append(Section("Runs and settings", [found.runs_table(), *found.configuration()], "runs"))
+    if not charts.is_drawn and (figures := found.figures(known)):
+        sections.append(Section("Figures", figures, "figures"))
+    rows = [[name, text] for name, text in {**(made or {}), "desim": __version__}.items()]
+    sections.append(Section("How this was made", [Table("", ["what", "with"], rows, words=(1,))], "made"))
+    data = charts.document(estimates, None if comparison is None else comparison)
+    bokeh = Resources(mode="inline", minified=True, components=["bokeh", "bokeh-api"]).js_raw
+    scripts = [*(bokeh if data["charts"] or data["curves"] or estimates else []), _own("view.js")]
+    return write_page(
+        Path(path),
+        title,
+        sections,
+        f"Made with desim {__version__}; charts by Bokeh.",
+        template="view.html.jinja",
+        scripts=scripts,
+        data=json.dumps(data, allow_nan=False, separators=(",", ":")),
+        arrays=charts.pool.text(),
+    )
+
+
+def _own(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+class _Charts:
+    """Makes the data of the charts of some runs."""
+
+    def __init__(self, report: ReportOfRuns) -> None:
+        self.report, self.kind = report, report.kind
+        self.runs: list[Run] = report.runs
+        self.views: list[View] = [self.kind.view(run) for run in self.runs]
+        ends = [run.end for run in self.runs]
+        ends += [float(np.nanmax(part.end, initial=0.0)) for one in self.views for part in _lanes(one)]
+        self.span = min(run.begin for run in self.runs), max(*ends, 1e-9)
+        self.pool = Pool(*self.span)
+        self.is_drawn = any(one.charts or one.curves for one in self.views)
+        self.spreads = list(dict.fromkeys(metric_words(one.spread) for one in self.views if one.spread))
+
+    def document(self, estimates: Sequence[Estimates], comparison: Comparison | None) -> dict[str, Any]:
+        """Return what the script draws, as plain values."""
+        profile = None if comparison is None or comparison.profile is None else comparison.profile
+        names = list(self.report.colors)
+        return {
+            "unit": self.kind.time_unit,
+            "span": self.span,
+            "looks": LOOKS,
+            "runs": [
+                {"name": run.name, "title": run.title, "color": names.index(run.name), "jobs": self._count(one)}
+                for run, one in zip(self.runs, self.views, strict=True)
+            ],
+            "cards": [self._card(one, run) for run, one in zip(self.runs, self.views, strict=True)],
+            "charts": [
+                self._chart(part, number) | {"name": name, "run": number}
+                for name in dict.fromkeys(name for one in self.views for name in one.charts)
+                for number, one in enumerate(self.views)
+                if (part := one.charts.get(name)) is not None
+            ],
+            "curves": [self._curves(name) for name in dict.fromkeys(name for one in self.views for name in one.curves)],
+            "spread": self._spread(),
+            "estimates": [
+                {
+                    "label": item.label,
+                    "better": item.better,
+                    "note": item.note,
+                    "rows": [[name, *(_plain(value) for value in values)] for name, *values in item.rows],
+                }
+                for item in estimates
+            ],
+            "profile": None
+            if profile is None
+            else {
+                "label": comparison.metric if comparison else "",
+                "ratios": np.asarray(profile.ratios).round(5).tolist(),
+                "shares": {name: np.asarray(shares).round(5).tolist() for name, shares in profile.shares.items()},
+            },
+        }
+
+    def _count(self, one: View) -> int:
+        return len(one.jobs)
+
+    def _card(self, one: View, run: Run) -> dict[str, Any]:
+        """Return what the cards of jobs show, by arrival number."""
+        import polars as pl
+
+        known = {column.name: column for table in self.kind.tables_of(run.info) for column in table.columns}
+        jobs = one.jobs.sort("arrival_number") if "arrival_number" in one.jobs.columns else one.jobs
+        columns = []
+        for name in one.cards:
+            if name not in jobs.columns:
+                continue
+            series, column = jobs[name], known.get(name)
+            entry: dict[str, Any] = {
+                "name": name,
+                "label": _label(name),
+                "unit": column.unit if column is not None else "",
+                "meaning": column.meaning if column is not None else "",
+                "color": name in one.colors,
+            }
+            if series.dtype.is_numeric():
+                is_time = name.endswith("_time") and name.split("_")[0] in ("submission", "starting", "finish")
+                values = series.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+                entry |= {"kind": "time" if is_time else "number"}
+                entry["values"] = self.pool.times(values) if is_time else self.pool.numbers(values)
+            else:
+                texts = series.cast(pl.String).fill_null("")
+                words = texts.unique(maintain_order=True)
+                places = texts.replace_strict(words, pl.int_range(len(words), eager=True), return_dtype=pl.Int64)
+                entry |= {"kind": "text", "words": words.to_list(), "values": self.pool.numbers(places.to_numpy())}
+            columns.append(entry)
+        numbers = jobs["arrival_number"].to_numpy() if "arrival_number" in jobs.columns else np.arange(len(jobs))
+        return {"numbers": self.pool.numbers(numbers), "columns": columns}
+
+    def _chart(self, part: Lanes | Map, number: int) -> dict[str, Any]:
+        names = [] if isinstance(part, Lanes) and isinstance(part.rows, int) else [str(name) for name in part.rows]  # type: ignore[union-attr]
+        if isinstance(part, Map):
+            values, edges = _coarse(part)
+            cells = np.where(np.isfinite(values), np.rint(np.clip(values, 0.0, 1.0) * 254), 255).astype(np.uint8)
+            packed = {"edges": self.pool.times(edges), "cells": self.pool.numbers(cells.ravel())}
+            return {"kind": "map", "label": part.label, "rows": len(names), "names": names} | packed
+        words = list(dict.fromkeys(part.texts))
+        place = {word: index for index, word in enumerate(words)}
+        found: dict[str, Any] = {
+            "kind": "lanes",
+            "label": part.label,
+            "rows": len(names) or part.rows,
+            "names": names,
+            "begin": self.pool.times(part.begin),
+            "end": self.pool.times(part.end),
+            "words": words,
+            "texts": self.pool.numbers(np.array([place[word] for word in part.texts], dtype=np.int64)),
+        }
+        for name in ("first", "last", "owner", "look"):
+            found[name] = self.pool.numbers(getattr(part, name))
+        if part.arrows is not None:
+            found["arrows"] = {name: self.pool.times(getattr(part.arrows, name)) for name in ("begin", "end")}
+            for name in ("source", "destination", "critical"):
+                found["arrows"][name] = self.pool.numbers(getattr(part.arrows, name))
+        return found
+
+    def _curves(self, name: str) -> dict[str, Any]:
+        """Return a panel of curves."""
+        there = [(number, one.curves[name]) for number, one in enumerate(self.views) if name in one.curves]
+        first: Curve = there[0][1]
+        lines: list[dict[str, Packed | int | None]] = [
+            {
+                "run": number,
+                "time": self.pool.times(curve.time),
+                "value": self.pool.numbers(curve.value),
+                "bound": None if curve.bound is None else self.pool.numbers(curve.bound),
+            }
+            for number, curve in there
+        ]
+        return {"name": name, "label": first.label, "bound": first.bound_label, "top": first.top, "lines": lines}
+
+    def _spread(self) -> list[dict[str, Any]]:
+        """Return for each run which share of its jobs had more than which value."""
+        found = []
+        for number, one in enumerate(self.views):
+            if not one.spread or one.spread not in one.jobs.columns:
+                continue
+            values = np.sort(_known(one.jobs[one.spread]))
+            if not len(values):
+                continue
+            places = np.unique(np.linspace(0, len(values) - 1, min(len(values), SPREAD_POINTS)).round().astype(int))
+            known = {
+                column.name: column for table in self.kind.tables_of(self.runs[number].info) for column in table.columns
+            }
+            unit = known[one.spread].unit if one.spread in known else ""
+            shares = 1.0 - places / len(values)
+            found.append(
+                {
+                    "run": number,
+                    "label": metric_words(one.spread),
+                    "unit": unit,
+                    "count": len(values),
+                    "values": self.pool.numbers(values[places].astype(np.float64)),
+                    "shares": self.pool.numbers(shares),
+                }
+            )
+        return found
+
+
+def _lanes(one: View) -> list[Lanes]:
+    return [part for part in one.charts.values() if isinstance(part, Lanes)]
+
+
+def _known(series: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
+    values = series.drop_nulls().to_numpy().astype(np.float64)
+    found: np.ndarray[Any, np.dtype[np.float64]] = values[np.isfinite(values)]
+    return found
+
+
+def _coarse(part: Map) -> tuple[Any, Any]:
+    """Return the values of a map over so many bins that there are not too many."""
+    rows, columns = part.values.shape
+    step = -(-rows * columns // MOST_CELLS) or 1
+    if step == 1:
+        return part.values, part.edges
+    starts = np.arange(0, columns, step)
+    widths = np.diff(np.append(starts, columns))
+    return np.add.reduceat(part.values, starts, axis=1) / widths, np.append(part.edges[:-1][starts], part.edges[-1])
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _label(name: str) -> str:
+    """Return the name of a column as a card says it."""
+    return {
+        "submission_time": "submitted",
+        "starting_time": "started",
+        "finish_time": "finished",
+        "requested_number_of_resources": "cores requested",
+        "job_id": "job",
+        "user_id": "user",
+    }.get(name, name.replace("_", " "))

@@ -1,0 +1,80 @@
+"""What an interactive page shows of a batch run: which job held which cores when, utilization and the queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from desim.plotting.views import LOOKS, View, joined, lanes_of
+from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.figures import executions, steps_of, unavailable
+
+if TYPE_CHECKING:
+    from desim.plotting.runs import Run
+
+__all__ = ["view"]
+
+#: What a job's card shows.
+CARDS = (
+    "job_id",
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "run_time",
+    "starting_time",
+    "waiting_time",
+    "finish_time",
+    "status",
+    "attempts",
+    "user_id",
+)
+COLORS = ("waiting_time", "requested_number_of_resources", "run_time", "user_id", "status")
+
+
+def view(run: Run) -> View:
+    """Return cores over time with a rectangle for each range of cores that an execution held, and curves.
+
+    Parameters
+    ----------
+    run : Run
+        A batch run.
+
+    Returns
+    -------
+    View
+        Chart ``cores``; curves ``utilization``, ``queue`` and ``up``.
+    """
+    ran = executions(run.jobs, run.table("interruptions"), run.end)
+    ranges = parse_core_sets(ran["allocated_resources"])
+    bars = ran[ranges["row"]]
+    parts: list[dict[str, Any]] = [
+        {
+            "begin": bars["starting_time"],
+            "end": bars["finish_time"],
+            "first": ranges["first"],
+            "last": ranges["last"],
+            "owner": bars["arrival_number"],
+            "look": np.where(bars["cut"].to_numpy(), LOOKS.index("cut"), LOOKS.index("runs")),
+        }
+    ]
+    down = unavailable(run)
+    if len(down):
+        corners = dict(zip(("begin", "end", "first", "last"), down.T, strict=True))
+        rows = {"first": np.rint(corners["first"] + 0.5), "last": np.rint(corners["last"] - 0.5)}
+        parts.append(corners | rows | {"look": "down"})
+    cores = int(run.info["num_cores"])
+    steps = steps_of(run)
+    share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("busy") / pl.col("up")).otherwise(0.0)
+    steps = steps.with_columns(share=share)
+    curves = {
+        "utilization": joined(steps, "share", "utilization (% of cores up)", top=105.0),
+        "queue": joined(steps, "queued", "queued jobs"),
+    }
+    if steps["up"].n_unique() > 1:
+        curves["up"] = joined(steps, "busy", "busy cores", bound=steps["up"], bound_label="cores up", top=1.05 * cores)
+    users = run.jobs["user_id"].n_unique() > 1
+    cards = [name for name in CARDS if users or name != "user_id"]
+    colors = [name for name in COLORS if users or name != "user_id"]
+    return View({"cores": lanes_of("cores", cores, parts)}, curves, run.jobs, cards, "waiting_time", colors)

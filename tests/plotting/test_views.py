@@ -1,0 +1,178 @@
+"""What an interactive page shows of runs, as arrays: beside what is counted directly from the records."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from desim import Result, simulate
+from desim.agents.batch import create
+from desim.exceptions import InvalidConfiguration
+from desim.plotting import view
+from desim.plotting.packing import Pool, unpacked
+from desim.plotting.runs import load_runs
+from desim.plotting.views import LOOKS, Curve, Lanes, lanes_of, plain_view
+from desim.problems.batch import BatchCluster, core_set
+from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.view import view as batch_view
+from desim.processes import Outage, planned_outages
+from desim.workloads import lublin
+
+
+def run_of(agent: str = "easy-fcfs", *, seed: int = 1, outages: Any = ()) -> Result:
+    jobs, processes = lublin.generate(120, 32, seed=seed, load=0.9), [planned_outages(outages)] if outages else []
+    return simulate(BatchCluster(jobs, 32, processes=processes), create(agent))
+
+
+def data_of(page: Path) -> dict[str, Any]:
+    """Return what a page holds for its script."""
+    found = re.search(r'id="desim-data">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found is not None
+    data: dict[str, Any] = json.loads(found[1])
+    return data
+
+
+def arrays_of(page: Path) -> str:
+    found = re.search(r'id="desim-arrays">(.*?)</script>', page.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def value_at(curve: Curve, time: float) -> float:
+    return float(curve.value[np.searchsorted(curve.time, time, side="right") - 1])
+
+
+def test_a_batch_run_has_a_rectangle_for_each_range_of_cores() -> None:
+    result = run_of()
+    (run,) = load_runs({"easy": result}, "batch")
+    found = batch_view(run)
+    lanes = found.charts["cores"]
+    assert isinstance(lanes, Lanes)
+    expected = set()
+    for job in result.jobs.iter_rows(named=True):
+        for _, first, last in parse_core_sets(pl.Series([job["allocated_resources"]])).iter_rows():
+            expected.add((job["starting_time"], job["finish_time"], first, last, job["arrival_number"]))
+    shown = (lanes.begin, lanes.end, lanes.first, lanes.last, lanes.owner)
+    assert set(zip(*(part.tolist() for part in shown), strict=True)) == expected
+    assert (np.diff(lanes.begin) >= 0).all()
+    assert set(lanes.look.tolist()) == {LOOKS.index("runs")}
+
+
+def test_curves_of_a_batch_run_count_what_the_records_say() -> None:
+    result = run_of("fcfs")
+    (run,) = load_runs({"fcfs": result}, "batch")
+    curves, jobs = batch_view(run).curves, result.jobs
+    for time in np.linspace(0.0, run.end * 0.999, 40).tolist():
+        running = (jobs["starting_time"] <= time) & (jobs["finish_time"] > time)
+        queued = (jobs["submission_time"] <= time) & (jobs["starting_time"] > time)
+        busy = jobs.filter(running)["requested_number_of_resources"].sum()
+        assert value_at(curves["utilization"], time) == pytest.approx(100.0 * busy / 32)
+        assert value_at(curves["queue"], time) == queued.sum()
+
+
+def test_outages_are_shown() -> None:
+    end = run_of().end_time
+    result = run_of(outages=[Outage(0.3 * end, 0.4 * end, core_set(range(4, 20)))])
+    (run,) = load_runs({"easy": result}, "batch")
+    found = batch_view(run)
+    lanes = found.charts["cores"]
+    assert isinstance(lanes, Lanes)
+    down = lanes.look == LOOKS.index("down")
+    assert [(lanes.first[i], lanes.last[i]) for i in np.flatnonzero(down)] == [(4, 19)]
+    assert (lanes.owner[down] == -1).all()
+    assert int((lanes.look == LOOKS.index("cut")).sum()) >= int(result.table("interruptions").height > 0)
+    assert found.curves["up"].bound is not None
+    assert found.curves["up"].bound.min() == 16
+
+
+def test_a_problem_without_a_view_shows_its_jobs() -> None:
+    jobs = pl.DataFrame(
+        {
+            "job_id": ["a", "b", "c"],
+            "submission_time": [0, 1, 2],
+            "starting_time": [0, 3, None],
+            "finish_time": [3, 4, None],
+        }
+    )
+    result = Result({"jobs": jobs.lazy()}, {"problem": "batch", "agent": "x", "end_time": 5.0, "status": "complete"})
+    (run,) = load_runs({"x": result}, "batch")
+    found = plain_view(run)
+    lanes = found.charts["jobs"]
+    assert isinstance(lanes, Lanes)
+    looks = [(LOOKS[look], *times) for look, *times in zip(lanes.look, lanes.begin, lanes.end, strict=True)]
+    assert sorted(looks) == [("runs", 0, 3), ("runs", 3, 4), ("waiting", 1, 3), ("waiting", 2, 5)]
+    assert [value_at(found.curves["waiting"], time) for time in (0.5, 1.5, 2.5, 3.5)] == [0, 1, 2, 1]
+    assert [value_at(found.curves["running"], time) for time in (0.5, 3.5, 4.5)] == [1, 1, 0]
+    empty = SimpleNamespace(result=SimpleNamespace(table_names=()))
+    assert plain_view(empty).charts == {}  # type: ignore[arg-type]
+
+
+def test_what_lies_behind_comes_first() -> None:
+    one = {"begin": [1.0], "end": [2.0], "first": [0]}
+    lanes = lanes_of("rows", 1, [one, one | {"look": "window", "texts": ["w"]}])
+    assert [LOOKS[look] for look in lanes.look] == ["window", "runs"]
+    assert lanes.texts == ["w", ""]
+    assert lanes_of("rows", 1, []).begin.tolist() == []
+
+
+@given(
+    st.lists(st.floats(-1e9, 1e9) | st.just(float("nan")), max_size=30),
+    st.lists(st.integers(-(2**30), 2**30), max_size=30),
+)
+def test_packed_arrays_come_back(times: list[float], numbers: list[int]) -> None:
+    pool = Pool(-1e9, 1e9)
+    packed, whole = pool.times(times), pool.numbers(numbers)
+    assert pool.numbers(numbers) == whole
+    text = pool.text()
+    assert text == pool.text()
+    np.testing.assert_allclose(
+        unpacked(text, packed), np.array(times, dtype=float), atol=2.0
+    )  # a billionth of the span
+    assert unpacked(text, whole).tolist() == numbers
+
+
+def test_a_page_needs_nothing_else_and_is_the_same_again(tmp_path: Path) -> None:
+    results = {name: run_of(name) for name in ("fcfs", "easy-fcfs")}
+    page = view(results, tmp_path / "a.html", title="Two <policies>", notes=["A note."], made={"command": "none"})
+    assert (
+        page.read_bytes()
+        == view(
+            results, tmp_path / "b.html", title="Two <policies>", notes=["A note."], made={"command": "none"}
+        ).read_bytes()
+    )
+    text = page.read_text()
+    assert "Two &lt;policies&gt;" in text
+    outside = re.findall(
+        r"<(?:script|link|img)[^>]*(?:src|href)=[\"']?(?!data:)([^\"'> ]+)", text.split("<script>\n")[0]
+    )
+    assert outside == []
+    data = data_of(page)
+    assert [run["name"] for run in data["runs"]] == ["fcfs", "easy-fcfs"]
+    begin = unpacked(arrays_of(page), data["charts"][1]["begin"])
+    starts = results["easy-fcfs"].jobs["starting_time"].to_numpy()
+    np.testing.assert_allclose(begin[np.searchsorted(begin, starts - 0.001)], starts, atol=0.001)
+    # what both runs share, such as the jobs' sizes, stands there once
+    first, second = ({column["name"]: column["values"] for column in card["columns"]} for card in data["cards"])
+    assert first["requested_number_of_resources"] == second["requested_number_of_resources"]
+    assert first["starting_time"] != second["starting_time"]
+
+
+def test_a_page_of_runs_that_do_not_fit_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match="metrics are of"):
+        view({"a": run_of()}, tmp_path / "a.html", metrics={"b": {}})
+
+
+def test_bokeh_is_loaded_when_a_page_is_written() -> None:
+    code = "import sys, desim, desim.plotting.interactive, desim.cli.view; assert 'bokeh' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
