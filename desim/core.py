@@ -17,12 +17,14 @@ from __future__ import annotations
 import math
 import signal
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from heapq import heapify, heappop, heappush
+from itertools import repeat
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -30,7 +32,7 @@ import numpy as np
 import simpy
 from simpy.events import NORMAL, EventPriority
 
-from desim.exceptions import DesimError, InvalidConfiguration
+from desim.exceptions import DesimError, InvalidConfiguration, StalledWarning
 from desim.records import Records
 
 if TYPE_CHECKING:
@@ -355,6 +357,8 @@ class Simulation:
         Whether the run was cut short of the end of its work: by ``until``, or by :meth:`stop`.
     replayed : bool
         Whether this is a fork for which the past had to be replayed, see :meth:`fork`.
+    stalled : str
+        Why the run was ended before its work was done, since nothing but endless processes was left; else empty.
 
     Raises
     ------
@@ -379,6 +383,8 @@ class Simulation:
         self.seed = seed
         self.until = until
         self.truncated = self.replayed = False
+        self.stalled = ""
+        self._seen: object = None  # how far the work had come at the last look for a standstill
         self.actions: list[Any] | None = [] if log_actions else None
         self._answered_at: list[float] | None = [] if log_actions else None
         self._forgotten: tuple[int, ...] = ()  # after how many actions the future was forgotten
@@ -423,21 +429,36 @@ class Simulation:
         pending, env = self._pending, self.env
         queue = env._queue
         try:
-            while queue or pending:
-                if pending and (not queue or queue[0][0] > env._now):
-                    return pending[0]
-                # What follows is simpy.Environment.step(), without a call for every event.
-                env._now, _, _, event = heappop(queue)
-                callbacks = event.callbacks
-                event.callbacks = None  # type: ignore[assignment]
-                for callback in callbacks:
-                    callback(event)
-                if not event._ok and not hasattr(event, "_defused"):
-                    raise _error_of(event)
+            while True:
+                for _ in repeat(None, self.problem.patience):  # a while loop that ends now and then, at no cost
+                    if pending:
+                        if not queue or queue[0][0] > env._now:
+                            return pending[0]
+                    elif not queue:
+                        return None
+                    # What follows is simpy.Environment.step(), without a call for every event.
+                    env._now, _, _, event = heappop(queue)
+                    callbacks = event.callbacks
+                    event.callbacks = None  # type: ignore[assignment]
+                    for callback in callbacks:
+                        callback(event)
+                    if not event._ok and not hasattr(event, "_defused"):
+                        raise _error_of(event)
+                self.look_for_standstill()
         except _HorizonReached:
             self.truncated = self.truncated or env.now >= self.until
             self.stop()  # once more, should advance() be called again
         return None
+
+    def look_for_standstill(self) -> None:
+        """Stop a run without ``until`` in which nothing has been done since the last look, and nothing will be."""
+        if self.until < math.inf or self.stalled:
+            return
+        why, seen = self.problem.standstill(), self.problem.progress()
+        if why and seen == self._seen:
+            self.stalled = why
+            self.stop(truncated=True)
+        self._seen = seen if why else None
 
     def stop(self, *, truncated: bool = False) -> None:
         """End the run after what happens now: :meth:`advance` then returns None for good.
@@ -498,8 +519,9 @@ class Simulation:
         Parameters
         ----------
         status : str, optional
-            ``"complete"``, ``"truncated"`` (by :meth:`stop`, with work left), ``"interrupted"`` or ``"failed"``. By
-            default the first or the second, whichever is true of a run that has come to its end.
+            ``"complete"``, ``"truncated"`` (by :meth:`stop`, with work left), ``"stalled"`` (with work left and nothing
+            that will do it, see :meth:`Problem.standstill`), ``"interrupted"`` or ``"failed"``. By default one of the
+            first three, whichever is true of a run that has come to its end.
         agent : str
             Name of the agent, for the records.
 
@@ -511,7 +533,10 @@ class Simulation:
         from desim.result import Result
 
         if status is None:
-            status = "truncated" if self.truncated and self.end_time < self.until else "complete"
+            if not (self.env._queue or self._pending):  # run dry: a problem that is done stops, which leaves an event
+                self.stalled = self.problem.standstill()
+            is_cut = self.truncated and self.end_time < self.until
+            status = "stalled" if self.stalled else "truncated" if is_cut else "complete"
         self.problem.close(self.end_time)
         info = self.problem.describe() | {
             "agent": agent,
@@ -520,6 +545,8 @@ class Simulation:
             "end_time": self.end_time,
             "until": None if self.until == math.inf else self.until,
         }
+        if self.stalled:
+            info["stalled"] = self.stalled
         kind = self.problem.kind
         if kind is not None:  # where records that are read back find it
             info["kind"] = f"{type(self.problem).__module__}:{type(self.problem).__qualname__}.kind"
@@ -581,10 +608,14 @@ def simulate(
         _introduce(agent, simulation)
         act = agent.act
         with deferred_interrupts() as interrupted:
-            while (decision := simulation.advance()) is not None:
-                decision.answer(act(decision.observation))
-                if interrupted:
-                    break
+            decision = simulation.advance()
+            while decision is not None and not interrupted:
+                for _ in repeat(None, problem.patience // 10):  # as in advance()
+                    decision.answer(act(decision.observation))
+                    if interrupted or (decision := simulation.advance()) is None:
+                        break
+                else:
+                    simulation.look_for_standstill()
     except BaseException as error:
         error.result = simulation.finish(status="failed", agent=name)  # type: ignore[attr-defined]
         error.add_note(f"desim: raised at time {simulation.env.now} s with agent {name}")
@@ -592,7 +623,12 @@ def simulate(
     if interrupted:
         result = simulation.finish(status="interrupted", agent=name)
         raise SimulationInterrupted(f"interrupted at time {simulation.env.now} s; its records are kept", result)
-    return simulation.finish(agent=name)
+    result = simulation.finish(agent=name)
+    if simulation.stalled:
+        warnings.warn(
+            f"stalled at time {simulation.end_time} with agent {name}: {simulation.stalled}", StalledWarning, 2
+        )
+    return result
 
 
 def end_of(problem: Problem, agent: Agent) -> Simulation:

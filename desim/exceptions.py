@@ -9,6 +9,8 @@
     ├── RecordError            stored results that cannot be read or written (OSError)
     └── MissingDependency      an optional package that is not installed (ImportError)
 
+A run that ends before its work is done, since nothing will do it, warns with a :class:`StalledWarning`.
+
 Every error carries exactly one string, so that SimPy, which raises a process's error again as
 ``type(error)(*error.args)``, loses nothing.
 """
@@ -21,6 +23,7 @@ __all__ = [
     "InvalidConfiguration",
     "MissingDependency",
     "RecordError",
+    "StalledWarning",
     "WorkloadError",
 ]
 
@@ -47,3 +50,7 @@ class RecordError(DesimError, OSError):
 
 class MissingDependency(DesimError, ImportError):
     """An optional package is needed; the message holds the command that installs it."""
+
+
+class StalledWarning(UserWarning):
+    """A run has status ``"stalled"``: work was left that nothing would have done; the message says why."""

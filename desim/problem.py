@@ -363,6 +363,12 @@ class Problem:
         Attributes that hold a workload, which may be iterators.
     constants : tuple of type
         Classes whose objects no run changes: forks share them.
+    work_tables : tuple of str
+        Tables that get a row whenever work is done.
+    patience : int
+        After so many events without a decision, or a tenth as many decisions, a run without ``until`` is looked at: if
+        there is a :meth:`standstill`, and was one already at the look before, with no work done since, the run ends
+        with status ``"stalled"``.
     """
 
     name: ClassVar[str] = "problem"
@@ -370,6 +376,8 @@ class Problem:
     events: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     constants: ClassVar[tuple[type, ...]] = ()
+    work_tables: ClassVar[tuple[str, ...]] = ("jobs",)
+    patience: int = 500_000
     simulation: Simulation
     env: simpy.Environment
 
@@ -409,6 +417,7 @@ class Problem:
         self.listeners = {event: list(listeners) for event, listeners in self.listeners.items()}
         self.foreground: list[simpy.Process] = []
         self.begin()
+        self.num_own = len(self.foreground)  # what the problem itself waits for, such as arrivals
         for process in self.processes:
             if getattr(process, "background", False):
                 start_process(self.env, process(self))
@@ -438,6 +447,34 @@ class Problem:
     def is_empty(self) -> bool:
         """Tell whether nothing is in the system that the run has to wait for; by default never."""
         return False
+
+    def is_idle(self) -> bool:
+        """Tell whether nobody works on anything, although there may be work; by default never."""
+        return False
+
+    def standstill(self) -> str:
+        """Say why nothing more will be done, unless a process of the user's own or the agent brings it about.
+
+        Asked of a run in which nothing is left to happen, or nothing has been done for long.
+
+        Returns
+        -------
+        str
+            Empty while something is worked on or may arrive, of problems that do not say when they are idle, and if
+            there is nothing to wait for.
+        """
+        if not self.is_idle() or any(process.is_alive for process in self.foreground[: self.num_own]):
+            return ""
+        names = [str(process.name) for process in self.foreground[self.num_own :] if process.is_alive]
+        if not self.is_empty():
+            agent = "work is left that the agent starts none of, and nothing else will happen"
+            return f"{agent} but {_endless(names)}" if names else agent
+        return f"all work is done, but {_endless(names)}; set background = True, or give until" if names else ""
+
+    def progress(self) -> object:
+        """Return something that changes whenever work is done."""
+        tables = self.simulation.records.tables
+        return [tables[name].extent for name in self.work_tables if name in tables], self.is_empty()
 
     def begin(self) -> None:
         """Set up fresh state and start the problem's own processes; called once by :meth:`bind`."""
@@ -486,6 +523,11 @@ class Problem:
         self.foreground = []
         self.listeners = {event: [] for event in self.events}
         self.listening = False
+
+
+def _endless(names: Sequence[str]) -> str:
+    one = len(names) == 1
+    return f"the process{'' if one else 'es'} {', '.join(names)} {'goes' if one else 'go'} on without end"
 
 
 def reference(text: str) -> Any:

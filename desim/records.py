@@ -63,6 +63,11 @@ class TableWriter:
         if self._held >= self._chunk_rows:
             self._flush()
 
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Parts and rows so far: another pair whenever a row was added."""
+        return self._parts, len(self._rows)
+
     def copied(self) -> TableWriter:
         """Return a writer that goes on in memory with what is recorded so far."""
         other = copy(self)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RUN_STATUSES", "Result"]
 
-RUN_STATUSES = ("complete", "truncated", "interrupted", "failed")
+RUN_STATUSES = ("complete", "truncated", "stalled", "interrupted", "failed")
 """How a run can have ended; the records of one that is under way, or has died, say ``"running"``."""
 
 

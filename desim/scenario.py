@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -20,7 +21,7 @@ from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
 from desim.core import Agent, SimulationInterrupted, simulate
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import InvalidConfiguration, StalledWarning
 from desim.own_code import is_reference, load, own_function
 from desim.problem import Kind, Problem, Process, kind_of, kinds
 from desim.processes import random_outages
@@ -484,7 +485,9 @@ def replay(
     if listen is not None and instance.steps is not None:
         problem.on(instance.steps.event, _counter(listen))
     try:
-        return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", StalledWarning)  # the description of the run says it as well
+            return simulate(problem, agent, seed=scenario.seed, until=instance.until, out=out)
     except SimulationInterrupted as interruption:
         return interruption.result
 

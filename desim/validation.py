@@ -266,7 +266,7 @@ class Recorded:
     @property
     def drained(self) -> bool:
         """Whether the run went on until nothing was left to happen."""
-        return self.info["status"] == "complete" and self.end_time < self.until
+        return self.info["status"] in ("complete", "stalled") and self.end_time < self.until
 
     def once(self, view: Callable[[Recorded], Found]) -> Found:
         """Return what a function makes of the run, which several checks need; it is called once."""

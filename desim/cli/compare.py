@@ -105,7 +105,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     -------
     dict
         ``metrics``, and the ``metric_options`` that they are of; ``validation``; ``workload``, a digest of what does
-        not depend on the agent.
+        not depend on the agent; ``stalled``, why it has come to nothing, if it has.
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
@@ -119,6 +119,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
             "metric_options": scenario.metric_options,
             "validation": found.validation,
             "workload": workload_digest(result, instance),
+            "stalled": result.info.get("stalled", ""),
         }
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
@@ -303,7 +304,14 @@ def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reuse
             store.save(settings, outcome)
     metrics = {name: math.nan if value is None else value for name, value in outcome["metrics"].items()}
     return RunSummary(
-        run.agent.policy, run.seed, metrics, outcome["validation"], outcome["workload"], directory, is_reused
+        run.agent.policy,
+        run.seed,
+        metrics,
+        outcome["validation"],
+        outcome["workload"],
+        directory,
+        is_reused,
+        outcome.get("stalled", ""),  # those of earlier versions say nothing
     )
 
 
@@ -352,6 +360,9 @@ def _remarks(comparison: Comparison, summaries: Sequence[RunSummary]) -> int:
     """Tell on standard error what is wrong; return the exit status."""
     for text in comparison.unequal:
         remark(f"desim: {text}")
+    for summary in summaries:
+        if summary.stalled:
+            remark(f"desim: {summary.agent}, seed {summary.seed}: stalled: {summary.stalled}")
     invalid = [summary for summary in summaries if summary.validation["valid"] is False]
     for summary in invalid:
         rules = ", ".join(summary.validation["counts"])

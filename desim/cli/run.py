@@ -82,6 +82,8 @@ class Run:
             where = f"complete records up to then are in {self.out}" if self.out else "nothing was to be stored"
             unit = instance.kind.time_unit
             remark(f"desim: interrupted at {result.info['end_time']:.10g} {unit} of simulated time; {where}")
+        if result.info["status"] == "stalled":
+            remark(f"desim: stalled: {result.info['stalled']}")
         found = measure(result, scenario, instance)
         if self.as_json:
             names = {"problem": scenario.problem, "agent": scenario.agent}

@@ -67,6 +67,14 @@ class SlottedProblem(Problem):
         """Tell whether nothing is in the system that the run has to wait for; asked before ``next_slot`` begins."""
         return True
 
+    def is_idle(self) -> bool:
+        """Tell whether nobody works on anything: by default always, since what is served has a slot of its own."""
+        return True
+
+    def standstill(self) -> str:
+        """Say why nothing more will be done; a run of so many slots ends by itself, whatever happens in them."""
+        return super().standstill() if self.num_slots is None else ""
+
     def foreground_ended(self, process: simpy.Event) -> None:
         """Go on: the slot clock finds out as the next slot begins."""
 

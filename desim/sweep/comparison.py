@@ -67,6 +67,8 @@ class RunSummary:
         Where its records are, if they were stored.
     reused : bool
         Whether it was there already.
+    stalled : str
+        Why it has come to nothing before its work was done; empty if it has not.
     """
 
     agent: str
@@ -76,6 +78,7 @@ class RunSummary:
     workload: str = ""
     directory: Path | None = None
     reused: bool = False
+    stalled: str = ""
 
 
 @dataclass(frozen=True)

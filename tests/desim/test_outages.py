@@ -101,7 +101,7 @@ def test_the_agent_sees_cores_that_are_down() -> None:
 def test_a_queue_that_waits_for_a_repair_that_never_comes() -> None:
     result = run(make_jobs((0.0, 2, 5.0), (1.0, 1, 5.0)), 2, [Outage(2.0, float("inf"), 0b10)])
     assert result.jobs.select(COLUMNS).rows() == [(1, None, None, "queued", 1), (2, None, None, "queued", 0)]
-    assert result.info["status"] == "complete"
+    assert result.info["status"] == "stalled"
 
 
 def test_an_outage_from_the_beginning() -> None:

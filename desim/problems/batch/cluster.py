@@ -86,6 +86,7 @@ class BatchCluster(FailingCluster, Problem):
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
     constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob)
+    work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
         "rejection",
@@ -167,6 +168,10 @@ class BatchCluster(FailingCluster, Problem):
     def is_empty(self) -> bool:
         """Tell whether no job is in the system."""
         return not (self._state.running or self._state.queued or self._inbox)
+
+    def is_idle(self) -> bool:
+        """Tell whether no job runs, and the agent waits for no time."""
+        return not self._state.running and self._next_wake == math.inf
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""

@@ -200,6 +200,10 @@ class DagCluster(FailingCluster, Problem):
         """Tell whether no job is in the system."""
         return not self._jobs
 
+    def is_idle(self) -> bool:
+        """Tell whether no copy runs or waits on any executor."""
+        return not any(table.running or table.waiting for table in self._plan.timetables.values())
+
     def submit(self, job: Job) -> None:
         """Take a job now, as the arrival process does; a process of your own may call it, too.
 

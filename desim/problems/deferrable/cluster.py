@@ -229,6 +229,10 @@ class DeferrableCluster(SlottedProblem):
         """Tell whether no job waits or runs."""
         return not (self._new or len(self._waiting) or len(self._running))
 
+    def is_idle(self) -> bool:
+        """Tell whether no job runs."""
+        return not len(self._running)
+
     def observe(self, slot: int) -> None:
         """Take what has changed since the slot before, and show it."""
         if self._capacity is None:

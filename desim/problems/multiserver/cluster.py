@@ -157,6 +157,10 @@ class MultiServerCluster(SlottedProblem):
         """Tell whether no job has arrived for the next slot, of which there may be arrivals of nobody."""
         return self.next_slot >= self._rows and not self._counts.any()
 
+    def progress(self) -> object:
+        """Return how many jobs there have been: rows are recorded of slots in which there is none, too."""
+        return self._next_job, self.is_empty()
+
     def _take(self, item: tuple[int, ArrayLike]) -> None:
         """Take the jobs that the workload has for a slot."""
         slot, row = item
@@ -393,6 +397,10 @@ class HoldingCluster(MultiServerCluster):
         """Tell whether no job runs, or waits with any hope of a start."""
         waits = any(self._queues) and self._idle_slots < self.give_up_after
         return self.next_slot >= self._rows and not self._services and not waits
+
+    def is_idle(self) -> bool:
+        """Tell whether no job runs."""
+        return not self._services
 
     def observe(self, slot: int) -> None:
         """Show where jobs wait, and what is free."""
