@@ -187,6 +187,7 @@ class SplitWindowTraining(TrainingSettings[Policy]):
     """
 
     trained: ClassVar[str] = "batch"
+    rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "easy-sjf")
 
     agent: SplitWindowConfig = field(default_factory=SplitWindowConfig)
     learning: LearningConfig = field(

@@ -210,6 +210,7 @@ class GraphTraining(TrainingSettings[Policy]):
     """
 
     trained: ClassVar[str] = "dag"
+    rules: ClassVar[tuple[str, ...]] = ("rank_up-deft", "rank_up-deft-patient", "least-work-deft-patient")
 
     agent: GraphConfig = field(default_factory=GraphConfig)
     learning: LearningConfig = field(

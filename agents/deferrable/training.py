@@ -280,6 +280,7 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
     """
 
     trained: ClassVar[str] = "deferrable"
+    rules: ClassVar[tuple[str, ...]] = ("earliest-deadline", "list-plan")
 
     agent: ScoreConfig = field(default_factory=ScoreConfig)
     learning: LearningConfig = field(

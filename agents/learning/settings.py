@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
+from torch import Tensor
 
 from desim import own_code
 from desim.agents.learning.checkpoint import load_into, save_weights
@@ -19,6 +20,7 @@ from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
 from desim.agents.learning.seeds import Trainings, train_seeds
+from desim.agents.learning.standing import Standing, standing
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
 from desim.agents.learning.tune import USUAL, Trial, Tuned, tune, with_values
 from desim.checks import whole
@@ -63,9 +65,12 @@ class TrainingSettings(Generic[AnyPolicy]):
     ----------
     trained : str
         What stands behind ``desim train``, for example ``"batch"``.
+    rules : tuple of str
+        Names of agents that trained weights are compared with.
     """
 
     trained: ClassVar[str]
+    rules: ClassVar[tuple[str, ...]] = ()
 
     agent: AgentConfig[AnyPolicy] = field(default_factory=AgentConfig)
     learning: LearningConfig = field(default_factory=LearningConfig)
@@ -137,7 +142,10 @@ class TrainingSettings(Generic[AnyPolicy]):
         return algorithm
 
     def train(
-        self, directory: Path | None = None, report: Callable[[dict[str, Any]], None] | None = None
+        self,
+        directory: Path | None = None,
+        report: Callable[[dict[str, Any]], None] | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> TrainingResult:
         """Train the agent.
 
@@ -147,6 +155,8 @@ class TrainingSettings(Generic[AnyPolicy]):
             Where checkpoints and TensorBoard's log go; a training that was interrupted there goes on.
         report : callable, optional
             Called with each new entry of the learning curve.
+        progress : callable, optional
+            Called after each update with the decisions so far.
 
         Returns
         -------
@@ -163,7 +173,11 @@ class TrainingSettings(Generic[AnyPolicy]):
             agreement = self.warm_up(training)
             if agreement is not None:
                 training.noted["agreement"] = agreement
-        return training.run(report)
+        return training.run(report, progress)
+
+    def standing(self, weights: dict[str, Tensor]) -> list[Standing]:
+        """Compare weights with rules; see :func:`desim.agents.learning.standing.standing`."""
+        return standing(self, weights)
 
     def train_seeds(
         self,

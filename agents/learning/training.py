@@ -289,13 +289,15 @@ class Training:
         rng = np.random.default_rng([LENGTHS, config.seed, self.updates])
         return min(max(round(rng.exponential(mean)), 1), config.num_steps)
 
-    def run(self, report: Report | None = None) -> TrainingResult:
+    def run(self, report: Report | None = None, progress: Callable[[int], None] | None = None) -> TrainingResult:
         """Train to the end, or until Ctrl-C, which loses nothing.
 
         Parameters
         ----------
         report : callable, optional
             Called with each new entry of the history.
+        progress : callable, optional
+            Called after each update with the decisions so far.
 
         Returns
         -------
@@ -310,6 +312,8 @@ class Training:
             with deferred_interrupts() as interrupted:
                 while self.steps < total:
                     self._iterate(report)
+                    if progress is not None:
+                        progress(self.steps)
                     if interrupted:
                         status = "interrupted"
                         break

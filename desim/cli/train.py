@@ -14,7 +14,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.checks import whole
 from desim.cli.options import JsonFlag
-from desim.cli.output import print_json, print_table, print_text, remark
+from desim.cli.output import print_json, print_table, print_text, progress, remark
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["Train", "Tune", "train_command"]
@@ -49,20 +49,25 @@ class Train:
 
     def _train(self, settings: Any) -> int:
         begin = time.monotonic()
-        result = settings.train(self.out / "checkpoint", _report)
+        with progress("training", settings.training.total_steps, "decisions") as bar:
+            result = settings.train(self.out / "checkpoint", _report, bar)
         stem = self.out / (self.name or settings.default_name)
         if result.status != "interrupted":
             settings.write(stem, result)
+        stands = [] if result.status == "interrupted" else settings.standing(result.weights)
         seconds = time.monotonic() - begin
         if self.as_json:
             found = {"status": result.status, "weights": str(stem), "validation": result.best}
-            print_json(found | {"seconds": seconds})
+            rules = {one.rule: {"mean": one.mean, "difference": one.difference._asdict()} for one in stands}
+            print_json(found | {"seconds": seconds, "rules": rules})
         elif result.status == "interrupted":
             print_text(f"interrupted; the same command goes on from {self.out}")
         else:
             print_text(f"{result.status} after {seconds:,.0f} s")
             print_text(f"weights: {stem}.safetensors and .json")
             print_text(", ".join(f"{name} {value:,.6g}" for name, value in result.best.items()))
+            for one in stands:
+                print_text(f"{one}, over {one.difference.num_values} validation episodes, by which weights were chosen")
         return 1 if result.status == "interrupted" else 0
 
     def _train_seeds(self, settings: Any) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -64,7 +65,12 @@ def test_it_trains_what_the_library_trains(desim: Desim, tmp_path: Path) -> None
 def test_what_it_prints_for_people(desim: Desim, tmp_path: Path) -> None:
     outcome = desim(*TINY, "--total-steps", "100", "--warm-start", "2", "--name", "mine", "--out", tmp_path)
     assert outcome.status == 0
-    first, second, third = outcome.out.splitlines()
+    first, second, third, *standing = outcome.out.splitlines()
+    assert len(standing) == 2
+    for line, rule in zip(standing, ("easy-fcfs", "easy-sjf"), strict=True):
+        assert re.match(
+            rf"(level with|better than|worse than) {rule} \(waiting_time_mean .*\): .* %, over 2 validation", line
+        )
     assert first.startswith("complete after ")
     assert second == f"weights: {tmp_path / 'mine'}.safetensors and .json"
     assert "waiting_time_mean " in third
