@@ -11,7 +11,7 @@ import pytest
 from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
-from desim.problems.batch import BatchCluster, Job, core_set
+from desim.problems.batch import After, BatchCluster, Job, core_set
 
 NUM_CORES = 12
 
@@ -100,3 +100,10 @@ def lost() -> Run:
 def stopped() -> Run:
     """Return a run that stops while jobs are running and queued."""
     return _random_run(4, until=100.0)
+
+
+@pytest.fixture(scope="session")
+def dependent() -> Run:
+    """Return a run that stops while jobs wait for others to end."""
+    after = {number: After((number - 3, number - 5), 10.0) for number in range(15, 60, 4)}
+    return _random_run(5, outages=False, until=220.0, after=after)

@@ -151,6 +151,12 @@ CASES = [
         lambda run: drop(run, "jobs", run.find("jobs", status="queued")),
         "arrival_numbers",
     ),
+    ("dependent", "dependencies", lambda run: run.edited("dependencies", 4, think_time=9.0)),
+    ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="9 11")),
+    ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="10 nobody")),
+    ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, submission_time=None), "conservation"),
+    ("dependent", "conservation", lambda run: run.edited("dependencies", 3, planned_time=1.0)),
+    ("dependent", "values", lambda run: run.edited("dependencies", 0, think_time=-1.0), "dependencies"),
 ]
 
 
@@ -167,12 +173,13 @@ def test_every_rule_has_its_corruption():
     assert {case[1] for case in CASES} == set(rules_of("batch")) - OF_NODES
 
 
-@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped"])
+@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent"])
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in OF_NODES]
+    absent = OF_NODES if scenario == "dependent" else {*OF_NODES, "dependencies"}
+    assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]
 
 
 def test_rounding_in_the_last_place_is_no_violation(plain):

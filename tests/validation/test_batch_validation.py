@@ -16,8 +16,7 @@ from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import ValidationReport, rules_of, validate
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
-
-OF_NODES = {rule.name for rule in NODE_RULES}
+OF_SOME_RUNS = {*(rule.name for rule in NODE_RULES), "dependencies"}
 
 
 class FirstComeFirstServed:
@@ -50,7 +49,7 @@ def test_a_run_of_the_lublin_workload_is_valid():
     jobs = [Job(int(number), submitted, int(cores), ran, ran) for number, submitted, cores, ran in rows.tolist()]
     report = validate(simulate(BatchCluster(jobs, num_cores=256), FirstComeFirstServed()), jobs)
     assert report.ok, str(report)
-    assert set(report.checks) == set(rules_of("batch")) - OF_NODES
+    assert set(report.checks) == set(rules_of("batch")) - OF_SOME_RUNS
     assert report.checks["core_exclusive"] == report.checks["conservation"] == 10_000
 
 
@@ -116,7 +115,7 @@ def test_an_endless_workload_is_read_no_further_than_the_run():
 def test_without_the_workload_conservation_is_not_checked(plain):
     report = validate(plain.result)
     assert report.ok
-    assert set(rules_of("batch")) - set(report.checks) == {"conservation"} | OF_NODES
+    assert set(rules_of("batch")) - set(report.checks) == {"conservation"} | OF_SOME_RUNS
 
 
 def test_a_valid_report_reads_as_one_line(plain):

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from swf_rows import HEADER, row
 from workload_files import BATCH_JOBS, data, refusal
 
+from desim import simulate
+from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch import After, BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import swf
 from desim.workloads.batch.trace import TraceHeader, TraceReport
@@ -462,3 +465,23 @@ def test_table() -> None:
         "dropped           9  status 5 without run time or cores: cancelled before it ran  4, 5, 6, 10, 11, ...",
         "noted             1  ran longer than requested, kept                              3",
     ]
+
+
+def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    lines = [
+        row(1),
+        row(2, 5, f17=1, f18=30),
+        row(3, 6, f17=2),  # an unknown think time
+        row(4, 7, f17=9, f18=10),  # after a job that is not there
+        row(5, 8, cores=0, f17=1),  # dropped
+        row(6, 9, f17=5),
+    ]
+    path.write_text("; head\n" + "\n".join(lines) + "\n")
+    trace = swf.read(path)
+    assert trace.report.count(Reason.DEPENDENCY) == 5
+    assert "comes after another job, which only swf.dependencies reads" in str(trace.report)
+    after = swf.dependencies(path, trace.jobs)
+    assert after == {2: After((1,), 30.0), 3: After((2,), 0.0)}
+    jobs = simulate(BatchCluster(trace.jobs, 8, after=after), create("fcfs")).jobs
+    assert jobs["submission_time"].to_list() == [0.0, 7.0, 9.0, 40.0, 50.0]

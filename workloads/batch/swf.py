@@ -9,7 +9,8 @@ A job takes its cores from field 8, else from field 5, and its requested time fr
 from field 4; 0 counts as unknown in both. Rows that cannot be a job are dropped and counted in a
 `RepairReport`; a file that breaks the format itself (another number of fields, text in a number,
 nan, a fraction of a core, damaged gzip data) is refused with a `WorkloadError`. Job numbers are
-kept; one that was used before is replaced by the largest number so far + 1.
+kept; one that was used before is replaced by the largest number so far + 1. Fields 17 and 18 are
+read by `dependencies` alone.
 
 Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
 schedulers", JSSPP 1999.
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from desim.checks import whole
 from desim.exceptions import WorkloadError
+from desim.problems.batch.dependencies import After
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
     Columns,
@@ -42,7 +44,7 @@ from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceRe
 from desim.workloads.documents import LARGEST, shown
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 
-__all__ = ["SWFStream", "read", "stream", "texts", "write"]
+__all__ = ["SWFStream", "dependencies", "read", "stream", "texts", "write"]
 
 #: The 18 fields of a row, by the names of the format's definition.
 # fmt: off
@@ -54,6 +56,7 @@ _FIELDS = (
 # fmt: on
 #: Positions of the fields that count or name something, so that a fraction makes no sense.
 _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
+_PRECEDING, _THINK_TIME = 16, 17
 _MOST_HEADER_LINES = 100_000
 
 # With these bytes only, float() accepts exactly what _NUMBER does: no nan, no 1_000
@@ -200,6 +203,42 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     return found
 
 
+def dependencies(path: Pathish, jobs: Iterable[Job]) -> dict[int, After]:
+    """Return what jobs come after by fields 17 and 18: the preceding job and the think time.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file that the jobs come from, plain or gzip.
+    jobs : iterable of Job
+        Those that were kept of it: a job that was dropped comes after none, and none comes after it.
+
+    Returns
+    -------
+    dict of int to After
+        For ``BatchCluster(jobs, after=...)``; an unknown think time counts as 0.
+
+    Raises
+    ------
+    WorkloadError
+        If the file cannot be read, or breaks the format.
+    """
+    kept = {job.job_id for job in jobs}
+    found: dict[int, After] = {}
+    for job_id, preceding, think_time in _preceding(path):
+        if job_id in kept and preceding in kept:
+            found.setdefault(job_id, After((preceding,), max(think_time, 0.0)))
+    return found
+
+
+def _preceding(path: Pathish) -> Iterator[tuple[int, int, float]]:
+    """Yield job, preceding job and think time of the rows that have one."""
+    for _, values in _read_values(path, TraceReport()):
+        there = values[_PRECEDING] > 0
+        job_ids, preceding = (values[at][there].astype(np.int64).tolist() for at in (0, _PRECEDING))
+        yield from zip(job_ids, preceding, values[_THINK_TIME][there].tolist(), strict=True)
+
+
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:
     """Write jobs so that `read` gives them back exactly, all or nothing.
 
@@ -266,7 +305,14 @@ def _read_header(path: Pathish) -> TraceHeader:
 
 
 def _read_columns(path: Pathish, report: TraceReport) -> Iterator[Columns]:
-    """Yield all rows, block by block, as they are; allocated processors stand in where none are requested.
+    """Yield all rows, block by block, as they are; allocated processors stand in where none are requested."""
+    for numbers, values in _read_values(path, report):
+        report.add(TraceReason.DEPENDENCY, numbers[values[_PRECEDING] > 0].tolist())
+        yield _as_columns(numbers, values)
+
+
+def _read_values(path: Pathish, report: TraceReport) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
+    """Yield line numbers and fields of all rows, block by block.
 
     The fast path converts a whole block at once and only notices that something is wrong; the slow
     path then looks at the same lines one by one to say what.
@@ -293,7 +339,7 @@ def _read_columns(path: Pathish, report: TraceReport) -> Iterator[Columns]:
             values = _convert(rows)
             if values is None:
                 _complain(os.fspath(path), first, lines)
-            yield _as_columns(numbers, values)
+            yield numbers, values
 
 
 def _cut(source: str, first: int, lines: list[bytes], width: int, report: TraceReport) -> list[bytes]:

@@ -2,6 +2,7 @@
 
 from desim.problems.batch.cluster import BatchCluster, NodeCluster
 from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, to_core_ids
+from desim.problems.batch.dependencies import After
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.moldable import MoldableJob, StartAs
@@ -13,6 +14,7 @@ from desim.problems.batch.room import NodeObservation, Place, Room
 __all__ = [
     "GPU",
     "PLACEMENTS",
+    "After",
     "BatchCluster",
     "BatchObservation",
     "Execution",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, Self
@@ -20,6 +20,7 @@ from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
+from desim.problems.batch.dependencies import After, Dependencies, Followers
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
@@ -73,6 +74,9 @@ class BatchCluster(FailingCluster, Problem):
         starts afresh, or it is lost.
     ask_when_empty : bool
         Ask for a decision even if no job is queued; the only feasible answer is then to wait.
+    after : mapping of int to After, optional
+        Jobs that come after others, by id: they are submitted when these have ended and their user has thought about
+        it, and not before their time in the workload. The workload is then read at once, and its ids must differ.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -81,11 +85,13 @@ class BatchCluster(FailingCluster, Problem):
     ------
     InvalidConfiguration
         If an argument is out of range.
+    WorkloadError
+        If a job comes after one that does not exist, or jobs come after each other.
     """
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -115,10 +121,12 @@ class BatchCluster(FailingCluster, Problem):
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
+        after: Mapping[int, After] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
-        self.jobs = jobs
+        self.jobs = list(jobs) if after else jobs
+        self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
         if num_cores is None:
             raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
         if placement is not None:
@@ -132,7 +140,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without the jobs, as plain values."""
-        return {
+        description = {
             "problem": self.name,
             "num_cores": self.num_cores,
             "kill_at_request": self.kill_at_request,
@@ -141,6 +149,9 @@ class BatchCluster(FailingCluster, Problem):
             "on_outage": self.on_outage,
             "ask_when_empty": self.ask_when_empty,
         }
+        if self.dependencies is not None:
+            description["dependencies"] = len(self.dependencies.after)
+        return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -163,15 +174,22 @@ class BatchCluster(FailingCluster, Problem):
         self._decision = Decision(self.simulation, self.observation)
         self._on_answer: list[Callable[[Any], None]] = [self._act]
         self._decision.callbacks = self._on_answer
-        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, self._take))
+        self._followers: Followers | None = None
+        deliver = self._take
+        if self.dependencies is not None:
+            self._followers = Followers(self.dependencies)
+            self._record_dependency = tables["dependencies"].append
+            deliver, self._on_completion = self._arrive, self._complete_for_followers
+        self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
         """Tell whether no job is in the system."""
-        return not (self._state.running or self._state.queued or self._inbox)
+        return not (self._state.running or self._state.queued or self._inbox or self._awaits_others())
 
     def is_idle(self) -> bool:
-        """Tell whether no job runs, and the agent waits for no time."""
-        return not self._state.running and self._next_wake == math.inf
+        """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
+        thinks = self._followers is not None and self._followers.is_thinking()
+        return not self._state.running and self._next_wake == math.inf and not thinks
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
@@ -225,12 +243,52 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self._enqueue(job)
 
+    # jobs come after others
+
+    def _awaits_others(self) -> bool:
+        """Tell whether a job whose time has come waits for others to end."""
+        return self._followers is not None and bool(self._followers.jobs)
+
+    def _arrive(self, job: Job) -> None:
+        """Take a job whose time in the workload has come, or let it wait for those that it comes after."""
+        assert self._followers is not None
+        ready = self._followers.arrive(job)
+        if ready is None:
+            self._take(job)
+        elif ready < math.inf:
+            self._submit_at(ready, job)
+
+    def _submit_at(self, ready: float, job: Job) -> None:
+        """Let a job that comes after others be submitted, at once if its time is over."""
+        time = max(ready, self.env.now)
+        at(self.env, time, Phase.ARRIVAL, job).callbacks.append(self._submit_follower)
+
+    def _submit_follower(self, event: simpy.Event) -> None:
+        """Take a job that has waited for others to end; that is when it is submitted."""
+        assert self._followers is not None
+        waiting: Any = event.value
+        job = self._followers.jobs.pop(waiting.job_id)
+        self._record_dependency(self._followers.row(job, self.env.now))
+        self._take(job._replace(submission_time=self.env.now))
+        self.stop_if_done()
+
+    def _complete_for_followers(self, execution: Execution) -> None:
+        self._complete(execution)
+        self._release_followers(execution.job.job_id)
+
+    def _release_followers(self, job_id: int) -> None:
+        """Let the jobs come that have waited for the end of one."""
+        if self._followers is not None:
+            for ready, job in self._followers.end(job_id, self.env.now):
+                self._submit_at(ready, job)
+
     def _turn_away(self, job: Job, why: str) -> None:
         """Reject a job that has just been counted as arrived, or end the run because of it."""
         if self.too_wide == "error":
             raise WorkloadError(f"job {job.job_id} {why}; too_wide='reject' records such jobs as rejected")
         self._record_job((job, self._arrived - 1, None, None, None, 0, "rejected", 0))
         self.emit("rejection", job)
+        self._release_followers(job.job_id)
 
     # decisions are carried out, cycle after cycle
 
@@ -384,6 +442,9 @@ class BatchCluster(FailingCluster, Problem):
         for job in (*self._state.queued.values(), *self._inbox):
             number, attempts = self._numbers[job.job_id], self._attempts.get(job.job_id, 0)
             self._record_job((job, number, None, None, None, 0, "queued", attempts))
+        if self._followers is not None:
+            for job in self._followers.jobs.values():
+                self._record_dependency(self._followers.row(job, None))
 
     # cores fail and come back
 
@@ -424,6 +485,7 @@ class BatchCluster(FailingCluster, Problem):
         if lost:
             del self._numbers[job.job_id]
             self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
+            self._release_followers(job.job_id)
         else:
             self._attempts[job.job_id] = attempts
             self._state.requeue(job)
@@ -442,6 +504,8 @@ class BatchCluster(FailingCluster, Problem):
         """
         self.forget_sources()
         self._inbox.clear()
+        if self._followers is not None:
+            self._followers.forget()
         queued = self._state.queued
         for job_id, job in queued.items():
             queued[job_id] = job.known()

@@ -8,9 +8,10 @@ when the run ends holds its cores until then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
+from desim.problems.batch.tables import ENDED
 from desim.validation import (
     Check,
     Recorded,
@@ -368,6 +370,45 @@ def _attempts(run: Recorded) -> pl.DataFrame:
 
 
 _SPAN = "in [{begin}, {end}) s"
+# -- dependencies ---------------------------------------------------------------------------------
+
+
+def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
+    """Return the jobs that come after others and were not submitted when these allowed it."""
+    of_row = run["dependencies"].with_row_index("row")
+    ended = pl.when(status == "rejected").then(submission).when(status.is_in(ENDED)).then(finish)
+    ends = run["jobs"].select(other="job_id", ended=ended)
+    others = of_row.select("row", other=pl.col("after").str.split(" ")).explode("other")
+    others = others.with_columns(pl.col("other").cast(pl.Int64, strict=False)).join(ends, on="other", how="left")
+    last = others.group_by("row").agg(  # null if one of them has not ended
+        ended=pl.when(pl.col("ended").is_null().any()).then(None).otherwise(pl.col("ended").max())
+    )
+    want = pl.max_horizontal("planned_time", pl.col("ended") + pl.col("think_time"))
+    due = of_row.join(last, on="row", how="left").with_columns(want=pl.when(pl.col("ended").is_not_null()).then(want))
+    recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
+    due = due.join(recorded, on="job_id", how="left", maintain_order="left")
+    is_late = pl.lit(run.drained) | (pl.col("want") < run.end_time)
+    waits = pl.col("submission_time").is_null()
+    wrong = pl.when(waits).then(is_late).otherwise(pl.col("want").ne_missing(pl.col("submission_time")))
+    return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
+
+
+def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
+    """Return the jobs of the workload, those that come after others with the times at which they were submitted."""
+    if "dependencies" not in run.info:
+        return map(tuple, run.workload or ())
+    columns = run["dependencies"].select("job_id", "planned_time", "submission_time")
+    times = {job_id: (planned, submitted) for job_id, planned, submitted in columns.iter_rows()}
+    rows = []
+    for job_id, planned, *others in run.workload or ():
+        known, submitted = times.get(job_id, (None, None))
+        if known != planned:
+            rows.append((job_id, planned, *others))
+        elif submitted is not None:
+            rows.append((job_id, submitted, *others))
+    return sorted(rows, key=itemgetter(1))
+
+
 _MISCOUNTED = "job {job_id} requests {requested} cores and has {held} " + _SPAN
 
 RULES = (
@@ -547,8 +588,23 @@ RULES = (
         (Check("jobs", _capacity, "at {time} s {used} cores are in use and {up} up; running: jobs {jobs}"),),
     ),
     *NODE_RULES,
+    Rule(
+        "dependencies",
+        "a job that comes after others was submitted when they had ended and its think time was over, and not before "
+        "its time in the workload",
+        (
+            Check(
+                "jobs",
+                _wrong_dependencies,
+                "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
+                "submitted at {submission_time} s, want {want}",
+                when=lambda run: "dependencies" in run.info,
+            ),
+        ),
+    ),
     conservation_rule(
-        ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"), tuple
+        ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"),
+        rows=_submitted,
     ),
 )
 """What holds of a batch run beyond the description of its tables, in the order of checking."""

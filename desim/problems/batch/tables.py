@@ -8,7 +8,7 @@ from typing import Any
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
-__all__ = ["INFO", "INTERRUPTIONS", "JOBS", "NODES", "OUTAGES", "PLACEMENTS", "REQUESTS", "TABLES"]
+__all__ = ["DEPENDENCIES", "INFO", "INTERRUPTIONS", "JOBS", "NODES", "OUTAGES", "PLACEMENTS", "REQUESTS", "TABLES"]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
@@ -20,6 +20,7 @@ INFO = (
     Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
     Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
+    Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -238,4 +239,18 @@ PLACEMENTS = Table(
     only_with="num_nodes",
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS)
+DEPENDENCIES = Table(
+    "dependencies",
+    "a job whose time has come and that comes after others",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("planned_time", "float", "its submission time in the workload", unit="s", least=0),
+        Column("after", "text", 'the identifiers of the jobs that it comes after, such as "3 7"'),
+        Column("think_time", "float", "from the last of their ends to its submission", unit="s", least=0),
+        Column("submission_time", "float", "when it was submitted", unit="s", null="if it still waits at the end"),
+    ),
+    sort_by=("planned_time", "job_id"),
+    only_with="dependencies",
+)
+
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES)

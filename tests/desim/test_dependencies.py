@@ -1,0 +1,164 @@
+"""Jobs that come after others: submitted when these have ended and their user has thought about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim import WorkloadError, simulate
+from desim.agents.batch import create
+from desim.core import Simulation
+from desim.problems.batch import After, BatchCluster, Job, Node
+from desim.processes.outages import Outage, planned_outages
+from desim.validation import validate
+
+NUM_CORES = 8
+
+
+def random_case(seed: int, count: int = 30) -> tuple[list[Job], dict[int, After]]:
+    """Return jobs and what some of them come after, in an order that has nothing to do with the time."""
+    rng = np.random.default_rng(seed)
+    times = rng.exponential(8.0, count).cumsum().tolist()
+    ids = rng.permutation(count).tolist()
+    jobs = [
+        Job(job_id, time, int(rng.integers(1, NUM_CORES + 1)), float(rng.uniform(1, 60)), float(rng.uniform(0, 50)), 1)
+        for job_id, time in zip(ids, times, strict=True)
+    ]
+    order = rng.permutation(count).tolist()  # jobs come after those that stand in front of them here
+    after = {
+        job_id: After(
+            tuple(rng.choice(order[:place], min(place, int(rng.integers(1, 4))), replace=False).tolist()),
+            float(rng.choice([0.0, rng.exponential(20.0)])),
+        )
+        for place, job_id in enumerate(order)
+        if place and rng.random() < 0.4
+    }
+    return jobs, after
+
+
+def slow_fcfs(jobs: list[Job], after: dict[int, After]) -> dict[int, tuple[float, float]]:
+    """Return when each job is submitted and when it starts: the first of those known so far, over and over.
+
+    A job whose submission is not known yet comes after one that has not started, and so behind it.
+    """
+    submitted: dict[int, float] = {}
+    spans: dict[int, tuple[float, float, int]] = {}
+    rank = {job_id: place for place, job_id in enumerate(after)}  # of those that the end of one job lets come
+    last = 0.0
+    while len(spans) < len(jobs):
+        for job in jobs:
+            one = after.get(job.job_id, After(()))
+            if all(other in spans for other in one.jobs):
+                ready = max((spans[other][1] for other in one.jobs), default=-np.inf) + one.think_time
+                submitted[job.job_id] = max(job.submission_time, ready)
+        job = min(
+            (job for job in jobs if job.job_id in submitted and job.job_id not in spans),
+            key=lambda job: (submitted[job.job_id], rank.get(job.job_id, -1)),
+        )
+        earliest = max(submitted[job.job_id], last)
+        moments = sorted({earliest, *(end for _, end, _ in spans.values() if end > earliest)})
+        last = next(
+            time
+            for time in moments
+            if sum(cores for _, end, cores in spans.values() if end > time) + job.requested_cores <= NUM_CORES
+        )
+        spans[job.job_id] = last, last + min(job.run_time, job.requested_time), job.requested_cores
+    return {job_id: (submitted[job_id], spans[job_id][0]) for job_id in spans}
+
+
+def times_of(result: Any) -> dict[int, tuple[float, float]]:
+    columns = result.jobs.select("job_id", "submission_time", "starting_time")
+    return {job_id: (submitted, start) for job_id, submitted, start in columns.iter_rows()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_first_come_first_served_is_that_of_loops(seed: int) -> None:
+    jobs, after = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, after=after), create("fcfs"))
+    assert times_of(result) == slow_fcfs(jobs, after)
+    assert validate(result, jobs).ok
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    agent=st.sampled_from(["fcfs", "sjf", "easy-fcfs", "conservative-fcfs"]),
+    on_outage=st.sampled_from(["requeue", "lose"]),
+    nodes=st.booleans(),
+    until=st.sampled_from([float("inf"), 150.0]),
+)
+def test_whatever_happens_jobs_come_after_others(seed: int, agent: str, on_outage: Any, nodes: bool, until: float):
+    jobs, after = random_case(seed)
+    jobs = [job._replace(requested_cores=job.requested_cores + 3 * (job.job_id == 5)) for job in jobs]
+    options = {"nodes": Node.several(2, 4)} if nodes and agent != "conservative-fcfs" else {"num_cores": NUM_CORES}
+    outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
+    cluster = BatchCluster(jobs, **options, after=after, on_outage=on_outage, too_wide="reject", processes=outages)
+    result = simulate(cluster, create(agent), until=until)
+    assert validate(result, jobs).ok
+    rows = {row["job_id"]: row for row in result.jobs.iter_rows(named=True)}
+    planned = {job.job_id: job.submission_time for job in jobs}
+    for job_id, row in rows.items():
+        one = after.get(job_id, After(()))
+        ends = [rows[other]["finish_time"] or rows[other]["submission_time"] for other in one.jobs]
+        assert row["submission_time"] == max([planned[job_id], *(end + one.think_time for end in ends)])
+    if until == float("inf"):
+        assert len(rows) == len(jobs)
+
+
+@pytest.mark.parametrize("foresight", [True, False])
+def test_forks_go_on_alike(foresight: bool) -> None:
+    jobs, after = random_case(4)
+    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, after=after)), create("fcfs")
+    for _ in range(10):
+        decision = simulation.advance()
+        assert decision is not None
+        decision.answer(agent.act(decision.observation))
+    simulation.advance()
+    fork = simulation.fork(foresight=foresight)
+    assert not fork.replayed
+    results = []
+    for one in (simulation, fork):
+        while (decision := one.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        results.append(one.finish())
+    if foresight:
+        assert results[0].jobs.equals(results[1].jobs)
+        assert results[0].table("dependencies").equals(results[1].table("dependencies"))
+    else:  # nobody knows of jobs that are not submitted yet
+        assert len(results[1].jobs) < len(results[0].jobs)
+        assert validate(results[0], jobs).ok
+
+
+def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
+    result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0)], 2, after={}), create("fcfs"))
+    assert "dependencies" not in result.table_names
+    assert "dependencies" not in result.info
+
+
+@pytest.mark.parametrize(
+    ("after", "message"),
+    [
+        ({1: After((7,))}, "job 1 comes after job 7, but there is no such job"),
+        ({7: After((1,))}, "job 7 comes after others, but there is no such job"),
+        ({1: After((2,)), 2: After((3,)), 3: After((2,))}, "jobs wait for each other: 2 after 3 after 2"),
+        ({1: After((1,))}, "jobs wait for each other: 1 after 1"),
+        ({1: After((2,), -1.0)}, "job 1: think_time is -1.0, want a finite time of at least 0"),
+        ({1: (2,)}, "job 1 comes after (2,), want an After"),
+    ],
+)
+def test_dependencies_that_make_no_sense(after: Any, message: str) -> None:
+    jobs = [Job(number, 0.0, 1, 5.0, 5.0) for number in (1, 2, 3)]
+    with pytest.raises(WorkloadError) as error:
+        BatchCluster(jobs, 2, after=after)
+    assert str(error.value) == message
+
+
+def test_ids_that_come_back_cannot_be_told_apart() -> None:
+    jobs = [Job(1, 0.0, 1, 5.0, 5.0), Job(1, 50.0, 1, 5.0, 5.0)]
+    with pytest.raises(WorkloadError, match="two jobs are named 1: with dependencies, ids must differ"):
+        BatchCluster(jobs, 2, after={1: After(())})
