@@ -20,8 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import easy_on_nodes, simple_on_nodes
+from desim.agents.batch.node_profile import FreeNodes, NodeProfile, NodeSlot
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import (
     BatchObservation,
     NodeObservation,
@@ -97,6 +99,7 @@ class EASYBackfilling:
     def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
         if isinstance(observation, NodeObservation):
+            _refuse_cores(self, f"easy-{self.priority.name}")
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
@@ -240,6 +243,12 @@ class _CoreRoom(_Room):
         self.spare = (self.free_set & ~self.reserved).bit_count()
 
 
+def _refuse_cores(agent: EASYBackfilling | ConservativeBackfilling, other: str) -> None:
+    """Raise an error if an agent reserves particular cores, which belong to nodes."""
+    if agent.specific_cores:
+        raise InvalidConfiguration(f"{agent.name} reserves cores, not nodes; on nodes use {other}")
+
+
 def _in_order(priority: Priority, queue: Queue, time: float, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return ascending positions in the order of a priority."""
     if len(positions) < 2 or isinstance(priority, FCFS):
@@ -251,6 +260,24 @@ def _start(queue: Queue, position: int, slot: Slot) -> int | Start:
     """Return the action that starts a queued job: on the slot's cores, where it names them."""
     job_id = int(queue.job_id[position])
     return Start(job_id, slot.core_set) if slot.core_set else job_id
+
+
+class _FreeCores:
+    """What is free while jobs are started whose time has come."""
+
+    __slots__ = ("free", "free_set")
+
+    def __init__(self, observation: BatchObservation) -> None:
+        self.free = observation.free_cores
+        self.free_set = observation.free_core_set
+
+    def start(self, job_id: int, slot: Slot) -> int | Start | None:
+        """Return the action that starts a job in its slot; None if it is not free."""
+        if slot.cores > self.free or slot.core_set & ~self.free_set:
+            return None
+        self.free -= slot.cores
+        self.free_set &= ~slot.core_set
+        return Start(job_id, slot.core_set) if slot.core_set else job_id
 
 
 class ConservativeBackfilling:
@@ -287,7 +314,7 @@ class ConservativeBackfilling:
         self._down = 0
         self._settled = True
 
-    def act(self, observation: BatchObservation) -> list[int | Start | WaitUntil] | None:
+    def act(self, observation: BatchObservation) -> list[int | Place | Start | WaitUntil] | None:
         """Return the jobs whose reserved time has come, and when to be asked again."""
         profile = self._profile
         if profile is None or observation.down_cores != self._down:
@@ -307,13 +334,20 @@ class ConservativeBackfilling:
 
     def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
         """Make the profile from the running jobs only; all reservations are lost."""
-        kind = CoreProfile if self.specific_cores else AvailabilityProfile
+        on_nodes = isinstance(observation, NodeObservation)
+        if on_nodes:
+            _refuse_cores(self, f"conservative-{self.priority.name}")
+        kind = NodeProfile if on_nodes else CoreProfile if self.specific_cores else AvailabilityProfile
         self._profile = profile = kind.of_running(observation)
         self._down = observation.down_cores
         self._running, self._ends = {}, {}
         for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True):
-            core_set = observation.core_set_of(job_id) if self.specific_cores else 0
-            self._note_running(job_id, Slot(observation.time, end, cores, core_set))
+            if isinstance(observation, NodeObservation):
+                slot: Any = NodeSlot(observation.time, end, observation.held_by(job_id), None)
+            else:
+                core_set = observation.core_set_of(job_id) if self.specific_cores else 0
+                slot = Slot(observation.time, end, cores, core_set)
+            self._note_running(job_id, slot)
         self._changes = observation.running.changes
         self.reservations = {}
         self._starts = []
@@ -389,7 +423,11 @@ class ConservativeBackfilling:
         for position in positions:
             job_id = int(queue.job_id[position])
             if job_id not in self.reservations:
-                slot = profile.fit(int(queue.requested_cores[position]), float(queue.requested_time[position]))
+                if isinstance(observation, NodeObservation):
+                    wanted: Any = observation.shape_of(job_id)
+                else:
+                    wanted = int(queue.requested_cores[position])
+                slot = profile.fit(wanted, float(queue.requested_time[position]))
                 if slot is not None:  # else cores are down, and the job waits for their repair
                     self._reserve(profile, job_id, slot)
 
@@ -422,24 +460,24 @@ class ConservativeBackfilling:
 
     def _start(
         self, due: list[tuple[int, Slot]], observation: BatchObservation
-    ) -> list[int | Start | WaitUntil] | None:
+    ) -> list[int | Place | Start | WaitUntil] | None:
         """Start jobs; ask to be woken for the next reservation if no running job is due to end then.
 
         Jobs that request no time may share their cores with others in the profile. They come one
         after the other at the same instant: the completion of one brings the turn of the next.
         """
-        free, free_set = observation.free_cores, observation.free_core_set
-        actions: list[int | Start | WaitUntil] = []
-        for job_id, slot in due:
-            if slot.cores > free or slot.core_set & ~free_set:
-                self.reservations[job_id] = slot
-                heappush(self._starts, (slot.start, job_id))
-                continue
-            free -= slot.cores
-            free_set &= ~slot.core_set
-            actions.append(Start(job_id, slot.core_set) if slot.core_set else job_id)
-            self._note_running(job_id, slot)
-        self._changes += len(actions)
+        actions: list[int | Place | Start | WaitUntil] = []
+        if due:
+            free = FreeNodes(observation) if isinstance(observation, NodeObservation) else _FreeCores(observation)
+            for job_id, slot in due:
+                action = free.start(job_id, slot)
+                if action is None:
+                    self.reservations[job_id] = slot
+                    heappush(self._starts, (slot.start, job_id))
+                    continue
+                actions.append(action)
+                self._note_running(job_id, slot)
+            self._changes += len(actions)
         following, _ = self._next_start()
         if observation.time < following < np.inf and following not in self._ends:
             actions.append(WaitUntil(following))

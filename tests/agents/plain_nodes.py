@@ -1,0 +1,217 @@
+"""Back-filling on nodes from the definitions: lists, loops over nodes and tasks, everything computed afresh.
+
+What is free at a time is counted from nothing: what the nodes have, less what each job holds that runs then or has its
+reservation then. Of the code that is tested only the scores of the placement policies are used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from desim.problems.batch import Held, NodeObservation, Place, Room
+
+
+@dataclass
+class Taken:
+    """What a job holds from one time to another."""
+
+    start: float
+    end: float
+    held: tuple[Held, ...]
+
+
+class Free:
+    """What is free on each node: amounts, thousandths of GPUs, and how many jobs are there."""
+
+    def __init__(self, observation: NodeObservation) -> None:
+        table = observation.table
+        self.observation = observation
+        self.amounts = table.capacity.tolist()
+        self.gpus = table.gpus.tolist()
+        self.jobs = [0] * len(table)
+        self.down = observation.room.down.tolist()
+
+    def take(self, held: Iterable[Held]) -> None:
+        """Let a job have what it holds."""
+        for one in held:
+            self.jobs[one.node] += 1
+            amounts = self.amounts[one.node]
+            for column, amount in enumerate(one.amounts):
+                amounts[column] -= amount
+            for gpu, share in one.gpus:
+                self.gpus[one.node][gpu] -= share
+
+    def and_also(self, other: Free) -> Free:
+        """Return what is free in both."""
+        both = Free(self.observation)
+        for node in range(len(self.jobs)):
+            both.amounts[node] = list(map(min, self.amounts[node], other.amounts[node]))
+            both.gpus[node] = list(map(min, self.gpus[node], other.gpus[node]))
+            both.jobs[node] = max(self.jobs[node], other.jobs[node])
+        return both
+
+    def as_room(self) -> Room:
+        """Return what policies look at."""
+        room = Room(self.observation.table)
+        room.free, room.gpus = np.array(self.amounts), np.array(self.gpus)
+        room.jobs, room.down = np.array(self.jobs), np.array(self.down)
+        room._count_gpus()
+        return room
+
+    def on_node(self, shape: Any, node: int, limit: int) -> Held | None:
+        """Put tasks on a node one by one, the share of a GPU on the fullest one; None if there is room for none."""
+        request = shape.request
+        there = self.observation.table.nodes[node]
+        suits = request.partition in ("", there.partition) and there.features >= set(request.features)
+        suits = suits and not there.features & set(request.without)
+        suits = suits and (not request.gpu_models or there.gpu_model in request.gpu_models)
+        if not suits or self.down[node] or (request.exclusive and self.jobs[node]):
+            return None
+        amounts, gpus = list(self.amounts[node]), list(self.gpus[node])
+        shares: dict[int, int] = {}
+        tasks = 0
+        while tasks < min(limit, request.tasks_per_node or limit):
+            after = [left - amount for left, amount in zip(amounts, shape.amounts, strict=True)]
+            fitting = [gpu for gpu, left in enumerate(gpus) if left >= (shape.share or 1000)]
+            count = shape.gpus or bool(shape.share)
+            if min(after) < 0 or len(fitting) < count:
+                break
+            if shape.share:
+                fitting.sort(key=gpus.__getitem__)
+            for gpu in fitting[:count]:
+                gpus[gpu] -= shape.share or 1000
+                shares[gpu] = shares.get(gpu, 0) + (shape.share or 1000)
+            amounts = after
+            tasks += 1
+        if not tasks:
+            return None
+        if request.exclusive:
+            every = tuple((gpu, 1000) for gpu, left in enumerate(self.gpus[node]) if left)
+            return Held(node, tasks, tuple(self.amounts[node]), every)
+        return Held(node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items())))
+
+    def place(self, shape: Any) -> tuple[Held, ...] | None:
+        """Put all tasks on nodes in the order of the policy, each of which takes as many as it can."""
+        nodes = [node for node in range(len(self.jobs)) if self.on_node(shape, node, 1)]
+        left, held = shape.tasks, []
+        order = self.observation.policy.scores(self.as_room(), shape, np.array(nodes)) if nodes else None
+        if order is not None:
+            nodes = [nodes[place] for place in sorted(range(len(nodes)), key=lambda place: -order[place])]
+        for node in nodes:
+            one = self.on_node(shape, node, left)
+            assert one is not None
+            held.append(one)
+            left -= one.tasks
+            if not left:
+                return tuple(held)
+        return None
+
+
+def running(observation: NodeObservation) -> list[Taken]:
+    """Return what the running jobs hold until they are expected to end."""
+    rows = observation.running
+    pairs = zip(rows.job_id.tolist(), rows.expected_end.tolist(), strict=True)
+    return [Taken(-math.inf, end, observation.held_by(job_id)) for job_id, end in pairs]
+
+
+def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -> Free:
+    """Count what is free at a time."""
+    free = Free(observation)
+    for one in taken:
+        if one.start <= time < one.end:
+            free.take(one.held)
+    return free
+
+
+def in_order(observation: NodeObservation, priority: Any) -> list[tuple[int, Any, float]]:
+    """Return id, request and requested time of the queued jobs."""
+    queue, waiting = observation.queue, []
+    for position in priority.order(queue, observation.time).tolist():
+        job_id = int(queue.job_id[position])
+        waiting.append((job_id, observation.shape_of(job_id), float(queue.requested_time[position])))
+    return waiting
+
+
+def plain_simple(observation: NodeObservation, priority: Any) -> list[Place]:
+    """Start whatever has room, in order."""
+    taken, starts = running(observation), []
+    for job_id, shape, requested in in_order(observation, priority):
+        held = free_at(observation, taken, observation.time).place(shape)
+        if held is not None:
+            taken.append(Taken(-math.inf, observation.time + requested, held))
+            starts.append(Place(job_id, held))
+    return starts
+
+
+def plain_easy(observation: NodeObservation, priority: Any) -> list[Place]:
+    """Start what has room, and once something has none, what leaves it alone."""
+    now, taken, starts = observation.time, running(observation), []
+    shadow, is_blocked = math.inf, False
+    for job_id, shape, requested in in_order(observation, priority):
+        room = free_at(observation, taken, now)
+        if is_blocked and now + requested > shadow:
+            room = room.and_also(free_at(observation, taken, shadow))
+        held = room.place(shape)
+        if held is not None:
+            taken.append(Taken(-math.inf, now + requested, held))
+            starts.append(Place(job_id, held))
+        elif not is_blocked:
+            is_blocked = True
+            for end in sorted({one.end for one in taken}):
+                reserved = free_at(observation, taken, end).place(shape)
+                if reserved is not None:
+                    shadow = end
+                    taken.append(Taken(shadow, math.inf, reserved))
+                    break
+    return starts
+
+
+class PlainConservative:
+    """Every job has a reservation; when one ends, each in order may move to where it could start earlier."""
+
+    def __init__(self, priority: Any) -> None:
+        self.priority = priority
+        self.reserved: dict[int, Taken] = {}
+        self.known: set[int] = set()
+        self.down = 0
+
+    def earliest(self, observation: NodeObservation, shape: Any, requested: float) -> Taken | None:
+        """Return the first place beside all that run and all reservations."""
+        taken = running(observation) + list(self.reserved.values())
+        times = sorted({time for one in taken for time in (one.start, one.end) if time > observation.time})
+        for start in [observation.time, *times]:
+            room = free_at(observation, taken, start)
+            for time in times:
+                if start < time < start + requested:
+                    room = room.and_also(free_at(observation, taken, time))
+            held = room.place(shape)
+            if held is not None:
+                return Taken(start, start + requested, held)
+        return None
+
+    def act(self, observation: NodeObservation) -> list[Place]:
+        """Return the jobs whose time has come."""
+        if observation.down_cores != self.down:
+            self.reserved, self.down = {}, observation.down_cores
+        waiting = in_order(observation, self.priority)
+        now_running = {int(job_id) for job_id in observation.running.job_id}
+        if self.known - now_running:
+            for job_id, shape, requested in waiting:
+                if old := self.reserved.pop(job_id, None):
+                    new = self.earliest(observation, shape, requested)
+                    assert new is not None
+                    self.reserved[job_id] = new if new.start < old.start else old
+        for job_id, shape, requested in waiting:
+            if job_id not in self.reserved:
+                new = self.earliest(observation, shape, requested)
+                if new is not None:
+                    self.reserved[job_id] = new
+        due = [job_id for job_id, one in self.reserved.items() if one.start <= observation.time]
+        starts = [Place(job_id, self.reserved.pop(job_id).held) for job_id in due]
+        self.known = now_running | set(due)
+        return starts

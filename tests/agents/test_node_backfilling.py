@@ -1,0 +1,146 @@
+"""Simple, EASY and conservative back-filling on nodes decide as plain loops over nodes and tasks do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_nodes import PlainConservative, plain_easy, plain_simple
+
+from desim import InvalidConfiguration, simulate
+from desim.agents.batch import create
+from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, NodeJob, Place, Request
+from desim.processes.outages import Outage, planned_outages
+from desim.validation import validate
+
+NODES = [
+    *Node.several(3, 8, memory=100, gpus=2, gpu_model="A", partition="fast"),
+    *Node.several(2, 4, name="m", memory=400, resources={"licenses": 2}, features=frozenset({"local-disk"})),
+    Node("big", 16, memory=900, gpus=4, gpu_model="B"),
+]
+PLAIN = {"backfilling": plain_simple, "easy": plain_easy, "conservative": PlainConservative}
+
+
+def random_request(rng: np.random.Generator) -> Request:
+    """Return a request of any kind."""
+    gpus = float(rng.choice([0, 0, 1, 2, 0.25, 0.5, 0.7]))
+    return Request(
+        tasks=int(rng.integers(1, 5)),
+        cores=int(rng.integers(1, 5)),
+        memory=int(rng.integers(0, 120)),
+        gpus=gpus,
+        gpu_models=("B",) if gpus and rng.random() < 0.2 else (),
+        resources=(("licenses", 1),) if not gpus and rng.random() < 0.2 else (),
+        partition="fast" if rng.random() < 0.2 else "",
+        features=("local-disk",) if not gpus and rng.random() < 0.1 else (),
+        without=("local-disk",) if rng.random() < 0.1 else (),
+        exclusive=bool(rng.random() < 0.1),
+        tasks_per_node=int(rng.integers(1, 3)) if rng.random() < 0.2 else None,
+    )
+
+
+def random_jobs(rng: np.random.Generator, count: int) -> list[NodeJob]:
+    """Return jobs that arrive faster than the nodes serve them; several arrive and end at the same time."""
+    times = (5 * rng.integers(0, 3, count)).cumsum().tolist()
+    runs = (10 * rng.integers(1, 10, count)).tolist()
+    return [
+        NodeJob.of(number, float(time), random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
+        for number, (time, run) in enumerate(zip(times, runs, strict=True))
+    ]
+
+
+class Compared:
+    """An agent whose every answer must be that of the plain one."""
+
+    def __init__(self, kind: str, order: str) -> None:
+        self.agent = create(f"{kind}-{order}")
+        plain = PLAIN[kind]
+        priority = self.agent.priority
+        self.plain = plain(priority).act if isinstance(plain, type) else lambda seen: plain(seen, priority)
+        self.decisions = 0
+
+    def act(self, observation: Any) -> Any:
+        answer = self.agent.act(observation)
+        starts = [action for action in answer or () if isinstance(action, Place)]
+        want = self.plain(observation)
+        assert sorted(starts) == sorted(want), observation.time
+        self.decisions += 1
+        return answer
+
+
+def compare(seed: int, kind: str, placement: str, count: int) -> None:
+    """Simulate random jobs on some of the nodes, sometimes with outages."""
+    rng = np.random.default_rng(seed)
+    outages = [planned_outages([Outage(50.0, 150.0, 0b101), Outage(100.0, 120.0, 0b100)])] * (rng.random() < 0.3)
+    jobs = random_jobs(rng, count)
+    nodes = NODES if rng.random() < 0.5 else NODES[2:]
+    problem = BatchCluster(jobs, nodes=nodes, placement=placement, too_wide="reject", processes=outages)
+    agent = Compared(kind, str(rng.choice(["fcfs", "sjf", "f1"])))
+    result = simulate(problem, agent)
+    assert agent.decisions
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), placement=st.sampled_from(sorted(PLACEMENTS)))
+def test_decisions_are_those_of_the_definition(kind: str, seed: int, placement: str) -> None:
+    compare(seed, kind, placement, 18)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("kind", PLAIN)
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_decisions_are_those_of_the_definition_on_thousands_of_scenarios(kind: str, placement: str, seed: int) -> None:
+    compare(seed, kind, placement, 30)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+def test_conservative_on_one_node_is_that_of_cores(order: str) -> None:
+    """Jobs that request cores alone start on one node of 16 cores when they do on 16 cores."""
+    rng = np.random.default_rng(5)
+    times = rng.exponential(50.0, 120).cumsum().tolist()
+    jobs = [
+        Job(number, time, int(rng.integers(1, 17)), float(run) * 2, float(run))
+        for number, (time, run) in enumerate(zip(times, rng.integers(0, 200, 120).tolist(), strict=True))
+    ]
+    cores = simulate(BatchCluster(jobs, 16), create(f"conservative-{order}"))
+    nodes = simulate(BatchCluster(jobs, nodes=[Node("only", 16)]), create(f"conservative-{order}"))
+    assert nodes.jobs["starting_time"].equals(cores.jobs["starting_time"])
+
+
+@pytest.mark.parametrize("kind", ["easy", "conservative"])
+def test_particular_cores_are_no_matter_of_nodes(kind: str) -> None:
+    jobs = [Job(0, 0.0, 1, 1.0, 1.0)]
+    message = f"{kind}-specific-fcfs reserves cores, not nodes; on nodes use {kind}-fcfs"
+    with pytest.raises(InvalidConfiguration, match=message):
+        simulate(BatchCluster(jobs, nodes=NODES), create(f"{kind}-specific-fcfs"))
+
+
+def test_promises_are_kept() -> None:
+    """With exact requested times no job starts later under conservative back-filling than it was promised."""
+    rng = np.random.default_rng(2)
+    jobs = [job._replace(requested_time=job.run_time) for job in random_jobs(rng, 60)]
+    agent = create("conservative-fcfs")
+    promised: dict[int, float] = {}
+
+    class Noting:
+        """Note what each job was promised first."""
+
+        def act(self, observation: Any) -> Any:
+            answer = agent.act(observation)
+            for job_id, slot in agent.reservations.items():
+                promised.setdefault(job_id, slot.start)
+            return answer
+
+    agent.reset({}, None)
+    result = simulate(BatchCluster(jobs, nodes=NODES, too_wide="reject"), Noting())
+    started = dict(result.jobs.select("job_id", "starting_time").iter_rows())
+    assert len(promised) > 20
+    assert all(started[job_id] <= start for job_id, start in promised.items())
