@@ -6,8 +6,7 @@ jobs go, now and in reservations, is up to the placement policy of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -16,8 +15,6 @@ from desim.agents.batch.profile import expected_releases
 from desim.problems.batch import Held, NodeObservation, Place, Queue, Room, Shape
 
 __all__ = ["NodeRoom", "easy_on_nodes", "simple_on_nodes", "strict_on_nodes"]
-
-Order = Iterator[tuple[int, Shape, float]]
 
 
 class NodeRoom:
@@ -58,12 +55,21 @@ class NodeRoom:
         return held
 
 
-def _in_order(observation: NodeObservation, order: np.ndarray) -> Order:
-    """Yield id, shape and requested time of the queued jobs in an order of their positions."""
+def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int, Shape, float]]:
+    """Return id, shape and requested time of the queued jobs in an order of their positions."""
     queue: Queue = observation.queue
+    shapes = observation.shapes()
     job_ids, times = queue.job_id[order].tolist(), queue.requested_time[order].tolist()
-    for job_id, time in zip(job_ids, times, strict=True):
-        yield job_id, observation.shape_of(job_id), time
+    return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
+
+
+def _hopeful(room: Room, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
+    """Yield the waiting jobs for which some node has room for a task: nobody else can start, as room only shrinks."""
+    shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
+    if not shapes:
+        return iter(())
+    hopeful = {shape for shape, takes in zip(shapes, room.take_one(shapes).tolist(), strict=True) if takes}
+    return (entry for entry in waiting if entry[1] in hopeful)
 
 
 def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place]:
@@ -82,8 +88,8 @@ def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
         The jobs to start.
     """
     room = NodeRoom(observation)
-    for job_id, shape, _ in _in_order(observation, order):
-        if room.start(job_id, shape) is None:
+    for job_id in observation.queue.job_id[order].tolist():  # few are looked at, as a rule
+        if room.start(job_id, observation.shape_of(job_id)) is None:
             break
     return room.starts
 
@@ -104,7 +110,7 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
         The jobs to start.
     """
     room = NodeRoom(observation)
-    for job_id, shape, _ in _in_order(observation, order):
+    for job_id, shape, _ in _hopeful(room.room, _in_order(observation, order)):
         room.start(job_id, shape)
     return room.starts
 
@@ -131,19 +137,20 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
     now = NodeRoom(observation)
     time, ends = observation.time, []
     waiting = _in_order(observation, order)
-    blocked: Shape | None = None
-    for job_id, shape, requested in waiting:
+    blocked = len(waiting)
+    for place, (job_id, shape, requested) in enumerate(waiting):
         held = now.start(job_id, shape)
         if held is None:
-            blocked = shape
+            blocked = place
             break
         ends.append((time + requested, held))
-    if blocked is None:
+    later = list(_hopeful(now.room, waiting[blocked + 1 :]))
+    if not later:
         return now.starts
-    shadow, beyond = _reserve(observation, now.room.copy(), ends, blocked)
+    shadow, beyond = _reserve(observation, now.room.copy(), ends, waiting[blocked][1])
     unreserved: Room | None = None
     too_long: set[Shape] = set()  # shapes without room beside the reservation
-    for job_id, shape, requested in waiting:
+    for job_id, shape, requested in later:
         if time + requested <= shadow:
             if now.start(job_id, shape) is not None:
                 unreserved = None
@@ -167,15 +174,12 @@ def _reserve(
 
     If nodes are down, and it may never start, nothing is reserved: the time is infinite.
     """
-    releases = [
-        (end, observation.held_by(job_id))
-        for end, _, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True)
-    ]
-    for end, together in groupby(sorted(releases + ends, key=itemgetter(0)), itemgetter(0)):
-        for _, held in together:
-            room.give_back(held)
-        place = room.place(blocked, observation.policy)
-        if place is not None:
-            room.take(place)
-            return end, room
-    return np.inf, room
+    times, _, job_ids = (column.tolist() for column in expected_releases(observation))
+    releases: Iterable[tuple[float, tuple[Held, ...]]] = zip(times, map(observation.held_by, job_ids), strict=True)
+    if ends:
+        releases = sorted([*releases, *ends], key=itemgetter(0))
+    start = room.give_back_until(blocked, releases)
+    place = room.place(blocked, observation.policy) if start < np.inf else None
+    if place is not None:
+        room.take(place)
+    return start, room

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import GPU, Held, NodeTable, Shape
 from desim.problems.batch.observation import BatchObservation, BatchState
 from desim.problems.batch.placement import PlacementPolicy
@@ -121,6 +124,32 @@ class Room:
             usable &= self.jobs == 0
         return usable
 
+    def take_one(self, shapes: Sequence[Shape]) -> NDArray[np.bool_]:
+        """Tell of each request whether some node could take one of its tasks now.
+
+        Parameters
+        ----------
+        shapes : sequence of Shape
+            The requests, n of them, at least one: a look at all costs hardly more than one at a single request.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            Whether some node could.
+        """
+        usable = np.array([shape.eligible for shape in shapes]) & ~self.down
+        amounts = np.array([shape.amounts for shape in shapes])
+        for column in range(amounts.shape[1]):
+            usable &= self.free[:, column] >= amounts[:, column, None]
+        for row, shape in enumerate(shapes):
+            if shape.gpus:
+                usable[row] &= self.whole >= shape.gpus
+            elif shape.share:
+                usable[row] &= self.largest >= shape.share
+            if shape.exclusive:
+                usable[row] &= self.jobs == 0
+        return np.asarray(usable.any(axis=1))
+
     def fits(self, shape: Shape) -> bool:
         """Tell whether all tasks of a request have room now."""
         if shape.tasks == 1:
@@ -227,6 +256,54 @@ class Room:
                 self._change_gpus(node, gpus, 1)
             self.jobs[node] -= 1
 
+    def give_back_until(self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]]) -> float:
+        """Account for the ends of jobs, until a request that has no room yet has room.
+
+        Parameters
+        ----------
+        shape : Shape
+            The request.
+        releases : iterable of (float, tuple of Held)
+            When jobs end, ascending, and what they hold.
+
+        Returns
+        -------
+        float
+            When it has room: all that ends by then has been given back. Infinite if it never has.
+        """
+        if shape.tasks == 1 and not (shape.gpus or shape.share):
+            return self._give_back_until_one(shape, releases)
+        for end, together in groupby(releases, itemgetter(0)):
+            for _, held in together:
+                self.give_back(held)
+            if self.fits(shape):
+                return float(end)
+        return np.inf
+
+    def _give_back_until_one(self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]]) -> float:
+        """Do so for a single task without GPUs, which can only have room on a node where a job ends.
+
+        So a look at that node is enough, and with plain numbers it costs less than with arrays.
+        """
+        usable = (shape.eligible & ~self.down).tolist()
+        free, jobs = self.free.tolist(), self.jobs.tolist()
+        start = np.inf
+        for end, held in releases:
+            if end > start:
+                break
+            for node, _, amounts, gpus in held:
+                here = free[node]
+                for column, amount in enumerate(amounts):
+                    here[column] += amount
+                jobs[node] -= 1
+                if gpus:
+                    self._change_gpus(node, gpus, 1)
+                has_room = usable[node] and not (shape.exclusive and jobs[node])
+                if has_room and all(here[column] >= amount for column, amount in shape.needed):
+                    start = end
+        self.free[:], self.jobs[:] = free, jobs
+        return start
+
     def _change_gpus(self, node: int, gpus: Iterable[tuple[int, int]], sign: int) -> None:
         of_node = self.gpus[node]
         for gpu, share in gpus:
@@ -296,7 +373,7 @@ class NodeObservation(BatchObservation):
         Which nodes a job gets where an answer names none.
     """
 
-    __slots__ = ("_held", "policy", "room", "table")
+    __slots__ = ("_held", "_shapes", "policy", "room", "table")
 
     def __init__(
         self, state: BatchState, room: Room, policy: PlacementPolicy, held: Mapping[int, tuple[Held, ...]]
@@ -304,6 +381,20 @@ class NodeObservation(BatchObservation):
         super().__init__(state)
         self.room, self.table, self.policy = room, room.table, policy
         self._held = held
+        self._shapes: dict[int, tuple[Job, Shape]] = {}  # of queued jobs, and some that have left
+
+    def shapes(self) -> list[Shape]:
+        """Return what the queued jobs request, in order of arrival."""
+        queued, known = self._state.queued, self._shapes
+        if len(known) > 2 * len(queued) + 100:
+            known.clear()
+        found = []
+        for job_id, job in queued.items():
+            entry = known.get(job_id)
+            if entry is None or entry[0] is not job:
+                entry = known[job_id] = job, self.table.shape_of(job)
+            found.append(entry[1])
+        return found
 
     def shape_of(self, job_id: int) -> Shape:
         """Return what a queued job requests."""
@@ -315,6 +406,6 @@ class NodeObservation(BatchObservation):
 
     def fitting(self) -> NDArray[np.bool_]:
         """Tell of each queued job whether it has room now, in order of arrival, shape (L,)."""
-        shapes = [self.table.shape_of(job) for job in self._state.queued.values()]
+        shapes = self.shapes()
         fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}
         return np.array([fits[shape] for shape in shapes], np.bool_)
