@@ -162,6 +162,7 @@ class _Charts:
         self.views: list[View] = [self.kind.view(run) for run in self.runs]
         ends = [run.end for run in self.runs]
         ends += [float(np.nanmax(part.end, initial=0.0)) for one in self.views for part in _lanes(one)]
+        ends += [float(curve.time[-1]) for one in self.views for curve in one.curves.values() if len(curve.time)]
         self.span = min(run.begin for run in self.runs), max(*ends, 1e-9)
         self.pool = Pool(*self.span)
         self.is_drawn = any(one.charts or one.curves for one in self.views)
@@ -292,19 +293,21 @@ class _Charts:
             values = np.sort(_known(one.jobs[one.spread]))
             if not len(values):
                 continue
-            places = np.unique(np.linspace(0, len(values) - 1, min(len(values), SPREAD_POINTS)).round().astype(int))
+            places = np.linspace(0, len(values) - 1, min(len(values), SPREAD_POINTS)).round().astype(int)
+            points = np.unique(values[places])
+            shares = 1.0 - np.searchsorted(values, points, side="right") / len(values)
             known = {
                 column.name: column for table in self.kind.tables_of(self.runs[number].info) for column in table.columns
             }
-            unit = known[one.spread].unit if one.spread in known else ""
-            shares = 1.0 - places / len(values)
+            unit = known[one.spread].unit if one.spread in known else self.kind.metrics[f"{one.spread}_mean"].unit
             found.append(
                 {
                     "run": number,
                     "label": metric_words(one.spread),
                     "unit": unit,
                     "count": len(values),
-                    "values": self.pool.numbers(values[places].astype(np.float64)),
+                    "better": self.kind.metrics[f"{one.spread}_mean"].better or "",
+                    "values": self.pool.numbers(points),
                     "shares": self.pool.numbers(shares),
                 }
             )

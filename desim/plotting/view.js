@@ -11,6 +11,8 @@ const OTHER = "#BBBBBB";
 const DASHES = ["solid", "dashed", "dotted", "dotdash"];
 const LOOKS = DATA.looks;
 const LOOK_COLORS = { down: "#8E8E8E", waiting: "#C4C4C4", window: "#BBD7EE", expired: "#F2B58A", notice: "#A8A8A8" };
+const DARK_LOOKS = { down: "#4a4f57", waiting: "#59606b", window: "#31506b", expired: "#8a5a34", notice: "#59606b" };
+const lookColor = (look) => (isDark() ? DARK_LOOKS : LOOK_COLORS)[look];
 const LOOK_WORDS = { cut: "cut by an outage", duplicate: "duplicate", critical: "critical chain", down: "down",
                      waiting: "waiting", window: "window in which it may start", expired: "window of a job that expired",
                      notice: "known before its window" };
@@ -41,7 +43,7 @@ function number(value) {
   const size = Math.abs(value);
   if (size >= 1e12 || (size > 0 && size < 1e-4)) return value.toExponential(2);
   const digits = Number.isInteger(value) || size >= 1000 ? 0 : Math.min(6, Math.max(0, 3 - Math.floor(Math.log10(size || 1))));
-  return value.toLocaleString("en-US", { maximumFractionDigits: digits });
+  return (value + 0).toLocaleString("en-US", { maximumFractionDigits: digits });
 }
 
 function duration(seconds) {
@@ -58,7 +60,7 @@ const two = (value) => String(value).padStart(2, "0");
 
 // a moment of the simulated time, as exact as marks that are `step` apart need it
 function moment(time, step) {
-  if (SLOTS || !Number.isFinite(time)) return number(time);
+  if (SLOTS || !Number.isFinite(time)) return number(time + 0);  // no minus before 0
   if (step < 1) return `${number(Number(time.toPrecision(10)))} s`;
   const rounded = Math.round(time), days = Math.floor(rounded / 86400), rest = rounded - 86400 * days;
   if (step >= 86400) return `${days} d`;
@@ -150,7 +152,7 @@ const B = window.Bokeh;
 let timeRange = null;
 
 function newFigure(options) {
-  const { height, xRange, yRange, xType, yType, pan = "width", active = true, left = narrow() ? 46 : 76 } = options;
+  const { height, xRange, yRange, xType, yType, pan = "width", active = true, left = narrow() ? 52 : 76 } = options;
   const M = B.Models.get ? (name) => new (B.Models.get(name))() : null;
   const tools = [];
   if (active) tools.push(new B.PanTool({ dimensions: pan }), new B.WheelZoomTool({ dimensions: "width", zoom_on_axis: false }));
@@ -284,8 +286,9 @@ class LaneChart {
   draw(node, height) {
     const figure = this.figure = newFigure({ height, xRange: timeRange, yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
-    if (this.names.length && this.names.length <= height / 13) {
-      const most = narrow() ? 6 : 11;
+    if (this.label === "rows") left.ticker = new B.FixedTicker({ ticks: [] });
+    else if (this.names.length && this.names.length <= height / 13) {
+      const most = narrow() ? 7 : 11;
       left.ticker = new B.FixedTicker({ ticks: this.names.map((_, i) => i), minor_ticks: [] });
       left.major_label_overrides = new Map(this.names.map((name, i) => [i, name.length > most ? name.slice(0, most - 1) + "…" : name]));
     } else left.ticker = new B.BasicTicker({ desired_num_ticks: Math.max(2, Math.floor(height / 45)), num_minor_ticks: 0, min_interval: 1 });
@@ -316,7 +319,7 @@ class LaneChart {
 
   color(i) {
     const look = LOOKS[this.look[i]];
-    if (LOOK_COLORS[look]) return isDark() && look !== "expired" ? { waiting: "#59606b", notice: "#59606b", window: "#31506b", down: "#4a4f57" }[look] : LOOK_COLORS[look];
+    if (LOOK_COLORS[look]) return lookColor(look);
     return coloring.palette[colorPlace(this.run, this.owner[i])] || OTHER;
   }
 
@@ -465,7 +468,7 @@ class LaneChart {
     const look = LOOKS[this.look[i]], name = jobName(this.run, this.owner[i]);
     const text = this.texts[i] !== undefined ? this.words[this.texts[i]] : "";
     const title = this.owner[i] < 0 ? LOOK_WORDS[look] : `job ${name}` + (text ? `, ${text}` : "");
-    const rows = [[this.label.replace(/s$/, ""), this.rowName(i)]];
+    const rows = this.label === "rows" ? [] : [[this.label.replace(/s$/, ""), this.rowName(i)]];
     if (text || this.owner[i] < 0) rows.push(["from", moment(this.begin[i], 0.1)], ["to", moment(this.end[i], 0.1)]);
     if (this.owner[i] >= 0 && LOOK_WORDS[look]) rows.push(["shown", LOOK_WORDS[look]]);
     return { title, rows, owner: this.owner[i], color: this.color(i) };
@@ -491,7 +494,7 @@ class MapChart {
     const figure = this.figure = newFigure({ height, xRange: timeRange, yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
     if (this.names.length <= height / 13) {
-      const most = narrow() ? 6 : 11;
+      const most = narrow() ? 7 : 11;
       left.ticker = new B.FixedTicker({ ticks: this.names.map((_, i) => i), minor_ticks: [] });
       left.major_label_overrides = new Map(this.names.map((name, i) => [i, name.length > most ? name.slice(0, most - 1) + "…" : name]));
     } else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
@@ -700,8 +703,9 @@ function isSeen(chart) {
 }
 
 function readout() {
-  const span = timeRange.end - timeRange.start, step = SLOTS ? 1 : span > 864000 ? 3600 : span > 3600 ? 60 : span > 60 ? 1 : 0.1;
-  $("window").textContent = `${moment(Math.max(timeRange.start, DATA.span[0]), step)} to ${moment(Math.min(timeRange.end, DATA.span[1]), step)} (${duration(SLOTS ? Math.round(span) : span)})`;
+  const begin = Math.max(timeRange.start, DATA.span[0]), end = Math.min(timeRange.end, DATA.span[1]);
+  const span = end - begin, step = SLOTS ? 1 : span > 864000 ? 3600 : span > 3600 ? 60 : span > 60 ? 1 : 0.1;
+  $("window").textContent = `${moment(begin, step)} to ${moment(end, step)} (${duration(SLOTS ? Math.round(span) : span)})`;
 }
 
 function show(begin, end) {
@@ -790,7 +794,7 @@ function drawLegend() {
   for (const look of LOOKS) {
     if (!looks.has(look) || look === "runs") continue;
     const hatch = "repeating-linear-gradient(135deg,#222 0 1px,transparent 1px 4px)";
-    const style = look === "cut" || look === "duplicate" ? `background:${hatch}` : look === "critical" ? "border:2px solid var(--strong)" : look === "down" ? `background:${hatch},${LOOK_COLORS.down}` : `background:${LOOK_COLORS[look]}`;
+    const style = look === "cut" || look === "duplicate" ? `background:${hatch}` : look === "critical" ? "border:2px solid var(--strong)" : look === "down" ? `background:${hatch},${lookColor("down")}` : `background:${lookColor(look)}`;
     parts.push([look === "cut" && looks.has("duplicate") ? "cut, or duplicate" : LOOK_WORDS[look], style]);
   }
   for (const [name, style] of parts) node.append(make("span", {}, make("i", { style }), name));
@@ -854,7 +858,7 @@ function timeline() {
   for (const chart of charts) {
     const run = DATA.runs[chart.run];
     const what = names.size > 1 ? `${run.title}: ${chart.label}` : run.title;
-    const made = panel(root, chart.run, what, `${number(run.jobs)} jobs, ${number(chart.rows)} ${chart.label}`);
+    const made = panel(root, chart.run, what, `${number(run.jobs)} jobs` + (chart.label === "rows" ? "" : `, ${number(chart.rows)} ${chart.label}`));
     chart.node = made.node;
     chart.draw(made.plot, height(chart));
   }
@@ -1012,12 +1016,13 @@ function spreads() {
   const lines = DATA.spread.map((line) => ({ ...line, values: array(line.values), shares: array(line.shares) }));
   let high = 0;
   for (const line of lines) high = Math.max(high, line.values[line.values.length - 1]);
-  const log = high > 200, floor = log ? 1 : 0;
+  const log = high > 200 && lines[0].unit === "s", least = Math.min(...lines.map((line) => line.values[0]));
+  const floor = log ? Math.max(1, 10 ** Math.floor(Math.log10(least || 1))) : 0;
   const figure = newFigure({ height: narrow() ? 240 : 300, xRange: new B.Range1d({ start: floor, end: (high || 1) * (log ? 1.3 : 1.02) }), yRange: new B.Range1d({ start: 0, end: 101 }), xType: log ? "log" : "linear", active: false });
   const [below, left] = axesOf(figure);
   const timed = lines[0].unit === "s";
   if (log && timed) {
-    const marks = [1, 10, 60, 600, 3600, 36000, 345600, 3456000].filter((at) => at <= high * 1.3);
+    const marks = [1, 10, 60, 600, 3600, 36000, 345600, 3456000].filter((at) => at >= floor && at <= high * 1.3);
     below.ticker = new B.FixedTicker({ ticks: marks, minor_ticks: [] });
     below.major_label_overrides = new Map(marks.map((at) => [at, { 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36000: "10 h", 345600: "4 d", 3456000: "40 d" }[at]]));
   }
@@ -1025,15 +1030,14 @@ function spreads() {
   left.axis_label = narrow() ? "" : "jobs above x (%)";
   left.ticker = new B.FixedTicker({ ticks: [0, 25, 50, 75, 100] });
   for (const line of lines) {
-    // the value at the left edge of a logarithmic axis is the share of jobs above it
-    const x = [floor], y = [100 * line.shares[Math.min(line.shares.length - 1, Math.max(0, lower(line.values, floor)))]];
-    for (let i = 0; i < line.values.length; i++) if (line.values[i] > floor) { x.push(line.values[i]); y.push(100 * line.shares[i]); }
-    x.push(line.values[line.values.length - 1]); y.push(0);
-    line.glyph = figure.line({ x: field("x"), y: field("y"), line_width: 2, line_color: runColor(line.run), line_dash: runDash(line.run), source: new B.ColumnDataSource({ data: { x, y } }) });
+    // at its left edge a curve has the share of the jobs above that
+    const from = lower(line.values, floor * (1 + 1e-9)), x = [floor], y = [from ? 100 * line.shares[from - 1] : 100];
+    for (let i = from; i < line.values.length; i++) { x.push(line.values[i]); y.push(100 * line.shares[i]); }
+    line.glyph = figure.line({ x: field("x"), y: field("y"), line_width: 2, line_color: runColor(line.run), line_dash: runDash(line.run), source: new B.ColumnDataSource({ data: stepped({ x, y }) }) });
   }
   const legend = make("div", { class: "legend" }, ...lines.map((line) => make("span", {}, make("span", { class: "dot", "data-run": line.run }), DATA.runs[line.run].name)));
   const plot = make("div", { class: "plot" });
-  root.append(make("p", { class: "help", text: `Which share of the jobs has a longer ${lines[0].label} than what stands below: lower is better.` }), legend, plot);
+  root.append(make("p", { class: "help", text: `Which share of the jobs has more ${lines[0].label} than what stands below${lines[0].better ? `: ${lines[0].better} is better` : ""}.` }), legend, plot);
   place(figure, plot);
   spread = { restyle: () => { for (const line of lines) { line.glyph.glyph.line_color = runColor(line.run); line.glyph.visible = isShown(line.run); } } };
 }

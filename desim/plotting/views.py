@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from desim.plotting.runs import Run
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "joined", "lanes_of", "plain_view"]
+__all__ = ["LOOKS", "Arrows", "Curve", "Lanes", "Map", "View", "free_rows", "joined", "lanes_of", "plain_view"]
 
 #: What a rectangle can stand for; those from "down" on belong to no job or lie behind the others.
 LOOKS = ("runs", "cut", "duplicate", "critical", "down", "waiting", "window", "expired", "notice")
@@ -213,6 +214,31 @@ def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str,
     )
 
 
+def free_rows(begin: ArrayLike, end: ArrayLike) -> NDArray[np.int64]:
+    """Return for each interval the lowest row that is free when it begins, so that none covers another.
+
+    Parameters
+    ----------
+    begin, end : array_like of shape (n,)
+        The intervals.
+
+    Returns
+    -------
+    array of shape (n,)
+        Rows from 0 on; as many as there are intervals at once, at most.
+    """
+    starts, ends = np.asarray(begin, dtype=np.float64), np.asarray(end, dtype=np.float64)
+    rows = np.zeros(len(starts), dtype=np.int64)
+    taken: list[tuple[float, int]] = []  # until when which row is taken
+    free: list[int] = []
+    for place in np.lexsort((ends, starts)).tolist():
+        while taken and taken[0][0] <= starts[place]:
+            heappush(free, heappop(taken)[1])
+        rows[place] = heappop(free) if free else len(taken)
+        heappush(taken, (float(ends[place]), int(rows[place])))
+    return rows
+
+
 def joined(steps: pl.DataFrame, name: str, label: str, **more: Any) -> Curve:
     """Return a column of step functions as a curve, without the steps at which it stays the same.
 
@@ -253,7 +279,8 @@ def plain_view(run: Run) -> View:
     Returns
     -------
     View
-        Jobs in rows by submission, how many wait and how many run; nothing without such a table.
+        Jobs in rows, each in one that was free when it was submitted, how many wait and how many run; nothing without
+        such a table.
     """
     import polars as pl
 
@@ -266,6 +293,8 @@ def plain_view(run: Run) -> View:
         jobs = jobs.with_columns(arrival_number=pl.col("place"))
     if "waiting_time" not in jobs.columns:
         jobs = jobs.with_columns(waiting_time=pl.col("starting_time") - pl.col("submission_time"))
+    leave = jobs.select(pl.max_horizontal(pl.col("finish_time").fill_null(run.end), "submission_time")).to_series()
+    jobs = jobs.with_columns(place=pl.Series(free_rows(jobs["submission_time"], leave)))
     ran = jobs.drop_nulls("starting_time").with_columns(pl.col("finish_time").fill_null(run.end))
     waits = jobs.with_columns(until=pl.col("starting_time").fill_null(run.end))
     waits = waits.filter(pl.col("until") > pl.col("submission_time"))
@@ -285,7 +314,8 @@ def plain_view(run: Run) -> View:
     cards = [name for name, dtype in run.jobs.schema.items() if name not in HIDDEN and not dtype.is_nested()]
     colors = [name for name in ("waiting_time", "status") if name in jobs.columns]
     cards += [name for name in colors if name not in cards]
-    return View({"jobs": lanes_of("jobs", len(jobs), parts)}, curves, jobs, cards, "waiting_time", colors)
+    rows = int(jobs["place"].to_numpy().max(initial=-1)) + 1
+    return View({"jobs": lanes_of("rows", rows, parts)}, curves, jobs, cards, "waiting_time", colors)
 
 
 def _whose(jobs: pl.DataFrame) -> dict[str, Any]:

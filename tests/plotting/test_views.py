@@ -18,16 +18,26 @@ from hypothesis import strategies as st
 
 from desim import Result, simulate
 from desim.agents.batch import create
+from desim.agents.dag import create as dag_agent
+from desim.agents.deferrable import create as deferrable_agent
+from desim.agents.multiserver import Fairness
 from desim.exceptions import InvalidConfiguration
 from desim.plotting import view
 from desim.plotting.packing import Pool, unpacked
 from desim.plotting.runs import load_runs
-from desim.plotting.views import LOOKS, Curve, Lanes, lanes_of, plain_view
+from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
 from desim.problems.batch import BatchCluster, core_set
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.view import view as batch_view
+from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag.view import view as dag_view
+from desim.problems.deferrable import DeferrableCluster
+from desim.problems.deferrable.view import view as deferrable_view
+from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
+from desim.problems.multiserver.view import view as multiserver_view
 from desim.processes import Outage, planned_outages
 from desim.workloads import lublin
+from desim.workloads.deferrable.generator import Settings, generate
 
 
 def run_of(agent: str = "easy-fcfs", *, seed: int = 1, outages: Any = ()) -> Result:
@@ -176,3 +186,67 @@ def test_a_page_of_runs_that_do_not_fit_is_refused(tmp_path: Path) -> None:
 def test_bokeh_is_loaded_when_a_page_is_written() -> None:
     code = "import sys, desim, desim.plotting.interactive, desim.cli.view; assert 'bokeh' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=40))
+def test_intervals_in_free_rows_never_meet(spans: list[tuple[int, int]]) -> None:
+    begin, end = np.array([span[0] for span in spans]), np.array([sum(span) for span in spans])
+    rows = free_rows(begin, end)
+    for one in range(len(spans)):
+        for other in range(one):
+            assert rows[one] != rows[other] or begin[one] >= end[other] or begin[other] >= end[one]
+    most = max((int(((begin <= time) & (end > time)).sum()) for time in begin.tolist()), default=0)
+    assert rows.max(initial=-1) + 1 == most
+
+
+def test_a_dag_run_shows_copies_transfers_and_the_critical_chain() -> None:
+    jobs = [Job(number, [2.0, 1.0, 4.0], [("a", "c", 10.0), ("b", "c", 5.0)], names="abc") for number in range(3)]
+    result = simulate(DagCluster(jobs, Executors([1.0, 2.0], 10.0), plan_ahead=True), dag_agent("heft"))
+    (run,) = load_runs({"heft": result}, "dag")
+    found = dag_view(run)
+    lanes, copies = found.charts["executors"], result.table("copies")
+    assert isinstance(lanes, Lanes)
+    front = np.isin(lanes.look, [LOOKS.index(look) for look in ("runs", "critical", "duplicate", "cut")])
+    shown = set(zip(lanes.begin[front], lanes.end[front], lanes.first[front], lanes.owner[front], strict=True))
+    columns = copies.select("starting_time", "finish_time", "executor", "arrival_number")
+    assert shown == set(columns.iter_rows())
+    critical = lanes.look == LOOKS.index("critical")
+    assert lanes.end[critical].max() == run.end
+    transfers = result.table("transfers").filter(pl.col("source") != pl.col("destination"))
+    assert lanes.arrows is not None
+    assert sorted(lanes.arrows.begin.tolist()) == sorted(transfers["starting_time"].to_list())
+    for time in np.linspace(0.0, run.end * 0.999, 20).tolist():
+        running = ((copies["starting_time"] <= time) & (copies["finish_time"] > time)).sum()
+        assert value_at(found.curves["utilization"], time) == pytest.approx(50.0 * running)
+
+
+def test_deferrable_jobs_show_windows_and_what_they_hold() -> None:
+    scenario = generate(Settings(num_slots=40), seed=2)
+    result = simulate(DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=40), deferrable_agent("fifo"))
+    (run,) = load_runs({"fifo": result}, "deferrable")
+    found = deferrable_view(run)
+    lanes = found.charts["jobs"]
+    assert isinstance(lanes, Lanes)
+    windows = np.isin(lanes.look, [LOOKS.index("window"), LOOKS.index("expired")])
+    shown = set(zip(lanes.begin[windows], lanes.end[windows], lanes.owner[windows], strict=True))
+    columns = result.jobs.select("earliest_start", pl.col("latest_start") + 1, "arrival_number")
+    assert shown == set(columns.iter_rows())
+    assert int((lanes.look == LOOKS.index("runs")).sum()) == result.jobs["starting_time"].count()
+    slots = result.table("slots")
+    assert found.curves["cores"].value[:-1].tolist() == slots["used_cores"].to_list()
+    assert found.curves["cores"].bound is not None
+    assert found.curves["cores"].bound[:-1].tolist() == slots["capacity_cores"].to_list()
+
+
+def test_a_multi_server_run_shows_shares_of_nodes() -> None:
+    graph = BipartiteGraph([[2.0], [1.0]], [[3.0], [4.0]], resources=["cpu"])
+    result = simulate(MultiServerCluster(RewardModel(graph, "log"), np.ones((5, 2), dtype=bool)), Fairness())
+    (run,) = load_runs({"fair": result}, "multiserver")
+    found = multiserver_view(run)
+    shares = found.charts["nodes"]
+    assert isinstance(shares, Map)
+    given = result.table("allocations").group_by("slot", "node").agg(pl.col("amount").sum())
+    for slot, node, amount in given.iter_rows():
+        capacity = {"node0": 3.0, "node1": 4.0}[str(node)]
+        assert shares.values[list(shares.rows).index(str(node)), slot] == pytest.approx(amount / capacity)
+    assert found.curves["reward"].value[:-1].tolist() == result.table("slots")["reward"].to_list()

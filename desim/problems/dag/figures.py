@@ -45,12 +45,17 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
+    "chain_of",
+    "down_executors",
     "executor_names",
     "executor_utilization",
     "gantt",
     "jobs_in_system",
+    "names_of_copies",
     "started_copies",
+    "steps_of",
     "utilization",
+    "waits_for_data",
 ]
 
 Floats = NDArray[np.float64]
@@ -93,14 +98,22 @@ def started_copies(run: Run) -> pl.DataFrame:
     return copies.with_columns(pl.col("finish_time").fill_null(run.end))
 
 
-def _down(run: Run) -> pl.DataFrame:
+def down_executors(run: Run) -> pl.DataFrame:
+    """Return from when to when which executor, its ``lane``, was down."""
     return down_spans(run.table("outages"), "executor", run.end)
 
 
-def _waits(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
+def waits_for_data(run: Run, copies: pl.DataFrame, down: pl.DataFrame) -> pl.DataFrame:
     """Return when executors had something to run whose data were not there, and ran nothing.
 
     A copy that was taken back before it started does not count: when that happened is not recorded.
+
+    Parameters
+    ----------
+    run : Run
+        A run.
+    copies, down : polars.DataFrame
+        The copies that have started, and when executors were down.
     """
     waited = run.table("copies").filter(
         pl.col("receiving_time").is_not_null()
@@ -224,13 +237,13 @@ def _draw_copies(
     arrows = len(moved) <= MOST_ARROWS
     half = HALF_APART if arrows and len(moved) else HALF
     boxes = boxes_of(copies["starting_time"], copies["finish_time"], copies["executor"], half)
-    down = _down(run)
-    waits = _waits(run, copies, down)
+    down = down_executors(run)
+    waits = waits_for_data(run, copies, down)
     duplicate, cut = copies["duplicate"].to_numpy(), (copies["outcome"] == "interrupted").to_numpy()
     add_boxes(axes, boxes_of(down["begin"], down["end"], down["lane"], 0.5), "executor down", zorder=1.0, **DOWN)
     rows = boxes_of(waits["begin"], waits["end"], waits["lane"], HALF_WAIT)
     add_boxes(axes, rows, "waiting for data", zorder=1.5, **WAITING)
-    texts = _texts(run, copies) if labels else ()
+    texts = names_of_copies(run, copies) if labels else ()
     size = run.info["num_executors"]
     draw_bars(axes, boxes, "copies", faces, rows=size, texts=texts, framed=duplicate | cut)
     add_boxes(axes, boxes[duplicate], "duplicate", zorder=2.4, **MARKS["duplicate"])
@@ -238,7 +251,7 @@ def _draw_copies(
     chain: list[int] = []
     sent: list[int] = []
     if critical_chain:
-        chain, sent = _critical_chain(copies, transfers, run.info.get("moving_delay", 0.0))
+        chain, sent = chain_of(copies, transfers, run.info.get("moving_delay", 0.0))
         frame = min(CRITICAL["linewidth"], FRAME_SHARE * panel_pixels(axes)[1] / size)
         add_boxes(axes, boxes[chain], "critical chain", zorder=2.7, **(CRITICAL | {"linewidth": frame}))
     critical = pl.col("row").is_in(sent)
@@ -258,7 +271,7 @@ def _draw_arrows(axes: Axes, moved: pl.DataFrame, half: float, name: str, **look
     axes.quiver(sent, source + half * side, lasting, destination - source - 2.0 * half * side, **units, **look)
 
 
-def _texts(run: Run, copies: pl.DataFrame) -> list[str]:
+def names_of_copies(run: Run, copies: pl.DataFrame) -> list[str]:
     """Return the names of the nodes, or else their numbers, with the jobs if there are several, and with the tasks."""
     node = ["arrival_number", "node"]
     named = copies.join(run.table("nodes").select(*node, "name"), on=node, how="left", maintain_order="left")
@@ -300,7 +313,7 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
     return Coloring(faces, [])
 
 
-def _critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
+def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
     """Trace back what made a run last as long as it did, last copies first.
 
     The chain ends with the copy by which the last node finished. What a copy waited for until it started comes before
@@ -373,9 +386,9 @@ def _critical_chain(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float)
     return chain, taken
 
 
-def _steps(run: Run) -> pl.DataFrame:
+def steps_of(run: Run) -> pl.DataFrame:
     """Return as step functions of time: executors that run a copy, executors that are up, and jobs in the system."""
-    copies, down, one = started_copies(run), _down(run), pl.lit(1, pl.Int64)
+    copies, down, one = started_copies(run), down_executors(run), pl.lit(1, pl.Int64)
     changes = [
         pl.DataFrame({"time": [0.0, run.end]}),
         copies.select(time="starting_time", running=one),
@@ -413,7 +426,9 @@ def utilization(
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``dag``.
     """
-    return draw_utilization(results, "dag", _steps, ("running", "running executors"), "executors", unit=unit, **options)
+    return draw_utilization(
+        results, "dag", steps_of, ("running", "running executors"), "executors", unit=unit, **options
+    )
 
 
 def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
@@ -436,7 +451,7 @@ def jobs_in_system(results: Results, **options: Unpack[CurveOptions]) -> Axes:
     InvalidConfiguration
         If an argument is out of range or the results are not those of ``dag``.
     """
-    return draw_steps(results, "dag", _steps, pl.col("jobs"), "jobs in the system", **options)
+    return draw_steps(results, "dag", steps_of, pl.col("jobs"), "jobs in the system", **options)
 
 
 @one_panel_a_run
@@ -505,13 +520,13 @@ def executor_utilization(
 
 def _shares(run: Run) -> Floats:
     """Return the percentage of the time that each executor spends on each activity, shape (executors, activities)."""
-    copies, down = started_copies(run), _down(run)
+    copies, down = started_copies(run), down_executors(run)
     tables = run.jobs, run.table("edges"), copies, run.table("transfers")
     useless = pl.col("row").is_in(useless_copies(*tables).implode())
     kind = pl.when(pl.col("outcome") == "interrupted").then(2).when(useless).then(1).otherwise(0)
     spans = [
         copies.select(kind.alias("activity"), lane="executor", begin="starting_time", end="finish_time"),
-        _waits(run, copies, down).select(pl.lit(3).alias("activity"), "lane", "begin", "end"),
+        waits_for_data(run, copies, down).select(pl.lit(3).alias("activity"), "lane", "begin", "end"),
         down.select(pl.lit(5).alias("activity"), "lane", "begin", "end"),
     ]
     length = run.end - run.begin

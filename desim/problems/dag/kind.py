@@ -17,6 +17,7 @@ KIND = Kind(
     rules_from="desim.problems.dag.rules:RULES",
     figures_from="desim.problems.dag.figures:FIGURES",
     words_from="desim.problems.dag.figures:WORDS",
+    view_from="desim.problems.dag.view:view",
     environment="desim.problems.dag.env:DagEnv",
     system_from="desim.problems.dag.options:SYSTEM",
     instances_from="desim.problems.dag.adversarial:DagInstance",

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from desim.result import Result
 
-__all__ = ["FIGURES", "WORDS", "capacity_use", "gantt", "known_work"]
+__all__ = ["FIGURES", "WORDS", "capacity_use", "executions", "gantt", "jobs_in_rows", "known_work"]
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -94,11 +94,16 @@ def _slots(result: Result) -> tuple[float, float]:
     return 0.0, float(max(len(result.table("slots")), math.ceil(seconds(result)[1])))
 
 
-def _executions(run: Run) -> pl.DataFrame:
+def executions(run: Run) -> pl.DataFrame:
     """Return all executions of a run by start, those included that an eviction cut.
 
     They have the columns of their jobs, ``begin`` and ``end`` in slots, ``cut``, whether it was evicted, and
     ``runs_on``, whether it goes on when the run ends.
+
+    Parameters
+    ----------
+    run : Run
+        A run.
     """
     last = run.jobs.drop_nulls("starting_time").with_columns(
         begin="starting_time",
@@ -184,7 +189,7 @@ def gantt(
     if num_jobs is not None:
         whole("num_jobs", num_jobs, least=1)
     span = span_of(runs, window, whole=True)
-    found = [_rows(run, None if window is None else span) for run in runs]
+    found = [jobs_in_rows(run, None if window is None else span) for run in runs]
     tables = [jobs.head(num_jobs) if num_jobs is not None else jobs for jobs in found]
     if window is None:
         span = (0.0, _end(runs, found, tables))
@@ -196,7 +201,7 @@ def gantt(
         name_rows(panel, [str(job_id) for job_id in jobs["job_id"].to_list()], "job id, by earliest start")
         high = 0.72 * panel_pixels(panel)[1] / max(len(jobs), 1)  # of a row, in points
         _draw_windows(panel, jobs, high)
-        bars = _executions(run).join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
+        bars = executions(run).join(jobs.select("arrival_number", "line"), on="arrival_number", maintain_order="left")
         _draw_runs(panel, run, bars, high, rows=len(jobs), labels=labels)
         set_titles(panel, run.title, _remark(jobs, len(known)))
     _explain(panels, resources_of(runs[0])[0])
@@ -204,7 +209,7 @@ def gantt(
     return panels
 
 
-def _rows(run: Run, slots: tuple[float, float] | None) -> pl.DataFrame:
+def jobs_in_rows(run: Run, slots: tuple[float, float] | None = None) -> pl.DataFrame:
     """Return the jobs by earliest start, with when they ``leave`` and their window ``closes``, and their ``line``."""
     expired = pl.col("status") == "expired"
     jobs = run.jobs.with_columns(closes=pl.col("latest_start").cast(pl.Float64) + 1.0)
@@ -373,7 +378,7 @@ def capacity_use(
     name = chosen_resource(runs, resource)
     span = span_of(runs, window, whole=True)
     width = slots_together(span)
-    tables = [_executions(run) for run in runs]
+    tables = [executions(run) for run in runs]
     first = resources_of(runs[0])[0]
     sizes = [table[f"requested_{first}"].to_numpy() for table in tables]
     classes = size_classes(np.concatenate(sizes), first)
@@ -562,7 +567,7 @@ def _work(run: Run) -> Floats:
         slot=pl.col("latest_start").clip(upper_bound=count), work=amount * pl.col("requested_time")
     )
     expiring = np.minimum(np.bincount(expired["slot"], expired["work"], count + 1)[:count], current)
-    return np.stack([_remaining(_executions(run), amount, count), current - expiring, expiring, future])
+    return np.stack([_remaining(executions(run), amount, count), current - expiring, expiring, future])
 
 
 def _remaining(table: pl.DataFrame, amount: pl.Expr, num_slots: int) -> Floats:

@@ -35,6 +35,7 @@ KIND = Kind(
     rules_from="desim.problems.deferrable.rules:RULES",
     figures_from="desim.problems.deferrable.figures:FIGURES",
     words_from="desim.problems.deferrable.figures:WORDS",
+    view_from="desim.problems.deferrable.view:view",
     environment="desim.problems.deferrable.env:DeferrableEnv",
     system_from="desim.problems.deferrable.options:SYSTEM",
     agents=("desim.agents.deferrable.registry",),

@@ -49,6 +49,7 @@ __all__ = [
     "resource_utilization",
     "reward_parts",
     "reward_ratio",
+    "shares_of_nodes",
 ]
 
 Floats = NDArray[np.float64]
@@ -439,6 +440,37 @@ def _grid(run: Run, resource: str, by: str, span: tuple[float, float]) -> _Grid:
     total = integrals(given, edges, len(wholes))
     values = np.divide(total, wholes, out=np.full(wholes.shape, np.nan), where=wholes > 0)
     return _Grid(values, edges, names[::together].to_list(), remark)
+
+
+def shares_of_nodes(run: Run, resource: str, width: int) -> tuple[list[str], Floats, Floats]:
+    """Return which share of each node jobs hold of a resource, between 0 and 1.
+
+    Parameters
+    ----------
+    run : Run
+        A run that holds the allocations of all jobs.
+    resource : str
+        One of its resources.
+    width : int
+        How many slots share a bin.
+
+    Returns
+    -------
+    names : list of str
+        The nodes.
+    edges : array of shape (bins + 1,)
+        Where bins begin and end.
+    values : array of shape (nodes, bins)
+        The mean shares; NaN for a node that has nothing of the resource.
+    """
+    rows = run.result.scan("nodes").filter(pl.col("resource") == resource).collect()
+    names = rows["node"].cast(pl.String)
+    edges = bin_edges(0.0, float(len(run.table("slots"))), width)
+    given = _given(run, resource, pl.col("node").cast(pl.String).cast(pl.Enum(names)).to_physical().cast(pl.Int64))
+    wholes = rows["capacity"].to_numpy()[:, None] * np.diff(edges)
+    total = integrals(given, edges, len(names))
+    values = np.divide(total, wholes, out=np.full(wholes.shape, np.nan), where=wholes > 0)
+    return names.to_list(), edges, values
 
 
 def _given(run: Run, resource: str, row: pl.Expr) -> pl.DataFrame:

@@ -50,6 +50,7 @@ KIND = Kind(
     metrics_from="desim.problems.multiserver.metrics:METRICS",
     figures_from="desim.problems.multiserver.figures:FIGURES",
     words_from="desim.problems.multiserver.figures:WORDS",
+    view_from="desim.problems.multiserver.view:view",
     environment="desim.problems.multiserver.env:MultiServerEnv",
     system_from="desim.problems.multiserver.options:SYSTEM",
     agents=("desim.agents.multiserver.registry",),

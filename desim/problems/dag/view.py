@@ -1,0 +1,96 @@
+"""What an interactive page shows of a run of DAG jobs: copies on executors, transfers, the critical chain, curves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from desim.plotting.views import LOOKS, Arrows, View, joined, lanes_of
+from desim.problems.dag.figures import (
+    chain_of,
+    down_executors,
+    executor_names,
+    names_of_copies,
+    started_copies,
+    steps_of,
+    waits_for_data,
+)
+
+if TYPE_CHECKING:
+    from desim.plotting.runs import Run
+
+__all__ = ["view"]
+
+CARDS = (
+    "job_id",
+    "label",
+    "submission_time",
+    "starting_time",
+    "finish_time",
+    "turnaround_time",
+    "num_nodes",
+    "num_edges",
+    "work",
+    "data_size",
+    "status",
+)
+COLORS = ("label", "turnaround_time", "num_nodes", "work")
+
+
+def view(run: Run) -> View:
+    """Return executors over time with a rectangle a copy, what moved between them, and curves.
+
+    Parameters
+    ----------
+    run : Run
+        A run of ``dag``.
+
+    Returns
+    -------
+    View
+        Chart ``executors``; curves ``utilization``, ``jobs`` and, where executors were down, ``up``.
+    """
+    copies, transfers = started_copies(run), run.table("transfers").with_row_index("row")
+    chain, sent = chain_of(copies, transfers, run.info.get("moving_delay", 0.0))
+    looks = np.full(len(copies), LOOKS.index("runs"), dtype=np.uint8)
+    looks[copies["duplicate"].to_numpy()] = LOOKS.index("duplicate")
+    looks[chain] = LOOKS.index("critical")
+    looks[(copies["outcome"] == "interrupted").to_numpy()] = LOOKS.index("cut")
+    down = down_executors(run)
+    waits = waits_for_data(run, copies, down)
+    executors = executor_names(run, speeds=True)
+    parts: list[dict[str, Any]] = [
+        {"begin": down["begin"], "end": down["end"], "first": down["lane"], "look": "down"},
+        {"begin": waits["begin"], "end": waits["end"], "first": waits["lane"], "look": "waiting"},
+        {
+            "begin": copies["starting_time"],
+            "end": copies["finish_time"],
+            "first": copies["executor"],
+            "owner": copies["arrival_number"],
+            "look": looks,
+            "texts": names_of_copies(run, copies),
+        },
+    ]
+    moved = transfers.filter(pl.col("source") != pl.col("destination"))
+    arrows = Arrows(
+        moved["starting_time"].to_numpy().astype(np.float64),
+        moved["arrival_time"].to_numpy().astype(np.float64),
+        moved["source"].to_numpy().astype(np.int64),
+        moved["destination"].to_numpy().astype(np.int64),
+        np.isin(moved["row"].to_numpy(), sent),
+    )
+    steps = steps_of(run)
+    share = pl.when(pl.col("up") > 0).then(100.0 * pl.col("running") / pl.col("up")).otherwise(0.0)
+    steps = steps.with_columns(share=share)
+    curves = {
+        "utilization": joined(steps, "share", "utilization (% of executors up)", top=105.0),
+        "jobs": joined(steps, "jobs", "jobs in the system"),
+    }
+    if steps["up"].n_unique() > 1:
+        curves["up"] = joined(steps, "running", "running executors", bound=steps["up"], bound_label="executors up")
+    labelled = run.jobs["label"].fill_null("").n_unique() > 1
+    cards, colors = ([name for name in names if labelled or name != "label"] for names in (CARDS, COLORS))
+    chart = lanes_of("executors", executors, parts, arrows=arrows)
+    return View({"executors": chart}, curves, run.jobs, cards, "turnaround_time", colors)

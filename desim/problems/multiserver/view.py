@@ -1,0 +1,82 @@
+"""What an interactive page shows of a multi-server run: what nodes give away in each slot, and rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from desim.plotting.runs import resources_of
+from desim.plotting.views import Curve, Map, View
+from desim.problems.multiserver.figures import shares_of_nodes
+
+if TYPE_CHECKING:
+    from desim.plotting.runs import Run
+
+__all__ = ["view"]
+
+#: Maps have at most so many cells; more slots share a column.
+MOST_CELLS = 1_000_000
+CARDS = (
+    "job_id",
+    "port",
+    "submission_time",
+    "starting_time",
+    "finish_time",
+    "work",
+    "gain",
+    "overhead",
+    "reward",
+    "status",
+)
+
+
+def view(run: Run) -> View:
+    """Return which share of each node's first resource jobs held in which slot, and curves.
+
+    Parameters
+    ----------
+    run : Run
+        A run of ``multiserver``.
+
+    Returns
+    -------
+    View
+        Chart ``nodes``, if all allocations were recorded; curves ``reward``, ``average``, one for each resource, and
+        ``queued`` where jobs hold what they get.
+    """
+    slots, resources = run.table("slots"), resources_of(run)
+    time = np.append(slots["slot"].to_numpy().astype(np.float64), float(len(slots)))
+    rewards = slots["reward"].to_numpy().astype(np.float64)
+    so_far = rewards.cumsum() / np.arange(1, len(rewards) + 1)
+    curves = {
+        "reward": Curve("reward of the slot", time, _held(rewards)),
+        "average": Curve("average reward of the slots so far", time, _held(so_far)),
+    }
+    if run.info["holding"]:
+        curves["queued"] = Curve("queued jobs", time, _held(slots["queued"].to_numpy()))
+    for index, resource in enumerate(resources):
+        capacity = float(run.info["total_capacity"][index])
+        if capacity > 0:
+            share = 100.0 * slots[f"allocated_{resource}"].to_numpy() / capacity
+            curves[resource] = Curve(f"{resource} in use (% of all nodes)", time, _held(share), top=105.0)
+    charts = {}
+    every = int(run.info["record_allocations"])
+    if len(slots) and (every == 1 or (every > 1 and not run.info["holding"])):
+        width = -(-int(run.info["num_nodes"]) * len(slots) // MOST_CELLS)
+        names, edges, values = shares_of_nodes(run, resources[0], width)
+        if len(names):
+            charts["nodes"] = Map(f"nodes, {resources[0]}", names, edges, values)
+    jobs = run.jobs
+    cards = [
+        name for name in CARDS if name in jobs.columns and not (name == "work" and jobs[name].null_count() == len(jobs))
+    ]
+    spread = "waiting_time" if run.info["holding"] and "waiting_time" in jobs.columns else "reward"
+    return View(charts, curves, jobs.with_columns(pl.col("port").cast(pl.String)), cards, spread)
+
+
+def _held(values: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return values by slot, the last one again for where its slot ends."""
+    found = np.asarray(values, dtype=np.float64)
+    return np.append(found, found[-1:] if len(found) else 0.0)
