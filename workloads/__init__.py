@@ -10,6 +10,7 @@ their short names, such as ``from desim.workloads import lublin, swf, tpch``:
 `batch.requests`              columns of job tables that say what jobs request of nodes
 `batch.node_file`             nodes of a YAML or CSV file, or from counts
 `batch.cerit`                 CERIT-SC's log of 2013 with nodes, memory and queues
+`batch.philly`                Philly's GPU jobs and machines
 `batch.lublin`                the Lublin-Feitelson model of supercomputer workloads
 `batch.arrivals`              Poisson arrivals with any run times, for queueing theory
 `batch.transform`             offered load, time windows and clocks of job lists

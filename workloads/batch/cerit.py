@@ -90,7 +90,8 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     beside = source.removesuffix(".gz") + ".machines" if machines is None else machines
     clusters = _clusters(beside)
     trace = swf.read(path, **options)
-    trace.report.counts.pop(TraceReason.EXTRA_FIELDS, None)  # they are read here
+    for reason in (TraceReason.EXTRA_FIELDS, TraceReason.DEPENDENCY):  # read here, and without meaning here
+        trace.report.counts.pop(reason, None)
     rows = dict(_rows(source))
     assert trace.place is not None
     assert trace.waiting_time is not None

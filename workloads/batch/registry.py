@@ -14,7 +14,7 @@ from desim.checks import whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
 from desim.problems.batch.nodes import NodeTable
-from desim.workloads.batch import batsim, cerit, job_table, lublin, node_file, swf
+from desim.workloads.batch import batsim, cerit, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
@@ -26,7 +26,7 @@ _GENERATED = "lublin"
 LOG = "log"
 """Nodes are those that the log tells of."""
 #: Readers of logs that tell the nodes of the machine; each knows its own by ``is_such``.
-_TELLING_NODES: tuple[Any, ...] = (cerit,)
+_TELLING_NODES: tuple[Any, ...] = (cerit, philly)
 #: Size of a generated workload where none is asked for.
 _DEFAULT_JOBS, _DEFAULT_CORES = 10_000, 256
 _READERS: Mapping[str, Callable[..., Trace]] = {
@@ -259,7 +259,7 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
 
 
 def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable | None, Callable[..., Trace] | None]:
-    """Return the nodes that are told, if any, and who reads the log if it tells nodes itself."""
+    """Return the nodes that are told, if any, and who reads the log if its readers know what jobs request of nodes."""
     if nodes == LOG:
         reader = _reader_with_nodes(source)
         if reader is None:
@@ -268,7 +268,7 @@ def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable |
             )
         return None, reader
     known = node_file.read_or_count(nodes) if isinstance(nodes, str) and nodes else nodes
-    return NodeTable(known) if known else None, None
+    return (NodeTable(known), _reader_with_nodes(source)) if known else (None, None)
 
 
 def _reader_with_nodes(source: Pathish) -> Callable[..., Trace] | None:
