@@ -11,7 +11,7 @@ import pytest
 from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
-from desim.problems.batch import After, BatchCluster, Job, core_set
+from desim.problems.batch import After, BatchCluster, Job, Limit, core_set
 
 NUM_CORES = 12
 
@@ -107,3 +107,10 @@ def dependent() -> Run:
     """Return a run that stops while jobs wait for others to end."""
     after = {number: After((number - 3, number - 5), 10.0) for number in range(15, 60, 4)}
     return _random_run(5, outages=False, until=220.0, after=after)
+
+
+@pytest.fixture(scope="session")
+def limited() -> Run:
+    """Return a run in which users have limits, and long jobs are turned away."""
+    limits = [Limit(running_jobs=2, running_cores=12, job_time=55.0), Limit(of=("1", "2"), running_cores=6)]
+    return _random_run(6, limits=limits, too_wide="reject")

@@ -25,6 +25,7 @@ from corruptions import (
     repeat,
     rescaled,
     runs_again_before,
+    same_group,
     shifted_cut,
     still_running_at_the_end,
     two_at_once,
@@ -151,6 +152,12 @@ CASES = [
         lambda run: drop(run, "jobs", run.find("jobs", status="queued")),
         "arrival_numbers",
     ),
+    ("limited", "limits", lambda run: run.edited("limits", 0, running_jobs=1)),
+    ("limited", "limits", lambda run: run.edited("limits", 1, running_cores=5), "rejected"),
+    ("limited", "limits", same_group),
+    ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=40.0)),
+    ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=None)),
+    ("limited", "values", lambda run: run.edited("limits", 0, running_jobs=0), "limits"),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 4, think_time=9.0)),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="9 11")),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="10 nobody")),
@@ -173,12 +180,13 @@ def test_every_rule_has_its_corruption():
     assert {case[1] for case in CASES} == set(rules_of("batch")) - OF_NODES
 
 
-@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent"])
+@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited"])
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    absent = OF_NODES if scenario == "dependent" else {*OF_NODES, "dependencies"}
+    there = {"dependent": "dependencies", "limited": "limits"}.get(scenario)
+    absent = OF_NODES | ({"dependencies", "limits"} - {there})
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]
 
 

@@ -5,6 +5,7 @@ from desim.problems.batch.cores import core_set, lowest_cores, parse_core_sets, 
 from desim.problems.batch.dependencies import After
 from desim.problems.batch.fragmentation import Fragmentation, FragmentationGradient, typical_requests
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.limits import Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
@@ -22,6 +23,7 @@ __all__ = [
     "FragmentationGradient",
     "Held",
     "Job",
+    "Limit",
     "MoldableJob",
     "Node",
     "NodeCluster",

@@ -22,6 +22,7 @@ from desim.problem import Problem, Process
 from desim.problems.batch.cores import core_set, lowest_cores, to_core_ids
 from desim.problems.batch.dependencies import After, Dependencies, Followers
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
+from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
@@ -77,6 +78,9 @@ class BatchCluster(FailingCluster, Problem):
     after : mapping of int to After, optional
         Jobs that come after others, by id: they are submitted when these have ended and their user has thought about
         it, and not before their time in the workload. The workload is then read at once, and its ids must differ.
+    limits : iterable of Limit
+        What jobs may request, and what users, partitions or queues may have at once. Jobs that ask for too much are
+        treated as those that are too wide; others are held back, out of the queue, for as long as need be.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -91,7 +95,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -122,11 +126,15 @@ class BatchCluster(FailingCluster, Problem):
         on_outage: Literal["requeue", "lose"] = "requeue",
         ask_when_empty: bool = False,
         after: Mapping[int, After] | None = None,
+        limits: Iterable[Limit] = (),
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
         self.jobs = list(jobs) if after else jobs
         self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
+        self.limits = tuple(limits)
+        if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
+            raise InvalidConfiguration(f"limits holds {wrong[0]!r}, want Limits")
         if num_cores is None:
             raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
         if placement is not None:
@@ -151,6 +159,8 @@ class BatchCluster(FailingCluster, Problem):
         }
         if self.dependencies is not None:
             description["dependencies"] = len(self.dependencies.after)
+        if self.limits:
+            description["limits"] = len(self.limits)
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -179,12 +189,20 @@ class BatchCluster(FailingCluster, Problem):
         if self.dependencies is not None:
             self._followers = Followers(self.dependencies)
             self._record_dependency = tables["dependencies"].append
-            deliver, self._on_completion = self._arrive, self._complete_for_followers
+            deliver = self._arrive
+        self._admission: Admission | None = None
+        if self.limits:
+            self._admission = Admission(self.limits)
+            self._record_group = tables["limited_jobs"].append
+            for number, limit in enumerate(self.limits):
+                tables["limits"].append((number, limit))
+        if self._followers is not None or self._admission is not None:
+            self._on_completion = self._complete_for_others
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
         """Tell whether no job is in the system."""
-        return not (self._state.running or self._state.queued or self._inbox or self._awaits_others())
+        return not (self._state.running or self._state.queued or self._inbox or self._hides_jobs())
 
     def is_idle(self) -> bool:
         """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
@@ -235,6 +253,8 @@ class BatchCluster(FailingCluster, Problem):
             return
         if job_id in self._numbers:
             raise WorkloadError(f"{job!r} arrives while another job {job_id} is in the system")
+        if self._admission is not None and not self._admits(job):
+            return
         self._numbers[job_id] = number
         if self.listening:
             self.emit("arrival", job)
@@ -243,11 +263,12 @@ class BatchCluster(FailingCluster, Problem):
         else:
             self._enqueue(job)
 
-    # jobs come after others
+    # jobs come after others, or are held back
 
-    def _awaits_others(self) -> bool:
-        """Tell whether a job whose time has come waits for others to end."""
-        return self._followers is not None and bool(self._followers.jobs)
+    def _hides_jobs(self) -> bool:
+        """Tell whether a job whose time has come waits for others to end, before it is in the queue."""
+        hidden = self._followers is not None and self._followers.jobs
+        return bool(hidden or (self._admission is not None and self._admission.held))
 
     def _arrive(self, job: Job) -> None:
         """Take a job whose time in the workload has come, or let it wait for those that it comes after."""
@@ -272,15 +293,39 @@ class BatchCluster(FailingCluster, Problem):
         self._take(job._replace(submission_time=self.env.now))
         self.stop_if_done()
 
-    def _complete_for_followers(self, execution: Execution) -> None:
+    def _complete_for_others(self, execution: Execution) -> None:
         self._complete(execution)
-        self._release_followers(execution.job.job_id)
+        self._make_way(execution.job.job_id)
+
+    def _make_way(self, job_id: int) -> None:
+        """Let the jobs come that have waited for the end of one."""
+        self._release_followers(job_id)
+        if self._admission is not None and (admitted := self._admission.leave(job_id)):
+            for job in admitted:
+                self._state.admit(job, self._numbers)
+            self._awaited_cores = 0  # what the agent waited for was said without these jobs
+            self._open_cycle()
 
     def _release_followers(self, job_id: int) -> None:
-        """Let the jobs come that have waited for the end of one."""
+        """Let the jobs be submitted that have waited for the end of one and for nothing else."""
         if self._followers is not None:
             for ready, job in self._followers.end(job_id, self.env.now):
                 self._submit_at(ready, job)
+
+    def _admits(self, job: Job) -> bool:
+        """Tell whether a job may come into the queue; otherwise turn it away, or hold it back."""
+        assert self._admission is not None
+        for limit, group in self._admission.groups_of(job):
+            self._record_group((job.job_id, limit, group, self._arrived - 1))
+        if fault := self._admission.fault(job):
+            self._turn_away(job, fault)
+            return False
+        if self._admission.arrive(job):
+            return True
+        self._numbers[job.job_id] = self._arrived - 1
+        if self.listening:
+            self.emit("arrival", job)
+        return False
 
     def _turn_away(self, job: Job, why: str) -> None:
         """Reject a job that has just been counted as arrived, or end the run because of it."""
@@ -372,6 +417,8 @@ class BatchCluster(FailingCluster, Problem):
         """Start a job in the size that the action names; return whether it does, and may."""
         if type(action) is not StartAs or (size := self._size(action)) is None or not self._has_room(size):
             return False
+        if self._admission is not None and self._admission.resize(size):
+            return False
         self._state.queued[size.job_id] = size
         return self._carry_out(size.job_id)
 
@@ -393,10 +440,19 @@ class BatchCluster(FailingCluster, Problem):
         """Return why an action cannot be carried out."""
         if isinstance(action, StartAs) and action.job_id in self._state.queued:
             return self._explain_size(action)
-        return _explain(self._state, action)
+        return self._explain_hold(action) or _explain(self._state, action)
+
+    def _explain_hold(self, action: Any) -> str:
+        """Return why a job that an action names is held back; empty if it is not."""
+        job_id = getattr(action, "job_id", action)
+        if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
+            return ""
+        return f"job {job_id} is held back: {self._admission.explain(job_id)}"
 
     def _explain_size(self, action: StartAs) -> str:
         size = self._size(action)
+        if size is not None and self._has_room(size) and self._admission is not None:
+            return f"job {action.job_id} cannot start in size {action.size}: {self._admission.resize(size)}"
         if size is None:
             count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
             return f"{action!r} names no size of the job, which has {count} sizes to choose from"
@@ -439,7 +495,8 @@ class BatchCluster(FailingCluster, Problem):
             attempts = self._attempts.get(job_id, 0) + 1
             times = execution.starting_time, None, None
             self._record_job((execution.job, self._numbers[job_id], *times, execution.cores, "running", attempts))
-        for job in (*self._state.queued.values(), *self._inbox):
+        held = self._admission.held if self._admission is not None else {}
+        for job in (*self._state.queued.values(), *self._inbox, *held.values()):
             number, attempts = self._numbers[job.job_id], self._attempts.get(job.job_id, 0)
             self._record_job((job, number, None, None, None, 0, "queued", attempts))
         if self._followers is not None:
@@ -485,7 +542,7 @@ class BatchCluster(FailingCluster, Problem):
         if lost:
             del self._numbers[job.job_id]
             self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
-            self._release_followers(job.job_id)
+            self._make_way(job.job_id)
         else:
             self._attempts[job.job_id] = attempts
             self._state.requeue(job)
@@ -506,9 +563,10 @@ class BatchCluster(FailingCluster, Problem):
         self._inbox.clear()
         if self._followers is not None:
             self._followers.forget()
-        queued = self._state.queued
-        for job_id, job in queued.items():
-            queued[job_id] = job.known()
+        held = self._admission.held if self._admission is not None else {}
+        for waiting in (self._state.queued, held):
+            for job_id, job in waiting.items():
+                waiting[job_id] = job.known()
         now, wake_up = self.env.now, self._wake_up
 
         def time_of(event: simpy.Event, time: float) -> float | None:
@@ -646,7 +704,7 @@ class NodeCluster(BatchCluster):
             return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
         job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
         if job is None:
-            return _explain(self._state, action)
+            return super()._explain(action)
         shape = self.table.shape_of(job)
         if isinstance(action, Place):
             return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"

@@ -6,7 +6,7 @@ Views are valid until the decision is answered; copy what must last longer.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappush
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -356,7 +356,17 @@ class BatchState:
     def requeue(self, job: Job) -> None:
         """Put a job that was interrupted back to its place: in front of those that were submitted when it was."""
         jobs = list(self.queued.values())
-        place = bisect_left(jobs, job.submission_time, key=_submission_time)
+        self._insert(job, bisect_left(jobs, job.submission_time, key=_submission_time), jobs)
+
+    def admit(self, job: Job, numbers: Mapping[int, int]) -> None:
+        """Put a job that was held back to its place, behind those that arrived before it, by their numbers."""
+        jobs, number = list(self.queued.values()), numbers[job.job_id]
+        place = len(jobs)
+        while place and numbers[jobs[place - 1].job_id] > number:
+            place -= 1
+        self._insert(job, place, jobs)
+
+    def _insert(self, job: Job, place: int, jobs: list[Job]) -> None:
         jobs.insert(place, job)
         self.queued.clear()  # the same dictionary, in a new order
         self.queued.update((each.job_id, each) for each in jobs)

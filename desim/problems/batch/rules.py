@@ -80,6 +80,11 @@ def _unfinished(run: Recorded) -> pl.DataFrame:
 
 def _rejected(run: Recorded) -> pl.Expr:
     rejected = status == "rejected"
+    if "limits" in run.info:
+        beyond = pl.col("arrival_number").is_in(run.once(_beyond_limits)["arrival_number"].implode())
+        impossible = (cores > pl.lit(run.info["num_cores"])) | beyond
+        unfounded = rejected & ~impossible & pl.lit("num_nodes" not in run.info)
+        return (impossible & ~rejected) | unfounded | (rejected & pl.lit(run.info["too_wide"] != "reject"))
     if "num_nodes" in run.info:  # where even a narrow job may fit on no node
         return ((cores > pl.lit(run.info["num_cores"])) & ~rejected) | (
             rejected & pl.lit(run.info["too_wide"] != "reject")
@@ -370,6 +375,38 @@ def _attempts(run: Recorded) -> pl.DataFrame:
 
 
 _SPAN = "in [{begin}, {end}) s"
+# -- limits ---------------------------------------------------------------------------------------
+
+
+def _beyond_limits(run: Recorded) -> pl.DataFrame:
+    """Return the jobs that request more than their groups may have."""
+    limits = run["limited_jobs"].join(run["limits"], on="limit").join(run["jobs"], on=KEY)
+    wide = (cores > pl.col("job_cores")) | (cores > pl.col("running_cores"))
+    return limits.filter(wide.fill_null(False) | (requested > pl.col("job_time")).fill_null(False))
+
+
+def _beyond_groups(run: Recorded) -> pl.DataFrame:
+    """Return when more jobs of a group, or more of their cores, were running than may, and how many."""
+    members = run["limited_jobs"].join(run["limits"].select("limit", "running_jobs", "running_cores"), on="limit")
+    executions = run.once(_executions).filter(pl.col("begin") < pl.col("end")).select(*KEY, "begin", "end", "requested")
+    found = []
+    for (_, group), part in members.join(executions, on=KEY).group_by("limit", "group", maintain_order=True):
+        sizes = {"running_jobs": np.ones(len(part), np.int64), "running_cores": part["requested"].to_numpy()}
+        for name, size in sizes.items():
+            most = part[name][0]
+            if most is None:
+                continue
+            spans = part["begin"].to_numpy(), part["end"].to_numpy()
+            times, used, _ = overloads(*spans, size, limit_times=_NONE, limits=_NO_COUNT, num_cores=most)
+            if len(times):
+                columns = {"time": times, "used": used}
+                found.append(pl.DataFrame(columns).with_columns(group=pl.lit(group), most=most, what=pl.lit(name)))
+    return pl.concat(found) if found else pl.DataFrame()
+
+
+_NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
+
+
 # -- dependencies ---------------------------------------------------------------------------------
 
 
@@ -599,6 +636,18 @@ RULES = (
                 "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
                 "submitted at {submission_time} s, want {want}",
                 when=lambda run: "dependencies" in run.info,
+            ),
+        ),
+    ),
+    Rule(
+        "limits",
+        "no user, partition or queue ever has more jobs or cores running than it may",
+        (
+            Check(
+                "jobs",
+                _beyond_groups,
+                "at {time} s {what} of group {group} are {used}, at most {most} may be",
+                when=lambda run: "limits" in run.info,
             ),
         ),
     ),

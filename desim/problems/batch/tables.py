@@ -8,7 +8,19 @@ from typing import Any
 from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
-__all__ = ["DEPENDENCIES", "INFO", "INTERRUPTIONS", "JOBS", "NODES", "OUTAGES", "PLACEMENTS", "REQUESTS", "TABLES"]
+__all__ = [
+    "DEPENDENCIES",
+    "INFO",
+    "INTERRUPTIONS",
+    "JOBS",
+    "LIMITED_JOBS",
+    "LIMITS",
+    "NODES",
+    "OUTAGES",
+    "PLACEMENTS",
+    "REQUESTS",
+    "TABLES",
+]
 
 STARTED = ("completed", "killed", "lost", "running")
 ENDED = ("completed", "killed", "lost")
@@ -21,6 +33,7 @@ INFO = (
     Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
     Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
+    Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -253,4 +266,46 @@ DEPENDENCIES = Table(
     only_with="dependencies",
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES)
+
+def _pack_limits(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[str, Any]:
+    """Take rows (number, limit) apart."""
+    numbers, limits = columns_of(rows, 2)
+    columns: dict[str, Any] = {"limit": numbers}
+    columns["by"] = ["jobs" if isinstance(limit.by, Mapping) else limit.by for limit in limits]
+    columns["of"] = [sorted(limit.of or ()) for limit in limits]
+    return columns | {name: [getattr(limit, name) for limit in limits] for name in _LIMITED}
+
+
+_LIMITED = ("job_cores", "job_time", "running_jobs", "running_cores")
+
+LIMITS = Table(
+    "limits",
+    "a limit of the site",
+    (
+        Column("limit", "integer", "its number", least=0),
+        Column("by", "text", "what groups of jobs it is for", values=("user", "partition", "jobs")),
+        Column("of", "texts", "the groups; none if it is for all"),
+        Column("job_cores", "integer", "cores that a job may request", unit="cores", null="without a limit", least=1),
+        Column("job_time", "float", "time that a job may request", unit="s", null="without a limit", least=0),
+        Column("running_jobs", "integer", "jobs of a group that may run at once", null="without a limit", least=1),
+        Column("running_cores", "integer", "cores of these", unit="cores", null="without a limit", least=1),
+    ),
+    sort_by=("limit",),
+    pack=_pack_limits,
+    only_with="limits",
+)
+
+LIMITED_JOBS = Table(
+    "limited_jobs",
+    "a job and a limit that holds for it",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("limit", "integer", "the number of the limit", least=0),
+        Column("group", "text", "the user, the partition or whatever else the job belongs to"),
+        arrival_number("of the job"),
+    ),
+    sort_by=("arrival_number", "limit"),
+    only_with="limits",
+)
+
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES, LIMITS, LIMITED_JOBS)
