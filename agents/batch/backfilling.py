@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.agents.batch.node_backfilling import easy_on_nodes, simple_on_nodes
+from desim.agents.batch.node_backfilling import easy_on_nodes, refuse_nodes, simple_on_nodes
 from desim.agents.batch.node_profile import FreeNodes, NodeProfile, NodeSlot
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
-from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import (
     BatchObservation,
     NodeObservation,
@@ -96,10 +95,14 @@ class EASYBackfilling:
         self.specific_cores = specific_cores
         self.name = f"easy-{'specific-' if specific_cores else ''}{self.priority.name}"
 
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
+        """Begin a run; particular cores on nodes are an InvalidConfiguration."""
+        if self.specific_cores:
+            refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
+
     def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
         if isinstance(observation, NodeObservation):
-            _refuse_cores(self, f"easy-{self.priority.name}")
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
@@ -243,12 +246,6 @@ class _CoreRoom(_Room):
         self.spare = (self.free_set & ~self.reserved).bit_count()
 
 
-def _refuse_cores(agent: EASYBackfilling | ConservativeBackfilling, other: str) -> None:
-    """Raise an error if an agent reserves particular cores, which belong to nodes."""
-    if agent.specific_cores:
-        raise InvalidConfiguration(f"{agent.name} reserves cores, not nodes; on nodes use {other}")
-
-
 def _in_order(priority: Priority, queue: Queue, time: float, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return ascending positions in the order of a priority."""
     if len(positions) < 2 or isinstance(priority, FCFS):
@@ -305,6 +302,8 @@ class ConservativeBackfilling:
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
         """Forget all reservations."""
+        if self.specific_cores:
+            refuse_nodes(simulation_info, self.name, f"conservative-{self.priority.name}")
         self.reservations: dict[int, Slot] = {}
         self._starts: list[tuple[float, int]] = []  # heap of reserved starts; those that have moved are stale
         self._running: dict[int, Slot] = {}
@@ -335,8 +334,6 @@ class ConservativeBackfilling:
     def _rebuild(self, observation: BatchObservation) -> AvailabilityProfile:
         """Make the profile from the running jobs only; all reservations are lost."""
         on_nodes = isinstance(observation, NodeObservation)
-        if on_nodes:
-            _refuse_cores(self, f"conservative-{self.priority.name}")
         kind = NodeProfile if on_nodes else CoreProfile if self.specific_cores else AvailabilityProfile
         self._profile = profile = kind.of_running(observation)
         self._down = observation.down_cores

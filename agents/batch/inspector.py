@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from desim.agents.batch.backfilling import EASYBackfilling
+from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.policy import MLPPolicy, Policy, action_for
@@ -181,7 +182,8 @@ class Inspector(LearnedAgent):
         return cls(config.base, policy, name=name, **config.rules())
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last run."""
+        """Forget the last run; on nodes it is an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, f"easy-{self.inspection.base.name}")
         self.inspection.reset()
 
     def act(self, observation: BatchObservation) -> Answer:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.batch.profile import upcoming_releases
-from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, NodeObservation, StartAs
+from desim.problems.batch import BatchObservation, StartAs
 
 __all__ = ["MoldingBackfilling"]
 
@@ -55,10 +57,12 @@ class MoldingBackfilling:
         self.priority = as_priority(order)
         self.name = f"easy-molding-{self.priority.name}"
 
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator | None) -> None:
+        """Begin a run; on nodes it is an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
+
     def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | None:
         """Return the jobs to start, and in which size."""
-        if isinstance(observation, NodeObservation):
-            raise InvalidConfiguration(f"{self.name} chooses cores, not nodes; on nodes use easy-{self.priority.name}")
         queue, time = observation.queue, observation.time
         room = _Room(observation.free_cores)
         if not len(queue) or not room.free:

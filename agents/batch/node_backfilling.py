@@ -6,15 +6,38 @@ jobs go, now and in reservations, is up to the placement policy of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
 from desim.agents.batch.profile import expected_releases
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import Held, NodeObservation, Place, Queue, Room, Shape
 
-__all__ = ["NodeRoom", "easy_on_nodes", "simple_on_nodes", "strict_on_nodes"]
+__all__ = ["NodeRoom", "easy_on_nodes", "refuse_nodes", "simple_on_nodes", "strict_on_nodes"]
+
+
+def refuse_nodes(simulation_info: Mapping[str, Any], name: str, instead: str) -> None:
+    """Raise an error if a run is on nodes: for the ``reset`` of agents that count cores.
+
+    Parameters
+    ----------
+    simulation_info : mapping
+        What an agent is told of the run.
+    name : str
+        The agent's.
+    instead : str
+        An agent that knows nodes and comes next to it.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the cluster's cores belong to nodes.
+    """
+    if simulation_info.get("num_nodes"):
+        raise InvalidConfiguration(f"{name} counts cores and knows no nodes; on nodes use {instead}")
 
 
 class NodeRoom:

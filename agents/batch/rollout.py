@@ -9,7 +9,7 @@ from desim.agents.lookahead import Lookahead, Score
 from desim.checks import whole
 from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Execution, Start, WaitFor
+from desim.problems.batch import BatchObservation, Execution, NodeObservation, Place, Start, WaitFor
 
 __all__ = ["RolloutAgent"]
 
@@ -83,10 +83,14 @@ class RolloutAgent(Lookahead):
             None where at most one thing can be done: nothing fits, or the only job is to be started.
         """
         starts = action if isinstance(action, list) else [action]
-        names = [each.job_id if isinstance(each, Start) else each for each in starts]
+        names = [each.job_id if isinstance(each, Start | Place) else each for each in starts]
         first = names[0] if names and isinstance(names[0], int) else None
         queue = observation.queue
-        fitting = (queue.requested_cores <= observation.free_cores).nonzero()[0]
+        if isinstance(observation, NodeObservation):
+            fits = observation.fitting()
+        else:
+            fits = queue.requested_cores <= observation.free_cores
+        fitting = fits.nonzero()[0]
         if not len(fitting) or (first is not None and len(queue) == 1):
             return []
         by_time = fitting[queue.requested_time[fitting].argsort(kind="stable")]

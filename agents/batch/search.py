@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.profile import expected_releases
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
@@ -220,7 +221,8 @@ class SearchAgent:
         return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Forget the last plan, and take the random numbers of a new run."""
+        """Forget the last plan, and take the random numbers of a new run; on nodes it is an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, "rollout-waiting_time:easy-sjf")
         self._decoder = OrderDecoder(rng)
         self._plan = np.empty(0, np.int64)
         self.score = 0.0

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.own import check_known, own_network
 from desim.agents.learning.policy import (
@@ -235,7 +236,8 @@ class SplitWindowAgent(LearnedAgent):
         self._choose = greedy(self.policy)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run; a network that is for another number of cores is an InvalidConfiguration."""
+        """Begin a run; nodes, and a network that is for another number of cores, are an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
         cores = simulation_info.get("num_cores", self.config.num_cores)
         if isinstance(self.encoder, FlatEncoder) and cores != self.config.num_cores:
             raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")

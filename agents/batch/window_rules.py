@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.checks import one_of
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation
+from desim.problems.batch import BatchObservation, NodeObservation
 from desim.problems.batch.encoders import (
     CLUSTER_FEATURES,
     JOB_FEATURES,
@@ -89,14 +90,19 @@ class WindowRule:
         self.reset({}, np.random.default_rng(0))
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Take the random numbers of a new run."""
+        """Take the random numbers of a new run; a rule that reserves cores on nodes is an InvalidConfiguration."""
+        if self.rule in ("reserving", "weighing", "aged"):
+            refuse_nodes(simulation_info, self.name, "easy-sjf")
         self._rng = rng
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job to start, or None."""
         queue = observation.queue
         shown = self.window.positions(len(queue))
-        fits = queue.requested_cores[shown] <= observation.free_cores
+        if isinstance(observation, NodeObservation):
+            fits = observation.fitting(shown)
+        else:
+            fits = queue.requested_cores[shown] <= observation.free_cores
         if self.rule in ("reserving", "weighing") and fits.any() and not fits.all():
             fits &= self._harmless(observation, shown, fits)
         elif self.rule == "aged" and fits.any() and self._oldest_has_waited(observation):

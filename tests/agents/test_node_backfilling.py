@@ -115,12 +115,40 @@ def test_conservative_on_one_node_is_that_of_cores(order: str) -> None:
     assert nodes.jobs["starting_time"].equals(cores.jobs["starting_time"])
 
 
-@pytest.mark.parametrize("kind", ["easy", "conservative"])
-def test_particular_cores_are_no_matter_of_nodes(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("easy-specific-sjf", "easy-sjf"),
+        ("conservative-specific-fcfs", "conservative-fcfs"),
+        ("easy-molding-fcfs", "easy-fcfs"),
+        ("inspector:lublin256-inspector-f1", "easy-f1"),
+        ("split-window:lublin256-any", "backfilling-sjf"),
+        ("search:batch:waiting_time:300", "rollout-waiting_time:easy-sjf"),
+        ("window-aged-9-1", "easy-sjf"),
+        ("window-reserving-9-1", "easy-sjf"),
+        ("rollout:window-weighing-9-1", "easy-sjf"),
+    ],
+)
+def test_agents_that_count_cores_say_what_to_use_instead(name: str, instead: str) -> None:
+    if name.startswith("search"):
+        pytest.importorskip("numba")
     jobs = [Job(0, 0.0, 1, 1.0, 1.0)]
-    message = f"{kind}-specific-fcfs reserves cores, not nodes; on nodes use {kind}-fcfs"
+    message = f"^{name.removeprefix('rollout:')} counts cores and knows no nodes; on nodes use {instead}"
     with pytest.raises(InvalidConfiguration, match=message):
-        simulate(BatchCluster(jobs, nodes=NODES), create(f"{kind}-specific-fcfs"))
+        simulate(BatchCluster(jobs, nodes=NODES), create(name))
+    create(instead)
+
+
+@pytest.mark.parametrize(
+    "name", ["rollout:easy-sjf", "rollout-waiting_time:fcfs", "window-random-4-2", "window-first-3-0"]
+)
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_other_agents_run_on_nodes(name: str, seed: int) -> None:
+    jobs = random_jobs(np.random.default_rng(seed), 25)
+    result = simulate(BatchCluster(jobs, nodes=NODES, too_wide="reject"), create(name))
+    assert result.info["status"] == "complete"
+    assert validate(result, jobs).ok
 
 
 def test_promises_are_kept() -> None:

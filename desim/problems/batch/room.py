@@ -404,8 +404,21 @@ class NodeObservation(BatchObservation):
         """Return what a running job holds."""
         return self._held[job_id]
 
-    def fitting(self) -> NDArray[np.bool_]:
-        """Tell of each queued job whether it has room now, in order of arrival, shape (L,)."""
+    def fitting(self, positions: Whole | None = None) -> NDArray[np.bool_]:
+        """Tell of queued jobs whether they have room now.
+
+        Parameters
+        ----------
+        positions : array of int, shape (n,), optional
+            In the queue; by default all of it.
+
+        Returns
+        -------
+        array of bool, shape (n,)
+            In the order of the positions.
+        """
         shapes = self.shapes()
+        if positions is not None:
+            shapes = [shapes[position] for position in positions.tolist()]
         fits = {shape: self.room.fits(shape) for shape in dict.fromkeys(shapes)}
         return np.array([fits[shape] for shape in shapes], np.bool_)
