@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from desim.checks import did_you_mean
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -85,7 +86,16 @@ class Registry:
             if family.alone and name == beginning[:-1]:
                 return family.make(family.alone)
         known = ", ".join([*self._agents, *self._families])
-        raise InvalidConfiguration(f"no {self._problem} agent {name!r}; there are {known}")
+        near = did_you_mean(name, self._near(name))
+        raise InvalidConfiguration(f"no {self._problem} agent {name!r}{near}; there are {known}")
+
+    def _near(self, name: str) -> list[str]:
+        """Return what a name could have meant: names, and beginnings of names that go on as it does."""
+        found = [*self._agents, *(start[:-1] for start, family in self._beginnings.items() if family.alone)]
+        for start in self._beginnings:
+            _, separator, rest = name.partition(start[-1])
+            found += [f"{start}{rest}"] if separator and rest else []
+        return found
 
     def descriptions(self) -> dict[str, str]:
         """Return every name, or pattern of names, with a line on what the agent does.

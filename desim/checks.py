@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
@@ -13,10 +15,93 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["finite", "named", "names_of", "numbers", "one_of", "whole"]
+__all__ = ["did_you_mean", "finite", "items", "named", "names_of", "numbers", "one_of", "shown", "whole"]
 
 Choice = TypeVar("Choice")
 Part = TypeVar("Part")
+
+
+def shown(value: Any) -> str:
+    """Return a value as messages show it: long ones are cut.
+
+    Parameters
+    ----------
+    value : object
+        Any.
+
+    Returns
+    -------
+    str
+        A line of Python.
+
+    Examples
+    --------
+    >>> shown("4"), shown(list(range(1_000)))
+    ("'4'", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    text = " ".join(_SHORT.repr(value).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+_LONGEST = 120
+_SHORT = reprlib.Repr()
+_SHORT.maxother = _SHORT.maxstring = _LONGEST
+
+
+def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
+    """Return a question for a message about an unknown name: the one owner of suggestions.
+
+    Parameters
+    ----------
+    name : object
+        What was given.
+    choices : iterable
+        The names that there are; others are not looked at.
+
+    Returns
+    -------
+    str
+        With a blank before it; empty if no name is near.
+
+    Examples
+    --------
+    >>> f"no agent 'eazy'{did_you_mean('eazy', ['fcfs', 'easy'])}"
+    "no agent 'eazy' (did you mean 'easy'?)"
+    """
+    if not isinstance(name, str):
+        return ""
+    plain = {choice.lower().replace("_", "-"): choice for choice in choices if isinstance(choice, str)}
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), plain, n=1)
+    return f" (did you mean {plain[near[0]]!r}?)" if near and plain[near[0]] != name else ""
+
+
+def items(name: str, values: Any, what: str, attribute: str) -> Any:
+    """Return what can be gone through; whether all in it is of use shows later.
+
+    Parameters
+    ----------
+    name : str
+        What the argument is called.
+    values : object
+        Its value.
+    what : str
+        What is to be in it, in the plural.
+    attribute : str
+        What each of these has, by which one is told from many.
+
+    Returns
+    -------
+    object
+        The same.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it is none, text, or just one of these.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable) or hasattr(values, attribute):
+        raise InvalidConfiguration(f"{name} is {shown(values)}, want a list or another iterable of {what}")
+    return values
 
 
 def whole(name: str, value: Any, *, least: int | None = None, most: int | None = None) -> int:
@@ -43,7 +128,7 @@ def whole(name: str, value: Any, *, least: int | None = None, most: int | None =
     """
     is_whole = _is_number(value) and value == math.floor(value)
     if not is_whole or not _within(value, least, most):
-        raise InvalidConfiguration(f"{name} is {value!r}, want a whole number{_bounds(least, most)}")
+        raise InvalidConfiguration(f"{name} is {shown(value)}, want a whole number{_bounds(least, most)}")
     return int(value)
 
 
@@ -85,7 +170,7 @@ def finite(
     parts = [_bounds(least, most)] if least is not None or most is not None else []
     parts += [f" above {above}"] if above is not None else []
     parts += [f" below {below}"] if below is not None else []
-    raise InvalidConfiguration(f"{name} is {value!r}, want a finite number{' and'.join(parts)}")
+    raise InvalidConfiguration(f"{name} is {shown(value)}, want a finite number{' and'.join(parts)}")
 
 
 def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
@@ -112,7 +197,8 @@ def one_of(name: str, value: Choice, choices: Iterable[Choice]) -> Choice:
     """
     known = tuple(choices)
     if value not in known:
-        raise InvalidConfiguration(f"{name} is {value!r}, want one of {', '.join(map(repr, known))}")
+        near = did_you_mean(value, known)
+        raise InvalidConfiguration(f"{name} is {shown(value)}{near}, want one of {', '.join(map(repr, known))}")
     return value
 
 
@@ -141,7 +227,8 @@ def named(what: str, given: str | Part, choices: Mapping[str, Callable[[], Part]
     if not isinstance(given, str):
         return given
     if given not in choices:
-        raise InvalidConfiguration(f"no {what} {given!r}; there are {', '.join(choices)}")
+        near = did_you_mean(given, choices)
+        raise InvalidConfiguration(f"no {what} {given!r}{near}; there are {', '.join(choices)}")
     return choices[given]()
 
 

@@ -25,6 +25,7 @@ from copy import copy
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import repeat
+from pkgutil import resolve_name
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -377,8 +378,10 @@ class Simulation:
     ) -> None:
         if not (isinstance(seed, int | np.integer) and seed >= 0):
             raise InvalidConfiguration(f"seed is {seed!r}, want a whole number of at least 0")
-        if not until > 0:
+        if not hasattr(until, "__float__") or not until > 0:
             raise InvalidConfiguration(f"until is {until!r}, want a time above 0")
+        if not (out is None or isinstance(out, str) or hasattr(out, "__fspath__")):
+            raise InvalidConfiguration(f"out is {out!r}, want the path of a directory")
         self.env = simpy.Environment()
         self.seed = seed
         self.until = until
@@ -555,7 +558,7 @@ class Simulation:
 
 def simulate(
     problem: Problem,
-    agent: Agent,
+    agent: Agent | str,
     *,
     seed: int = 0,
     until: float = math.inf,
@@ -567,9 +570,10 @@ def simulate(
     ----------
     problem : Problem
         The system and its workload.
-    agent : Agent
+    agent : Agent or str
         Answers every decision. Its ``attach(fork)`` and its ``reset(info, rng)``, if it has
-        them, are called first, see :class:`Agent`.
+        them, are called first, see :class:`Agent`. A name stands for the agent that ``desim list``
+        has by it.
     seed : int
         Root of all random streams; the workload's streams do not depend on the agent.
     until : float
@@ -586,6 +590,8 @@ def simulate(
     ------
     SimulationInterrupted
         On Ctrl-C, with the result so far; a second Ctrl-C stops at once.
+    InvalidConfiguration
+        If the arguments are no problem and no agent for it, or out of range.
     InfeasibleAction
         If the agent asks for what cannot be done. The records up to that moment are kept, in the
         directory and as the exception's ``result``, as for any other exception of an agent or
@@ -599,14 +605,16 @@ def simulate(
     >>> simulate(BatchCluster(jobs, num_cores=2), FCFS()).jobs["waiting_time"].to_list()
     [0.0, 9.0]
     """
-    attaches = hasattr(agent, "attach")
+    # By name, since it knows problems, which know the kernel.
+    decider: Agent = resolve_name("desim.meeting:agent_for")(problem, agent)
+    attaches = hasattr(decider, "attach")
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
-    name = getattr(agent, "name", type(agent).__name__)
+    name = getattr(decider, "name", type(decider).__name__)
     try:
-        _introduce(agent, simulation)
-        act = agent.act
+        _introduce(decider, simulation)
+        act = decider.act
         with deferred_interrupts() as interrupted:
             decision = simulation.advance()
             while decision is not None and not interrupted:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import simpy
 
+from desim.checks import items
 from desim.core import Resumable, start_process
 from desim.exceptions import InvalidConfiguration, MissingDependency
 
@@ -382,7 +383,7 @@ class Problem:
     env: simpy.Environment
 
     def __init__(self, *, processes: Iterable[Process] = ()) -> None:
-        self.processes = tuple(processes)
+        self.processes = tuple(items("processes", processes, "functions that make processes", "__call__"))
         self.listeners: dict[str, list[Callable[[float, Any], None]]] = {event: [] for event in self.events}
         self.listening = False
 

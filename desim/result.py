@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.records import Parts, create_directory, portions_of, read_info, write_atomically, write_info
 
@@ -102,7 +103,8 @@ class Result:
             If there is no such table.
         """
         if name not in self._tables:
-            raise RecordError(f"no table {name!r} in this result; there are {', '.join(self._tables)}")
+            near = did_you_mean(name, self._tables)
+            raise RecordError(f"no table {name!r} in this result{near}; there are {', '.join(self._tables)}")
         return self._frames[name].lazy() if name in self._frames else self._tables[name]
 
     def table(self, name: str) -> pl.DataFrame:

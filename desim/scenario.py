@@ -20,6 +20,7 @@ import numpy as np
 from tyro.conf import UseAppendAction, arg
 
 from desim import plugins
+from desim.checks import did_you_mean
 from desim.core import Agent, SimulationInterrupted, simulate
 from desim.exceptions import InvalidConfiguration, StalledWarning
 from desim.own_code import is_reference, load, own_function
@@ -382,8 +383,9 @@ def system_of(problem: str) -> System:
         return system
     if is_reference(problem):
         return OwnSystem(problem)
-    names = ", ".join(name for name, kind in known.items() if kind.system_from is not None)
-    raise InvalidConfiguration(f"no problem {problem!r}; there are {names}, and MODULE:FUNCTION of your own")
+    names = [name for name, kind in known.items() if kind.system_from is not None]
+    near, there = did_you_mean(problem, names), ", ".join(names)
+    raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION of your own")
 
 
 @lru_cache(maxsize=1)

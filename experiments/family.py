@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from desim.checks import did_you_mean
 from desim.cli.output import print_text, remark
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.report import Chapter, chapters_of, write_documentation, write_report
@@ -67,7 +68,8 @@ class Family:
             If there is no such study.
         """
         if name not in self.modules:
-            raise InvalidConfiguration(f"{self.name} has no experiment {name!r}; there are {', '.join(self.modules)}")
+            near, there = did_you_mean(name, self.modules), ", ".join(self.modules)
+            raise InvalidConfiguration(f"{self.name} has no experiment {name!r}{near}; there are {there}")
         kind: type[Study] = getattr(import_module(f"{self.package}.{name}"), name.capitalize())
         return kind
 

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import strict_on_nodes
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
 
@@ -265,4 +266,5 @@ def as_priority(order: str | Priority | type[Priority]) -> Priority:
         return order()
     if isinstance(order, str) and order in PRIORITIES:
         return PRIORITIES[order]()
-    raise InvalidConfiguration(f"no priority {order!r}; there are {', '.join(PRIORITIES)}")
+    near = did_you_mean(order, PRIORITIES)
+    raise InvalidConfiguration(f"no priority {order!r}{near}; there are {', '.join(PRIORITIES)}")

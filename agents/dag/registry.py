@@ -19,6 +19,7 @@ from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
 from desim.agents.registry import Family, Registry
+from desim.checks import did_you_mean
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
@@ -51,7 +52,10 @@ def _list_scheduler(order: str, rest: str) -> Agent:
     allocation, _, mode = f"-{rest}".rpartition("-") if rest.endswith(("idle", "patient")) else (f"-{rest}", "", "")
     allocation = allocation.removeprefix("-") or "deft"
     if allocation not in _ALLOCATIONS:
-        raise InvalidConfiguration(f"no allocation {rest!r}; there are {', '.join(_ALLOCATIONS)}, -idle and -patient")
+        near = did_you_mean(rest, _ALLOCATIONS)
+        raise InvalidConfiguration(
+            f"no allocation {rest!r}{near}; there are {', '.join(_ALLOCATIONS)}, -idle and -patient"
+        )
     parts = _ORDERS[order][1](), _ALLOCATIONS[allocation][1]()
     if mode == "patient":
         return PatientScheduler(*parts, slack=_SLACKS.get(order, 1.0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 
 __all__ = ["PRETRAINED", "pretrained_names", "pretrained_stem"]
@@ -51,5 +52,8 @@ def pretrained_stem(name: str, agent: str) -> Path:
     """
     names = pretrained_names(agent)
     if name not in names:
-        raise InvalidConfiguration(f"no pretrained {agent} agent {name!r}; there are {', '.join(names) or 'none yet'}")
+        near = did_you_mean(name, names)
+        raise InvalidConfiguration(
+            f"no pretrained {agent} agent {name!r}{near}; there are {', '.join(names) or 'none yet'}"
+        )
     return PRETRAINED / name

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from desim.agents.learning.seeds import train_seeds
-from desim.checks import whole
+from desim.checks import did_you_mean, whole
 from desim.exceptions import InvalidConfiguration, MissingDependency
 from desim.records import write_atomically
 
@@ -165,7 +165,10 @@ def range_of(settings: Any, text: str) -> Range:
     if not equals or not wanted:
         raise InvalidConfiguration(f"{text!r} is no range; want for example learning-rate=0.0001:0.01:log")
     if name not in known or name == "seed":
-        raise InvalidConfiguration(f"no setting {option.strip()!r} to be searched over; there are {', '.join(known)}")
+        near = did_you_mean(option.strip(), known)
+        raise InvalidConfiguration(
+            f"no setting {option.strip()!r}{near} to be searched over; there are {', '.join(known)}"
+        )
     first, *rest = wanted.split(":")
     numbers = isinstance(known[name], int | float) and not isinstance(known[name], bool)
     if rest and numbers:

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any, Protocol, Union
 
+from desim.checks import did_you_mean
+from desim.cli.options import named_as_given
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError, WorkloadError
 
 __all__ = ["main"]
@@ -82,8 +84,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit status. Errors that desim expects become one line on standard error.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    command: Command | None = None
     try:
-        status = _parse(arguments).execute()
+        command = _parse(arguments)
+        status = command.execute()
         sys.stdout.flush()
     except SystemExit as leave:  # from the parser, and from rich when a pipe is closed
         status = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
@@ -93,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         status = _complain("interrupted", 1)
     except DesimError as error:
-        status = _complain(f"error: {error}", _status(error))
+        status = _complain(f"error: {named_as_given(str(error), command)}", _status(error))
     except OSError as error:
         status = _complain(f"error: {error}", 1)
     except Exception as error:
@@ -117,12 +121,21 @@ def _parse(arguments: list[str]) -> Command:
             command = _with_options(name, problem)
             return _options(command, f"desim {name} {problem}", _help_of(command), rest)
         if name == "experiment":
-            from desim.cli.experiment import run_directly
+            from desim.cli.experiment import ACTIONS, run_directly
+
+            if rest and not rest[0].startswith("-") and rest[0] not in ACTIONS:
+                near = did_you_mean(rest[0], ACTIONS)
+                raise InvalidConfiguration(f"no action {rest[0]!r}{near}; want desim experiment {'|'.join(ACTIONS)}")
 
             directly = run_directly(rest)
             if directly is not None:
                 return directly
         return _options(_class(name), f"desim {name}", _help_of(_class(name)), rest)
+    if arguments and not arguments[0].startswith("-"):
+        near = did_you_mean(arguments[0], COMMANDS)
+        raise InvalidConfiguration(
+            f"no command {arguments[0]!r}{near}; there are {', '.join(COMMANDS)}; see desim --help"
+        )
     import tyro
 
     choices = tuple(

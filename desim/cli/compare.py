@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, NoReturn
 from tyro.conf import arg
 
 from desim import own_code, plugins
+from desim.checks import did_you_mean
 from desim.cli.comparison import heading, print_comparison, sentences, tables
 from desim.cli.figures import draw_figures, make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
@@ -218,7 +219,10 @@ class Compare:
         if self.baseline is None:
             return agents, "fcfs" if "fcfs" in agents else agents[0]
         if full[self.baseline] not in agents:
-            raise InvalidConfiguration(f"--baseline is {self.baseline}, want one of the agents {', '.join(agents)}")
+            near = did_you_mean(self.baseline, agents)
+            raise InvalidConfiguration(
+                f"--baseline is {self.baseline}{near}, want one of the agents {', '.join(agents)}"
+            )
         return agents, full[self.baseline]
 
     def _runs(self, problem: str, agents: Sequence[str], instance: Instance) -> list[Run]:

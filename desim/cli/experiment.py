@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg, subcommand
 
 from desim import plugins
+from desim.checks import did_you_mean
 from desim.cli.options import JsonFlag
 from desim.cli.output import plain, print_json, print_table, print_text
 from desim.exceptions import InvalidConfiguration
@@ -45,8 +46,11 @@ def find_family(name: str) -> Any:
     """
     families = plugins.experiment_families()
     if name not in families:
-        raise InvalidConfiguration(f"no paper {name!r}; there are {', '.join(families)}")
+        raise InvalidConfiguration(f"no paper {name!r}{did_you_mean(name, families)}; there are {', '.join(families)}")
     return families[name]
+
+
+ACTIONS = ("list", "run", "report", "status")
 
 
 @dataclass(frozen=True)

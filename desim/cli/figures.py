@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from desim.checks import did_you_mean
 from desim.cli.options import listed
 from desim.cli.output import remark
 from desim.exceptions import InvalidConfiguration, RecordError
@@ -50,7 +51,8 @@ def chosen_kinds(asked: str | None, kind: Kind) -> list[str]:
     kinds = list(dict.fromkeys(listed(asked)))
     if not kinds or set(kinds) - set(known):
         there = f"want some of {','.join(known)}" if known else f"there are no figures of {kind.name}"
-        raise InvalidConfiguration(f"--kind is {asked!r}, {there}")
+        near = "".join(did_you_mean(name, known) for name in kinds if name not in known)
+        raise InvalidConfiguration(f"--kind is {asked!r}{near}, {there}")
     return kinds
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 from tyro.conf import arg
@@ -12,7 +14,7 @@ from desim.exceptions import InvalidConfiguration
 from desim.problem import kinds
 from desim.scenario import system_of
 
-__all__ = ["JsonFlag", "command_with_options", "listed", "problem_of"]
+__all__ = ["JsonFlag", "command_with_options", "listed", "named_as_given", "problem_of"]
 
 JsonFlag = Annotated[bool, arg(name="json")]
 
@@ -44,6 +46,39 @@ def problem_of(command: Any) -> str:
         call, known = f"desim {type(command).__name__.lower()} PROBLEM", ", ".join(kinds())
         raise InvalidConfiguration(f"PROBLEM is missing, one of {known} or MODULE:FUNCTION; see {call} --help")
     return str(command.problem)
+
+
+def named_as_given(message: str, command: Any) -> str:
+    """Return a message with options named as on the command line, where the library names an argument by its own name.
+
+    Parameters
+    ----------
+    message : str
+        Such as ``"num_cores is 0, want a whole number of at least 1"``.
+    command : object
+        Its options: a dataclass, or None if they could not be read.
+
+    Returns
+    -------
+    str
+        Such as ``"--cores is 0, want a whole number of at least 1"``.
+    """
+    for name, value in _options(command):
+        option = f"--{name.replace('_', '-')}"
+        # Only what has the value of the option is meant by it: other things may have the same name.
+        pattern = rf"(?<![-\w])(?:num_)?{name} is {re.escape(repr(value))}(?=[,; ])"
+        message = re.sub(pattern, lambda _, text=f"{option} is {value}": text, message)  # type: ignore[misc]
+    return message
+
+
+def _options(command: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the options of a command and their values, those of a problem, too."""
+    for item in dataclasses.fields(command) if dataclasses.is_dataclass(command) else ():
+        value = getattr(command, item.name)
+        if dataclasses.is_dataclass(value):
+            yield from _options(value)
+        elif value is not None:
+            yield item.name, value
 
 
 def command_with_options(base: type[Any], problem: str) -> type[Any]:

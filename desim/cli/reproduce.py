@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
+from desim.checks import did_you_mean
 from desim.cli.options import listed
 from desim.exceptions import InvalidConfiguration
 
@@ -54,7 +55,8 @@ class Reproduce:
         """Run them; 1 if a run failed or a check found a violation."""
         families = plugins.experiment_families()
         if self.paper != "all" and self.paper not in families:
-            raise InvalidConfiguration(f"no paper {self.paper!r}; there are {', '.join(families)}, and all")
+            near = did_you_mean(self.paper, families)
+            raise InvalidConfiguration(f"no paper {self.paper!r}{near}; there are {', '.join(families)}, and all")
         wanted = list(families) if self.paper == "all" else [self.paper]
         only = listed(self.only)
         unknown = [name for name in only if not any(name in families[paper].modules for paper in wanted)]

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from tyro.conf import arg
 
 from desim import plugins
-from desim.checks import whole
+from desim.checks import did_you_mean, whole
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_table, print_text, progress, remark
 from desim.exceptions import InvalidConfiguration
@@ -187,7 +187,8 @@ def train_command(problem: str, name: str = "train") -> type[Train | Tune]:
         If no package trains agents of this problem.
     """
     if problem not in plugins.trainings():
-        raise InvalidConfiguration(f"nothing to train {problem!r}; there are {', '.join(plugins.trainings())}")
+        near = did_you_mean(problem, plugins.trainings())
+        raise InvalidConfiguration(f"nothing to train {problem!r}{near}; there are {', '.join(plugins.trainings())}")
     settings, base = plugins.training_settings(problem), Tune if name == "tune" else Train
     made = dataclasses.make_dataclass(
         base.__name__, [("settings", settings, field(default_factory=settings))], bases=(base,), frozen=True

@@ -20,6 +20,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, overload
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problem import kind_of
 from desim.result import Result
@@ -168,5 +169,6 @@ def _draw(figure: str, results: Any, options: Mapping[str, Any]) -> Any:
     kind = kind_of(first)
     if figure not in kind.figures:
         known = f"there are {', '.join(kind.figures)}" if kind.figures else "there are none"
-        raise InvalidConfiguration(f"the problem {kind.name!r} has no figure {figure!r}: {known}")
+        near = did_you_mean(figure, kind.figures)
+        raise InvalidConfiguration(f"the problem {kind.name!r} has no figure {figure!r}{near}: {known}")
     return kind.figures[figure].draw(results, **options)

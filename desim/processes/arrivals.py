@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from simpy.events import EventPriority
 
-from desim.checks import finite
+from desim.checks import finite, shown
 from desim.core import RESUMED, Phase, Simulation, at, schedule_at
 from desim.exceptions import InvalidConfiguration, WorkloadError
 
@@ -91,7 +91,10 @@ class Arrivals:
         env, arrival, phase, time_of, deliver = self.env, self.arrival, self.phase, self.time_of, self.deliver
         last = 0.0 if waits else env.now
         for position, item in enumerate(_rest(self.items, self.position), self.position):
-            time = time_of(item)
+            try:
+                time = time_of(item)
+            except AttributeError as error:
+                raise WorkloadError(f"{shown(item)} is no job: {error}") from error
             if not last <= time < math.inf:
                 reason = (
                     f"before {last!r}, where the one before it has arrived: sort the workload"

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.random import Generator
 
 from desim import plugins
-from desim.checks import finite, whole
+from desim.checks import did_you_mean, finite, whole
 from desim.core import Agent, Simulation, end_of, simulate
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Kind, Problem, kinds, reference
@@ -89,7 +89,8 @@ def instances_of(problem: str) -> type[Instance]:
     """
     known = {name: kind for name, kind in kinds().items() if kind.instances_from}
     if problem not in known:
-        raise InvalidConfiguration(f"no instances of {problem!r} to search; there are {', '.join(known)}")
+        near = did_you_mean(problem, known)
+        raise InvalidConfiguration(f"no instances of {problem!r}{near} to search; there are {', '.join(known)}")
     found: type[Instance] = reference(known[problem].instances_from)
     return found
 
@@ -116,7 +117,8 @@ class Ratio:
         kind: Kind = kinds()[problem]
         known = [name for name in kind.metrics.names if kind.metrics[name].better]
         if objective not in known:
-            raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(known)}")
+            near = did_you_mean(objective, known)
+            raise InvalidConfiguration(f"no objective {objective!r}{near}; there are {', '.join(known)}")
         for name in (agent, rival):
             plugins.create_agent(problem, name)  # before anything is simulated
         self._problem, self._objective = problem, objective

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Kind
 from desim.records import write_atomically
@@ -227,7 +228,7 @@ def compare_runs(
 
 def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:
     if metric is not None and metric not in names:
-        raise InvalidConfiguration(f"--metric is {metric}; there are {', '.join(names)}")
+        raise InvalidConfiguration(f"--metric is {metric}{did_you_mean(metric, names)}; there are {', '.join(names)}")
     chosen = metric or next((name for name in kind.metrics.headline if name in names), names[0])
     direction = better or kind.metrics[chosen].better
     if direction is None and metric is not None:

@@ -108,11 +108,11 @@ def test_a_stream_that_nobody_keeps_leaves_nothing(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--agent", "esy"], "no batch agent 'esy'; there are fcfs, lcfs, sjf"),
+        (["--agent", "esy"], "no batch agent 'esy' (did you mean 'easy'?); there are fcfs, lcfs, sjf"),
         (["--agent", "easy-nope"], "no priority 'nope'; there are fcfs"),
         (["--trace", "lubln"], "lubln: no such file, nor a generated workload"),
-        (["--cores", "0"], "num_cores is 0"),
-        (["--jobs", "0"], "num_jobs is 0"),
+        (["--cores", "0"], "--cores is 0"),
+        (["--jobs", "0"], "--jobs is 0"),
         (["--load", "0"], "load is 0.0"),
         (["--jobs", "5", "--until", "0"], "until is 0.0"),
         (["--jobs", "5", "--mean-time-to-repair", "1"], "--mean-time-to-failure"),

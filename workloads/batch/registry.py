@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy.random import Generator
 
-from desim.checks import whole
+from desim.checks import did_you_mean, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, Node
 from desim.problems.batch.nodes import NodeTable
@@ -225,7 +225,8 @@ def _read(
     if num_cores is not None:
         whole("num_cores", num_cores, least=1)
     if os.fspath(source).isidentifier() and not Path(source).exists():
-        raise WorkloadError(f"{source}: no such file, nor a generated workload (there is {_GENERATED})")
+        near = did_you_mean(source, [_GENERATED])
+        raise WorkloadError(f"{source}: no such file, nor a generated workload{near} (there is {_GENERATED})")
     if stream and reader is not None:
         raise InvalidConfiguration(
             f"{os.fspath(source)} cannot be streamed with its nodes: a stream knows rows one by one"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from desim.checks import finite, one_of, whole
+from desim.checks import did_you_mean, finite, one_of, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.dag.executors import Executors
 from desim.problems.dag.job import Job
@@ -185,7 +185,8 @@ def read(path: Pathish, **options: Any) -> Job:
     suffix = Path(name.removesuffix(".gz")).suffix
     if suffix not in _READERS:
         if name.isidentifier() and not Path(name).exists():
-            raise WorkloadError(f"{name}: no such file, nor a generated workload (there is {_GENERATED})")
+            near = did_you_mean(name, [_GENERATED])
+            raise WorkloadError(f"{name}: no such file, nor a generated workload{near} (there is {_GENERATED})")
         raise InvalidConfiguration(f"{name}: want a file with the suffix {', '.join(_READERS)}")
     return _READERS[suffix](path, **{"reference_speed": tpch.REFERENCE_SPEED, "allow_disconnected": True} | options)
 

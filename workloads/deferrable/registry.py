@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.random import Generator
 
+from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.workloads.deferrable.generator import (
     CORE_CASES,
@@ -70,7 +71,8 @@ def draw(rng: Generator, *, settings: Settings | str = DEFAULT, **changes: Any) 
     known = [field.name for field in fields(settings)]
     for name in changes:
         if name not in known:
-            raise InvalidConfiguration(f"deferrable jobs have no parameter {name!r}; there are {', '.join(known)}")
+            near, there = did_you_mean(name, known), ", ".join(known)
+            raise InvalidConfiguration(f"deferrable jobs have no parameter {name!r}{near}; there are {there}")
     given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in changes.items()}
     settings = replace(settings, **given)
     return generate(settings, seed=rng)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import one_of, whole
+from desim.checks import items, one_of, whole
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -130,6 +130,7 @@ class BatchCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
+        jobs = items("jobs", jobs, "jobs", "submission_time")
         self.jobs = list(jobs) if after else jobs
         self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
         self.limits = tuple(limits)

@@ -13,7 +13,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from desim.checks import one_of
+from desim.checks import items, one_of
 from desim.core import Decision
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -116,7 +116,7 @@ class DagCluster(FailingCluster, Problem):
             raise InvalidConfiguration(
                 f"the links are for {links.num_executors} executors, there are {executors.num_executors}"
             )
-        self.jobs = jobs
+        self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.executors = executors
         self.plan_ahead = bool(plan_ahead)
         self.transfers = transfers

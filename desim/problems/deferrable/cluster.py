@@ -15,7 +15,7 @@ import numpy as np
 import simpy
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import finite, one_of
+from desim.checks import finite, items, one_of
 from desim.core import Phase, Simulation, at, start_process
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problem import Process
@@ -142,7 +142,7 @@ class DeferrableCluster(SlottedProblem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(num_slots=num_slots, processes=processes)
-        self.jobs = jobs
+        self.jobs = items("jobs", jobs, "jobs", "submission_time")
         self.resources = _names(resources)
         self.capacity_process = capacity if callable(capacity) else replayed_capacity(capacity)
         self.delay_weight = finite("delay_weight", delay_weight, least=0)

@@ -1,0 +1,48 @@
+"""Names on the command line that are nearly right, and options named as they were given."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import Desim
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cmpare batch --agents fcfs", "no command 'cmpare' (did you mean 'compare'?)"),
+        ("run bacth", "no problem 'bacth' (did you mean 'batch'?)"),
+        ("run batch --agent eazy", "no batch agent 'eazy' (did you mean 'easy'?)"),
+        ("run batch --agent easy-sff", "no priority 'sff' (did you mean 'sjf'?)"),
+        ("run dag --agent rank_up-dft", "no allocation 'dft' (did you mean 'deft'?)"),
+        ("run batch --trace lubln", "lubln: no such file, nor a generated workload (did you mean 'lublin'?)"),
+        ("run deferrable --set slak=3", "no parameter 'slak' (did you mean 'slack'?)"),
+        ("compare batch --agents fcfs,sjf --baseline fcf", "no batch agent 'fcf' (did you mean 'fcfs'?)"),
+        ("experiment lst", "no action 'lst' (did you mean 'list'?)"),
+        ("experiment list lachesi", "no paper 'lachesi' (did you mean 'lachesis'?)"),
+        ("experiment run lachesis figure77", "no experiment 'figure77' (did you mean 'figure7'?)"),
+        ("reproduce osdce", "no paper 'osdce' (did you mean 'osdec'?)"),
+        ("train bacth", "nothing to train 'bacth' (did you mean 'batch'?)"),
+    ],
+)
+def test_names_that_are_nearly_right_are_suggested(desim: Desim, line: str, message: str) -> None:
+    """Before the list of all names."""
+    outcome = desim(*line.split())
+    assert outcome.status == 2 and message in outcome.err and outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("run batch --cores 0", "--cores is 0, want a whole number of at least 1"),
+        ("run batch --jobs 0", "--jobs is 0, want"),
+        ("run batch --load -1", "--load is -1.0, want a finite number above 0"),
+        ("run batch --jobs 5 --until -1", "--until is -1.0, want a time above 0"),
+        ("run dag --executors -2", "--executors is -2, want"),
+        ("run multiserver --slots 0", "--slots is 0, want"),
+        ("compare batch --agents fcfs,sjf --cores 0", "--cores is 0, want"),
+    ],
+)
+def test_options_are_named_as_on_the_command_line(desim: Desim, line: str, message: str) -> None:
+    """Not as the library names its arguments."""
+    outcome = desim(*line.split())
+    assert outcome.status == 2 and message in outcome.err and "num_" not in outcome.err
