@@ -140,12 +140,13 @@ class Figure:
     Attributes
     ----------
     draw : callable
-        Called with the results by name.
+        Called with the results by name, and with ``window=(begin, end)`` if it takes that and a part is asked
+        for.
     caption : str
         What it shows.
     """
 
-    draw: Callable[[Mapping[str, Result]], Axes | list[Axes]]
+    draw: Callable[..., Axes | list[Axes]]
     caption: str
 
 

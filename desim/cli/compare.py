@@ -288,7 +288,13 @@ class Compare:
         interactive = write_comparison(comparison, summaries, plain(described), self.out / "view.html")
         files += [page, interactive, *draw_figures(results, self.out, instance.kind)]
         if len(comparison.table) > 1:
-            axes = compare_metrics(comparison.table, problem=instance.kind, unfinished=comparison.unfinished)
+            ends = {
+                agent: {name: (item.low, item.high) for name, item in row.items()}
+                for agent, row in comparison.means.items()
+            }
+            axes = compare_metrics(
+                comparison.table, problem=instance.kind, unfinished=comparison.unfinished, intervals=ends
+            )
             bars = axes[0].get_figure(root=True)
             assert bars is not None
             files.append(save_figure(bars, self.out / "metrics.png", "png"))

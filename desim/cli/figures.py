@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +17,9 @@ from desim.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from desim.plotting.axes import Style
+    from desim.plotting.runs import Window
 
 __all__ = ["FigureFormat", "chosen_kinds", "draw_figures", "make_directory", "save_figure"]
 
@@ -63,6 +67,8 @@ def draw_figures(
     *,
     kinds: Sequence[str] | None = None,
     file_format: FigureFormat = "png",
+    window: Window = None,
+    style: Style = "screen",
 ) -> list[Path]:
     """Draw runs side by side, one file a kind of figure.
 
@@ -78,6 +84,10 @@ def draw_figures(
         Some of its figures; all that can be drawn if None.
     file_format : {"png", "svg", "pdf"}
         Suffix of the files.
+    window : (float, float), optional
+        The span of time, or of slots, that figures over time show; the others show whole runs.
+    style : {"screen", "paper", "paper-wide"}
+        How wide figures are, see :func:`desim.plotting.axes.figure_style`.
 
     Returns
     -------
@@ -91,20 +101,31 @@ def draw_figures(
     RecordError
         If a file cannot be written.
     """
+    from desim.plotting.axes import figure_style
+
     make_directory(directory)
     paths = []
     for name in kind.figures if kinds is None else kinds:
-        try:
-            axes = kind.figures[name].draw(results)
-        except InvalidConfiguration as error:  # such as allocations that were not recorded
-            if kinds is not None:
-                raise
-            remark(f"desim: no figure {name!r}: {error}")
-            continue
-        figure = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
-        assert figure is not None
-        paths.append(save_figure(figure, directory / f"{name}.{file_format}", file_format))
+        draw = kind.figures[name].draw
+        options = {} if window is None or not _has_window(draw) else {"window": window}
+        with figure_style(style):
+            try:
+                axes = draw(results, **options)
+            except InvalidConfiguration as error:  # such as allocations that were not recorded
+                if kinds is not None:
+                    raise
+                remark(f"desim: no figure {name!r}: {error}")
+                continue
+            figure = (axes[0] if isinstance(axes, list) else axes).get_figure(root=True)
+            assert figure is not None
+            paths.append(save_figure(figure, directory / f"{name}.{file_format}", file_format))
     return paths
+
+
+def _has_window(draw: Callable[..., object]) -> bool:
+    """Return whether a figure can show a part of the time; options that are not spelled out are those of curves."""
+    parameters = signature(draw).parameters
+    return "window" in parameters or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())
 
 
 def save_figure(figure: Figure, path: Path, file_format: FigureFormat) -> Path:

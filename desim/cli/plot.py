@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from tyro.conf import Positional, arg
 from desim.cli.figures import FigureFormat, chosen_kinds, draw_figures
 from desim.cli.output import print_text
 from desim.exceptions import InvalidConfiguration
+from desim.plotting.axes import Style
 from desim.problem import kind_of
 from desim.result import Result
 
 __all__ = ["Plot", "load_named"]
+
+#: Units of a window.
+SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class Plot:
 
         desim plot easy
         desim plot easy sjf fcfs --out figures --kind gantt,waiting --format pdf
+        desim plot easy fcfs --kind gantt --window 2d:3d --style paper --format pdf
     """
 
     directories: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR")]
@@ -38,6 +44,11 @@ class Plot:
     gantt, capacity, work; multiserver: allocation, reward, parts, resources."""
     format: FigureFormat = "png"
     """Kind of file."""
+    window: Annotated[str | None, arg(metavar="A:B", help_behavior_hint="(default: the whole runs)")] = None
+    """From when to when figures over time go: seconds, or with m, h or d behind a number; slots in deferrable and
+    multiserver."""
+    style: Style = "screen"
+    """What figures are for: paper is one column of a page with two, 3.5 inches wide, paper-wide both, 7.16 inches."""
 
     def execute(self) -> int:
         """Draw, and say where the figures are."""
@@ -48,9 +59,23 @@ class Plot:
             raise InvalidConfiguration(f"desim has no figures of problem {kind.name!r}")
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
-        for path in draw_figures(results, out, kind, kinds=asked, file_format=self.format):
+        window = None if self.window is None else _window(self.window)
+        for path in draw_figures(
+            results, out, kind, kinds=asked, file_format=self.format, window=window, style=self.style
+        ):
             print_text(str(path))
         return 0
+
+
+def _window(text: str) -> tuple[float, float]:
+    """Read a span of time such as ``2d:3.5d``."""
+    found = re.fullmatch(r"(\d+\.?\d*)([smhd]?):(\d+\.?\d*)([smhd]?)", text.strip())
+    if found is None:
+        raise InvalidConfiguration(f"--window is {text!r}, want two times such as 3600:7200 or 2d:3.5d")
+    window = float(found[1]) * SECONDS[found[2]], float(found[3]) * SECONDS[found[4]]
+    if window[0] >= window[1]:
+        raise InvalidConfiguration(f"--window is {text!r}, which does not end after it begins")
+    return window
 
 
 def load_named(directories: Sequence[Path]) -> dict[str, Result]:

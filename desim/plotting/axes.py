@@ -5,10 +5,12 @@ Data stay in seconds or slots; marks and labels of an axis of time speak in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import pairwise
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entries",
+    "Style",
     "add_legend",
     "beside",
     "class_axis",
@@ -31,6 +34,7 @@ __all__ = [
     "count_axis",
     "drawn_entries",
     "duration_axis",
+    "figure_style",
     "group_digits",
     "label_panels",
     "literal",
@@ -47,6 +51,9 @@ __all__ = [
 Entries = Iterable[tuple[str, Any]]
 """Names in a legend, each with a handle, or with how the area is filled that it stands for."""
 
+Style = Literal["screen", "paper", "paper-wide"]
+"""What figures are made for: a screen, one column of a paper, or both columns."""
+
 DPI = 120
 #: What our own figures are called; those have a layout that makes room for legends.
 OWN = "desim"
@@ -57,12 +64,61 @@ NAME_HEIGHT, TICK_WIDTH = 12.0, 60.0
 MOST_TICKS = 9
 
 
+class _Size(NamedTuple):
+    """How wide figures are in inches, whatever they ask for, and what their heights are multiplied by."""
+
+    width: float
+    height_factor: float
+
+
+#: The columns of a page with two of them are 3.5 inches wide, and the page 7.16.
+SIZES: dict[str, _Size | None] = {"screen": None, "paper": _Size(3.5, 0.65), "paper-wide": _Size(7.16, 0.8)}
+#: Thinner lines and smaller texts, which stay texts: fonts are embedded in PDF, and SVG leaves them to who shows it.
+PAPER: dict[str, Any] = {
+    "font.size": 8.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+}
+_SIZE: ContextVar[_Size | None] = ContextVar("size", default=None)
+
+
+@contextmanager
+def figure_style(style: Style) -> Iterator[None]:
+    """Make our own figures fit for a paper while this lasts; they are to be written before it ends.
+
+    Parameters
+    ----------
+    style : {"screen", "paper", "paper-wide"}
+        ``"paper"``: 3.5 inches wide, one column of two. ``"paper-wide"``: 7.16 inches, both of them.
+
+    Yields
+    ------
+    None
+        While figures are drawn.
+    """
+    from matplotlib import rc_context
+
+    token = _SIZE.set(SIZES[style])
+    parameters: Any = {} if style == "screen" else PAPER
+    try:
+        with rc_context(parameters):
+            yield
+    finally:
+        _SIZE.reset(token)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of a size in inches, which lays itself out and which pyplot does not know."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.06)
+    size = _SIZE.get()
+    if size is not None:
+        width, height = size.width, height * size.height_factor
+    layout = ConstrainedLayoutEngine(w_pad=0.1 if size is None else 0.03, h_pad=0.06 if size is None else 0.03)
     figure = Figure(figsize=(width, height), dpi=DPI, layout=layout, facecolor="white")
     figure.set_gid(OWN)
     return figure

@@ -28,6 +28,9 @@ Samples = Mapping[float, ArrayLike]
 COLUMNS = 3
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 BOUND_COLOR = "#555555"
+INTERVAL_COLOR = "#6E6E6E"
+#: A bar that is so many times as long as the median of the others would squash them.
+SQUASHING = 20.0
 #: Ratios beyond this one would press all others against the axis.
 LARGEST_LINEAR = 5.0
 #: Within how much time so many percent of the decisions were made is marked.
@@ -42,6 +45,7 @@ def compare_metrics(
     problem: str | Kind = "batch",
     metrics: Sequence[str] | None = None,
     unfinished: Collection[str] = (),
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
 ) -> list[Axes]:
     """Draw metrics of several runs as bars, one small panel a metric.
 
@@ -56,12 +60,16 @@ def compare_metrics(
     unfinished : collection of str
         Runs that left jobs behind: queued, running or lost. Their waiting times, slowdowns and the like are
         marked with a dagger and are never the best, for they say nothing of those jobs.
+    intervals : mapping of str to mapping of str to (float, float), optional
+        Runs by name, each with ends of intervals by metric, which are drawn as lines over the bars; what is not finite
+        is left out.
 
     Returns
     -------
     list of Axes
         One a metric, on a new figure. The best value is in bold where it is known whether lower or
-        higher is better; a metric that a run does not have, or that is NaN, has no bar.
+        higher is better; a metric that a run does not have, or that is NaN, has no bar. Where one bar is 20 times as
+        long as the median of the others, and all are above 0, the axis is logarithmic.
 
     Raises
     ------
@@ -81,7 +89,8 @@ def compare_metrics(
     colors = [style.color for style in line_styles(table).values()]
     for axes, name in zip(grid, names, strict=False):
         values = [float(run.get(name, math.nan)) for run in table.values()]
-        _draw_metric(axes, values, compared(name, table, unfinished, kind), colors)
+        ends = [(intervals or {}).get(run, {}).get(name, (math.nan, math.nan)) for run in table]
+        _draw_metric(axes, values, compared(name, table, unfinished, kind), colors, ends)
         direction = f"{kind.metrics[name].better} is better" if kind.metrics[name].better else ""
         axes.set_title(f"{heading(name, kind)}\n{direction}", loc="left", fontsize=8, parse_math=False)
     for axes in grid[len(names) :]:
@@ -92,19 +101,49 @@ def compare_metrics(
     return list(grid[: len(names)])
 
 
-def _draw_metric(axes: Axes, values: list[float], words: list[tuple[str, bool]], colors: list[Any]) -> None:
+def _draw_metric(
+    axes: Axes,
+    values: list[float],
+    words: list[tuple[str, bool]],
+    colors: list[Any],
+    ends: list[tuple[float, float]],
+) -> None:
     lengths = [value if math.isfinite(value) else 0.0 for value in values]
+    known = [all(map(math.isfinite, (*end, value))) for end, value in zip(ends, values, strict=True)]
+    drawn = [end if there else (length, length) for end, there, length in zip(ends, known, lengths, strict=True)]
     axes.barh(range(len(values)), lengths, height=0.7, color=colors)
+    for row in np.flatnonzero(known).tolist():
+        axes.plot(drawn[row], [row, row], color=INTERVAL_COLOR, linewidth=1.2, solid_capstyle="butt", gid="interval")
     plain(axes)
     axes.spines["bottom"].set_visible(False)
     axes.tick_params(axis="both", length=0)
+    reach = [max(length, high) for length, (_, high) in zip(lengths, drawn, strict=True)]
+    low, high = min(0.0, *lengths), max(0.0, *reach)
+    if low < 0.0:  # intervals of what cannot be negative are cut where the bars begin
+        low = min(low, *(end for end, _ in drawn))
+    if _is_squashed(values):
+        low = min(values) / 3.0
+        axes.set_xscale("log")
+        axes.set_xlim(low, high * (high / low) ** 0.45)
+        places = [top * (high / low) ** 0.03 for top in reach]
+        axes.set_xlabel("logarithmic", fontsize=7, color="#555555")
+    else:
+        room = (high - low) or 1.0
+        axes.set_xlim(low, high + 0.35 * room)
+        places = [max(top, 0.0) + 0.02 * room for top in reach]
     axes.set_xticks([])
-    low, high = min(0.0, *lengths), max(0.0, *lengths)
-    room = (high - low) or 1.0
-    axes.set_xlim(low, high + 0.35 * room)
-    for row, (length, (text, best)) in enumerate(zip(lengths, words, strict=True)):
+    axes.minorticks_off()
+    for row, (place, (text, best)) in enumerate(zip(places, words, strict=True)):
         weight = "bold" if best else "normal"
-        axes.text(max(length, 0.0) + 0.02 * room, row, text, va="center", fontsize=8, fontweight=weight)
+        axes.text(place, row, text, va="center", fontsize=8, fontweight=weight)
+
+
+def _is_squashed(values: list[float]) -> bool:
+    """Return whether one bar is so long that the others would hardly be seen beside it."""
+    if len(values) < 3 or not all(value > 0.0 and math.isfinite(value) for value in values):
+        return False
+    ordered = sorted(values)
+    return ordered[-1] > SQUASHING * float(np.median(ordered[:-1]))
 
 
 def metric_lines(
@@ -259,7 +298,7 @@ def performance_profiles(profile: Profile, *, colors: Mapping[str, Any] | None =
     axes.set(xlim=(1.0, end), ylim=(0.0, 1.02), xlabel="cost over that of the best", ylabel="share of the scenarios")
     if profile.ratios[-1] > LARGEST_LINEAR:
         _logarithmic(axes, (1.0, 2.0, 5.0))
-    axes.legend(fontsize=8, frameon=False, loc="lower right")
+    add_legend([axes], zip(profile.shares, axes.get_lines(), strict=True))
     return axes
 
 

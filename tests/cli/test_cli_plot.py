@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Desim
+from matplotlib.figure import Figure
 
 BEGINNINGS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
@@ -46,9 +47,34 @@ def test_several_runs_have_names_of_their_own(desim: Desim, log: Path, stored: P
     assert "<!-- again -->" in text["directories"]
 
 
+def test_a_window_and_a_width_for_papers(
+    desim: Desim, stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[tuple[float, float], str]] = []
+
+    def _save(figure: Figure, path: Path, file_format: str) -> Path:
+        (axes, *_) = figure.axes
+        drawn.append((axes.get_xlim(), axes.get_xlabel()))
+        assert figure.get_size_inches()[0] == pytest.approx(3.5)
+        return path
+
+    monkeypatch.setattr("desim.cli.figures.save_figure", _save)
+    options = ["--window", "1m:0.5h", "--style", "paper"]
+    assert desim("plot", stored, "--out", tmp_path / "out", *options).status == 0
+    whole = drawn.pop()  # of waiting times, which are not over time
+    assert [limits for limits, _ in drawn] == [(60.0, 1_800.0)] * 3 and "cores" in whole[1]
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
-    [(["--kind", "pie"], "--kind is 'pie'"), (["--kind", ","], "--kind"), (["--format", "gif"], "gif")],
+    [
+        (["--window", "1:2:3"], "--window is '1:2:3'"),
+        (["--window", "2d:1d"], "does not end after it begins"),
+        (["--style", "poster"], "poster"),
+        (["--kind", "pie"], "--kind is 'pie'"),
+        (["--kind", ","], "--kind"),
+        (["--format", "gif"], "gif"),
+    ],
 )
 def test_unusable_arguments_of_plot(desim: Desim, stored: Path, tmp_path: Path, more: list[str], message: str) -> None:
     outcome = desim("plot", stored, "--out", tmp_path / "out", *more)

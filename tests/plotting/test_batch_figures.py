@@ -270,6 +270,14 @@ def test_users_beyond_the_palette_share_one_colour_and_equal_waits_have_one():
     assert first == second != third
 
 
+def test_many_executions_are_coloured_by_their_waits(monkeypatch: pytest.MonkeyPatch):
+    jobs = [Job(i, float(i), 1, 100.0, 100.0) for i in range(12)]
+    result = run(jobs, 4)
+    monkeypatch.setattr("desim.problems.batch.figures.MOST_JOB_COLORS", 11)
+    assert [axes.get_ylabel() for axes in gantt(result).figure.axes] == ["core id", "waiting time (min)"]
+    assert len(gantt(result, color_by="job").figure.axes) == len(gantt(result, window=(0.0, 100.0)).figure.axes) == 1
+
+
 def test_the_callers_axes_are_used(plain, cut):
     figure = Figure(figsize=(12, 10), layout="constrained")
     axes = figure.subplots(2, 2)

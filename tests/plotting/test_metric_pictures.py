@@ -20,7 +20,7 @@ from desim.plotting import (
     metric_lines,
     performance_profiles,
 )
-from desim.plotting.axes import time_axis
+from desim.plotting.axes import figure_style, new_figure, time_axis
 from desim.plotting.curves import bin_edges
 from desim.plotting.words import (
     compared,
@@ -66,6 +66,31 @@ def test_bars_are_the_metrics():
         compare_metrics(METRICS, metrics=["utilization", "shoe_size"])
     with pytest.raises(InvalidConfiguration, match="empty"):
         compare_metrics({})
+
+
+def test_intervals_are_lines_over_the_bars_and_one_giant_squashes_nobody():
+    ends = {"a": {"waiting_time_mean": (6.0, 17.0)}, "b": {"waiting_time_mean": (math.nan, math.nan)}}
+    first, second = compare_metrics(METRICS, intervals=ends)
+    assert [line.get_xdata().tolist() for line in lines(first, "interval")] == [[6.0, 17.0]] and not lines(
+        second, "interval"
+    )
+    assert first.get_xlim()[1] > 17.0 and first.texts[0].get_position()[0] > 17.0
+    giant = {name: {"waiting_time_mean": value} for name, value in (("a", 10.0), ("b", 12.0), ("c", 900.0))}
+    (panel,) = compare_metrics(giant)
+    assert panel.get_xscale() == "log" and panel.get_xlim()[0] < 10.0
+    check_layout(panel.figure)
+    (panel,) = compare_metrics(giant | {"d": {"waiting_time_mean": 0.0}})
+    assert panel.get_xscale() == "linear"
+
+
+def test_figures_for_papers_are_as_wide_as_columns():
+    widths = {}
+    for style in ("screen", "paper", "paper-wide"):
+        with figure_style(style):
+            figure = new_figure(9.0, 3.0)
+        widths[style] = figure.get_size_inches()[0]
+    assert widths == {"screen": 9.0, "paper": 3.5, "paper-wide": 7.16}
+    assert new_figure(9.0, 3.0).get_size_inches().tolist() == [9.0, 3.0]
 
 
 def test_runs_that_left_jobs_behind_are_never_the_best():
@@ -208,6 +233,9 @@ def test_every_agent_stands_at_its_rank_and_bars_over_what_is_alike():
 def test_profiles_are_steps_up_to_the_end():
     profile = performance_profile(COSTS)
     axes = performance_profiles(profile, colors={"agent $ 0": "red"})
+    assert [text.get_text() for text in axes.figure.legends[0].get_texts()] == [
+        name.replace("$", r"\$") for name in COSTS
+    ]
     assert [line.get_label() for line in axes.lines] == list(COSTS) and axes.lines[0].get_color() == "red"
     for line, shares in zip(axes.lines, profile.shares.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata()[:-1], shares)

@@ -59,6 +59,8 @@ MARKS = {"waiting": WAITING, "cut by an outage": CUT, "cores down": DOWN}
 ENDINGS = ("completed", "killed", "lost", "running", "requeued")
 UNFINISHED = ("still running", "still queued", "rejected")
 DURATIONS = ("requested_time", "run_time", "execution_time", "waiting_time", "turnaround_time")
+#: With more executions than these, colours that tell neighbours apart would be confetti.
+MOST_JOB_COLORS = 1_000
 #: With more rows than these a line that is thinner than its row would be thinner than a pixel.
 MOST_THIN_ROWS = 60
 QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
@@ -66,6 +68,8 @@ QUANTILES = {"p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
 LOGARITHMIC_FROM, FIRST_MARK = 200.0, 10.0
 #: Width of a character in the name of a class, in pixels at 100 dots an inch.
 NAME_CHARACTER = 7.0
+#: Height of a line of such a name that is turned, in the same pixels.
+LABEL_LINES = 20.0
 
 
 def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> pl.DataFrame:
@@ -119,7 +123,7 @@ def gantt(
     results: Results,
     *,
     by: Literal["core", "job"] = "core",
-    color_by: str = "job",
+    color_by: str | None = None,
     window: Window = None,
     labels: bool = True,
     axes: Axes | Iterable[Axes] | None = None,
@@ -138,10 +142,11 @@ def gantt(
     by : {"core", "job"}
         What stands on the y axis: core ids, or jobs in order of submission, with a thin line from a job's submission to
         its start.
-    color_by : str
+    color_by : str, optional
         ``"job"``: neighbours differ, and an execution that was repeated keeps its colour. ``"user"`` and ``"status"``:
         the eight with the most core-seconds have a colour each. Or a column of the job table with numbers, such as
-        ``"waiting_time"``.
+        ``"waiting_time"``. By default ``"job"`` where up to 1,000 executions are seen, and ``"waiting_time"`` where so
+        many are seen that none can be told from the next.
     window : (float, float), optional
         Show only this span of time, in seconds.
     labels : bool
@@ -174,6 +179,10 @@ def gantt(
     runs = load_runs(results, "batch")
     span = span_of(runs, window)
     tables = [_executions(run) for run in runs]
+    if color_by is None:
+        seen = (pl.col("finish_time") > span[0]) & (pl.col("starting_time") < span[1])
+        most = max(table.filter(seen).height for table in tables)
+        color_by = "job" if most <= MOST_JOB_COLORS else "waiting_time"
     coloring = _color(runs, tables, color_by)
     tallest = max(run.info["num_cores"] if by == "core" else len(run.jobs) for run in runs)
     height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
@@ -392,6 +401,9 @@ def _name_classes(axes: Axes, counts: list[list[int]]) -> None:
     room = panel_pixels(axes)[0] / len(names) / NAME_CHARACTER
     crowded = max(len(line) for name in names for line in name.split("\n")) > room
     turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if crowded else {}
+    if crowded and room * NAME_CHARACTER < 2 * LABEL_LINES:  # two turned lines would run into the next name
+        names = [name.partition("\n")[0] for name in names]
+        axes.set_xlabel("cores requested")
     class_axis(axes, names, fontsize=8 if crowded else 9, **turned)
 
 
@@ -416,7 +428,8 @@ FIGURES = {
     "gantt": Figure(
         gantt,
         "Gantt charts: which job held which cores when. Neighbouring jobs have different colours, which mean nothing "
-        "else. Executions that an outage cut and cores that were down are hatched.",
+        "else; in a chart of more than 1,000 executions, colours tell how long a job waited. Executions that an outage "
+        "cut and cores that were down are hatched.",
     ),
     "utilization": Figure(utilization, "Utilization over time: busy cores as a share of the cores that are up."),
     "queue": Figure(
