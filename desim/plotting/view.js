@@ -153,7 +153,6 @@ let timeRange = null;
 
 function newFigure(options) {
   const { height, xRange, yRange, xType, yType, pan = "width", active = true, left = narrow() ? 52 : 76 } = options;
-  const M = B.Models.get ? (name) => new (B.Models.get(name))() : null;
   const tools = [];
   if (active) tools.push(new B.PanTool({ dimensions: pan }), new B.WheelZoomTool({ dimensions: "width", zoom_on_axis: false }));
   const figure = B.Plotting.figure({
@@ -165,9 +164,15 @@ function newFigure(options) {
     figure.toolbar.active_drag = tools[0];
     figure.toolbar.active_scroll = tools[1];
   }
-  void M;
   figures.push(figure);
   return figure;
+}
+
+// Each chart has a range of its own, which follows the common one when the chart can be seen: what is out of sight is
+// not painted at every step of a zoom.
+function ownRange() {
+  const room = (DATA.span[1] - DATA.span[0]) * 0.01;
+  return new B.Range1d({ start: timeRange.start, end: timeRange.end, bounds: [DATA.span[0] - room, DATA.span[1] + room] });
 }
 
 const axesOf = (figure) => [figure.below[0], figure.left[0]];
@@ -271,11 +276,14 @@ function colorPlace(run, owner) {
 
 // ---- charts of rectangles ------------------------------------------------------------------------------------------
 
+let room = new Float32Array(0);  // where pixels are added up, kept for the next picture
+
 class LaneChart {
   constructor(spec) {
     Object.assign(this, spec);
     for (const name of ["begin", "end", "first", "last", "owner", "look", "texts"]) this[name] = array(spec[name]);
     this.count = this.begin.length;
+    this.shades = new Uint8Array(this.count * 3);
     this.drawn = null;
     this.visible = true;
     const rows = Math.max(1, this.rows);
@@ -284,7 +292,7 @@ class LaneChart {
   }
 
   draw(node, height) {
-    const figure = this.figure = newFigure({ height, xRange: timeRange, yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
+    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
     if (this.label === "rows") left.ticker = new B.FixedTicker({ ticks: [] });
     else if (this.names.length && this.names.length <= height / 13) {
@@ -323,6 +331,17 @@ class LaneChart {
     return coloring.palette[colorPlace(this.run, this.owner[i])] || OTHER;
   }
 
+  // red, green and blue of each rectangle, for pixels
+  paint() {
+    const known = new Map();
+    for (let i = 0; i < this.count; i++) {
+      const color = this.color(i);
+      let parts = known.get(color);
+      if (!parts) known.set(color, parts = rgb(color));
+      this.shades.set(parts, 3 * i);
+    }
+  }
+
   // half the height of a rectangle: what lies behind is as high as its row, or a thin line
   half(i) {
     const look = LOOKS[this.look[i]];
@@ -340,12 +359,12 @@ class LaneChart {
     if (kept) return false;
     const from = x0 - span * 0.5, to = x1 + span * 0.5;
     this.drawn = { from, to, span, y0, y1 };
-    const found = [];
-    for (let i = 0; i < this.count && found.length <= MOST_EXACT; i++) {
+    const found = [], most = Math.max(250, MOST_EXACT / (charts.length - hidden.size));
+    for (let i = 0; i < this.count && found.length <= most; i++) {
       if (this.begin[i] >= to) break;
       if (this.end[i] > from && this.last[i] + 0.5 > y0 && this.first[i] - 0.5 < y1) found.push(i);
     }
-    this.exact = found.length <= MOST_EXACT;
+    this.exact = found.length <= most;
     this.imageGlyph.visible = !this.exact;
     this.quadGlyph.visible = this.exact;
     if (this.exact) this.drawExact(found, span, y1 - y0);
@@ -382,16 +401,24 @@ class LaneChart {
         if (wide > text.length * 6.2 + 4) { labels.x.push(middle(this.begin[i], this.end[i])); labels.y.push((this.first[i] + this.last[i]) / 2); labels.text.push(text); }
       }
     }
-    this.quads.data = data; this.hatched.data = hatched; this.framed.data = framed; this.labels.data = labels;
+    this.quads.data = data;
+    this.fill(this.hatched, hatched); this.fill(this.framed, framed); this.fill(this.labels, labels);
+  }
+
+  // empty stays as it is
+  fill(into, data) {
+    const [first] = Object.values(data);
+    if (first.length || into.get_length()) into.data = data;
   }
 
   // the mean colour of each pixel, by how much of it each rectangle covers: nothing is left out
   drawPixels(from, to, y0, y1) {
-    let [width, height] = this.size();
-    width = Math.max(50, Math.round(width * 2)); height = Math.max(20, Math.round(height));
-    const sums = new Float32Array(width * height * 4), palette = new Map();
+    const [wide, high] = this.size(), span = to - from;
+    [from, to] = [Math.max(from, DATA.span[0]), Math.min(to, DATA.span[1])];
+    const width = Math.max(20, Math.round(2 * wide * (to - from) / span)), height = Math.max(20, Math.round(high));
+    if (room.length < width * height * 4) room = new Float32Array(width * height * 4);
+    const sums = room.subarray(0, width * height * 4).fill(0), shades = this.shades;
     const sx = width / (to - from), sy = height / (y1 - y0);
-    const rgbOf = (text) => { let found = palette.get(text); if (!found) palette.set(text, found = rgb(text)); return found; };
     for (let i = 0; i < this.count; i++) {
       if (this.begin[i] >= to) break;
       if (this.end[i] <= from) continue;
@@ -399,7 +426,7 @@ class LaneChart {
       const xa = Math.max(0, (this.begin[i] - from) * sx), xb = Math.min(width, (this.end[i] - from) * sx);
       const ya = Math.max(0, (this.first[i] - half - y0) * sy), yb = Math.min(height, (this.last[i] + half - y0) * sy);
       if (yb <= ya || xb < xa) continue;
-      const [red, green, blue] = rgbOf(this.color(i));
+      const red = shades[3 * i], green = shades[3 * i + 1], blue = shades[3 * i + 2];
       const c0 = Math.min(width - 1, Math.floor(xa)), c1 = Math.min(width - 1, Math.max(c0, Math.ceil(xb) - 1));
       const r0 = Math.floor(ya), r1 = Math.min(height - 1, Math.ceil(yb) - 1);
       for (let r = r0; r <= r1; r++) {
@@ -420,7 +447,7 @@ class LaneChart {
     const image = B.require("core/util/ndarray").ndarray(pixels, { shape: [height, width], dtype: "uint32" });
     this.image.data = { image: [image], x: [from], y: [y0], dw: [to - from], dh: [y1 - y0] };
     const none = { left: [], right: [], bottom: [], top: [] };
-    this.hatched.data = { ...none }; this.framed.data = { ...none }; this.labels.data = { x: [], y: [], text: [] };
+    this.fill(this.hatched, { ...none }); this.fill(this.framed, { ...none }); this.fill(this.labels, { x: [], y: [], text: [] });
   }
 
   updateArrows(from, to) {
@@ -491,7 +518,7 @@ class MapChart {
   }
 
   draw(node, height) {
-    const figure = this.figure = newFigure({ height, xRange: timeRange, yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
+    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
     if (this.names.length <= height / 13) {
       const most = narrow() ? 7 : 11;
@@ -565,8 +592,8 @@ class CurveChart {
     this.yRange = new B.Range1d({ start: 0, end: this.top || 1 });
   }
 
-  draw(node, height, last) {
-    this.figure = newFigure({ height, xRange: timeRange, yRange: this.yRange });
+  draw(node, height) {
+    this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange });
     const [, left] = axesOf(this.figure);
     left.ticker = new B.BasicTicker({ desired_num_ticks: 4, num_minor_ticks: 0 });
     left.formatter = new B.NumeralTickFormatter({ format: "0,0.[00]" });
@@ -576,7 +603,6 @@ class CurveChart {
       if (this.lines.length === 1) line.area = this.figure.varea({ x: field("x"), y1: 0, y2: field("y"), fill_alpha: 0.22, fill_color: runColor(line.run), source: line.source });
       line.glyph = this.figure.line({ x: field("x"), y: field("y"), line_color: runColor(line.run), line_width: 1.6, line_dash: runDash(line.run), source: line.source });
     }
-    void last;
     place(this.figure, node);
   }
 
@@ -661,7 +687,6 @@ const hidden = new Set();
 const isShown = (run) => !hidden.has(run);
 let marked = new Set();
 let pending = false, waiting = [];
-const frames = { last: 0, longest: 0, count: 0 };
 
 function schedule() {
   if (pending) return;
@@ -669,27 +694,35 @@ function schedule() {
   requestAnimationFrame(refresh);
 }
 
-let marksWere = "";
+let marks = null, width = 900, syncing = false;
+
+// marks for what is shown and as much again on either side: a new axis costs a layout, so there are few
+function newMarks() {
+  const { start, end } = timeRange, span = end - start, step = timeMarks(start, end, Math.max(3, Math.min(10, width / 95))).step;
+  if (marks && marks.step === step && marks.from <= start && marks.to >= end) return;
+  const from = start - span, to = end + span, found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) found.push(at);
+  marks = { step, from, to, marks: found };
+}
 
 function refresh() {
   pending = false;
-  const width = $("chart-timeline").clientWidth - 90;
-  const marks = timeMarks(timeRange.start, timeRange.end, Math.max(3, Math.min(10, width / 95)));
-  const key = marks.marks.join();
-  if (key !== marksWere) {
-    marksWere = key;
-    for (const chart of [...charts, ...curves]) useTimeMarks(chart.figure, marks);
-  }
+  newMarks();
   readout();
-  for (const curve of curves) curve.update();
-  waiting = charts.filter((chart) => isShown(chart.run));
+  waiting = [...curves, ...charts.filter((chart) => isShown(chart.run))].filter(isSeen);
+  syncing = true;
+  for (const chart of waiting) {
+    const range = chart.figure.x_range;
+    if (range.start !== timeRange.start || range.end !== timeRange.end) range.setv({ start: timeRange.start, end: timeRange.end });
+    if (chart.marks !== marks) useTimeMarks(chart.figure, chart.marks = marks);
+  }
+  syncing = false;
   catchUp();
 }
 
-// bring charts up to date, those first that can be seen, as many as fit into a frame, so that none stutters
+// bring charts up to date, as many as fit into a frame, so that none stutters
 function catchUp() {
   const begin = performance.now();
-  waiting.sort((a, b) => isSeen(b) - isSeen(a));
   while (waiting.length) {
     waiting.shift().update(false);
     if (performance.now() - begin > 9) break;
@@ -699,7 +732,7 @@ function catchUp() {
 
 function isSeen(chart) {
   const box = chart.node.getBoundingClientRect();
-  return box.bottom > 0 && box.top < innerHeight ? 1 : 0;
+  return box.bottom > -200 && box.top < innerHeight + 200;
 }
 
 function readout() {
@@ -746,7 +779,7 @@ function toolbar(root) {
   if (names.length && DATA.charts.some((chart) => chart.kind === "lanes")) {
     const labels = new Map(DATA.cards.flatMap((card) => card.columns.map((column) => [column.name, column.label])));
     const select = make("select", { id: "color" }, make("option", { value: "job", text: "job" }), ...names.map((name) => make("option", { value: name, text: labels.get(name) })));
-    select.addEventListener("change", () => { colorBy(select.value); drawLegend(); for (const chart of charts) chart.update(true); });
+    select.addEventListener("change", () => { colorBy(select.value); drawLegend(); for (const chart of charts) { chart.drawn = null; if (chart.paint) chart.paint(); } schedule(); });
     bar.append(make("label", {}, "colour", select));
   }
   bar.append(make("output", { id: "window", "aria-live": "off" }));
@@ -1140,12 +1173,13 @@ function paintDots() {
 
 function restyle() {
   for (const figure of figures) paint(figure);
-  for (const chart of charts) { chart.update(true); chart.mark(marked); }
+  for (const chart of charts) { chart.drawn = null; if (chart.paint) chart.paint(); chart.mark(marked); }
   for (const curve of curves) curve.restyle();
   for (const part of [spread, estimates, profile]) if (part) part.restyle();
   if (overviewArea) { overviewArea.glyph.fill_color = runColor(curves[0].lines[0].run); overviewTool.overlay.fill_color = css("--accent"); overviewTool.overlay.line_color = css("--accent"); overviewTool.overlay.line_dash = "solid"; }
   paintDots();
   if ($("legend")) drawLegend();
+  if (timeRange) schedule();
 }
 
 function theme() {
@@ -1185,13 +1219,18 @@ async function start() {
     spreads();
     intervals();
     profiles();
+    await showFigures();
   }
-  await showFigures();
   if (timeRange) {
-    for (const range of [timeRange, ...charts.map((chart) => chart.yRange)]) range.on_change([range.properties.start, range.properties.end], schedule);
+    const follow = (range, slot) => range.on_change([range.properties.start, range.properties.end], slot);
+    for (const range of [timeRange, ...charts.map((chart) => chart.yRange)]) follow(range, schedule);
+    for (const { figure: { x_range: own } } of [...charts, ...curves]) follow(own, () => { if (!syncing) timeRange.setv({ start: own.start, end: own.end }); });
+    addEventListener("scroll", schedule, { passive: true });
     pointers();
     keys();
-    addEventListener("resize", () => { for (const chart of charts) chart.drawn = null; marksWere = ""; schedule(); });
+    const measure = () => { width = $("chart-timeline").clientWidth - 90; marks = null; };
+    measure();
+    addEventListener("resize", () => { for (const chart of charts) chart.drawn = null; measure(); schedule(); });
     reset();
   }
   restyle();
@@ -1200,6 +1239,6 @@ async function start() {
 }
 
 // what tests, and readers who write scripts, may use
-window.desimView = { show, zoom, move, reset, find, get window() { return [timeRange.start, timeRange.end]; }, get charts() { return charts; }, get curves() { return curves; }, frames };
+window.desimView = { show, zoom, move, reset, find, get window() { return [timeRange.start, timeRange.end]; }, get charts() { return charts; }, get curves() { return curves; } };
 start();
 })();
