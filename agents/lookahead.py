@@ -22,6 +22,7 @@ import numpy as np
 from desim.checks import one_of
 from desim.core import Agent, Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
+from desim.reprs import Named
 
 __all__ = ["Lookahead", "Score", "Tally"]
 
@@ -71,7 +72,7 @@ class Tally(Protocol):
         """Return the score, now that the fork has ended or is over."""
 
 
-class Lookahead(ABC):
+class Lookahead(Named, ABC):
     """Base class of the rollout agents; a problem has its own candidates and objectives.
 
     Parameters

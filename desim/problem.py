@@ -22,6 +22,7 @@ import simpy
 from desim.checks import items
 from desim.core import Resumable, start_process
 from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.reprs import Summarized, arguments_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -336,7 +337,7 @@ class Kind(Extension):
         )
 
 
-class Problem:
+class Problem(Summarized):
     """Base class of the systems that can be simulated.
 
     An instance is a configuration; a :class:`Simulation` works on its own bound copy, which
@@ -387,6 +388,10 @@ class Problem:
         self.processes = tuple(items("processes", processes, "functions that make processes", "__call__"))
         self.listeners: dict[str, list[Callable[[float, Any], None]]] = {event: [] for event in self.events}
         self.listening = False
+
+    def summary(self) -> dict[str, Any]:
+        """Return the arguments that say most, for :func:`repr` and notebooks."""
+        return arguments_of(self, self.describe())
 
     def on(self, event: str, listener: Callable[[float, Any], None]) -> None:
         """Call ``listener(time, subject)`` whenever an event happens.

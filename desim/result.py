@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.records import Parts, create_directory, portions_of, read_info, write_atomically, write_info
+from desim.reprs import html_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,6 +22,10 @@ __all__ = ["RUN_STATUSES", "Result"]
 
 RUN_STATUSES = ("complete", "truncated", "stalled", "interrupted", "failed")
 """How a run can have ended; the records of one that is under way, or has died, say ``"running"``."""
+
+
+MOST_JOBS = 100_000
+"""Metrics of runs with more jobs take too long for a glance."""
 
 
 class Result:
@@ -48,6 +53,21 @@ class Result:
         """Say which run this is."""
         words = (f"{key}={self.info[key]!r}" for key in ("problem", "agent", "seed", "status") if key in self.info)
         return f"Result({', '.join(words)})"
+
+    def _repr_html_(self) -> str:
+        """Say for notebooks which run this is, with the few metrics that matter most of one that has ended."""
+        from desim.plotting.words import format_value
+        from desim.problem import kind_of
+
+        names = ("problem", "agent", "seed", "status", "stalled", "end_time", "until")
+        facts = {name: self.info[name] for name in names if self.info.get(name) is not None}
+        sizes = {name: f"{self.height(name):,} rows" for name in self._tables}
+        metrics = kind_of(self).metrics
+        is_short = "jobs" in self._tables and self.height("jobs") <= MOST_JOBS
+        if is_short and "end_time" in self.info and metrics.headline:
+            found = self.metrics()
+            facts |= {name: format_value(found[name]) for name in metrics.headline if name in found}
+        return html_table("Result", facts) + html_table("tables", sizes)
 
     @property
     def end_time(self) -> float:

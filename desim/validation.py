@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import kind_of
+from desim.reprs import Summarized
 from desim.result import RUN_STATUSES, Result
 from desim.tables import Column, Table, fault_of
 
@@ -76,8 +77,8 @@ class Violation(NamedTuple):
         return f"{self.rule}: {self.message}"
 
 
-@dataclass(frozen=True)
-class ValidationReport:
+@dataclass(frozen=True, repr=False)
+class ValidationReport(Summarized):
     """The outcome of a validation.
 
     Attributes
@@ -109,6 +110,15 @@ class ValidationReport:
         """
         if not self.ok:
             raise DesimError(str(self))
+
+    def summary(self) -> dict[str, object]:
+        """Return whether all is well, and how much is not, for :func:`repr` and notebooks."""
+        found: dict[str, object] = {
+            "ok": self.ok,
+            "rules": len(self.checks),
+            "rows": max(self.checks.values(), default=0),
+        }
+        return found if self.ok else found | {"violations": sum(self.counts.values()), "broken": ", ".join(self.counts)}
 
     def __str__(self) -> str:
         """Write a paragraph: one line if all is well, else the violations by rule."""

@@ -33,6 +33,7 @@ from desim.problems.batch import (
     WaitUntil,
     lowest_cores,
 )
+from desim.reprs import Named
 
 __all__ = ["ConservativeBackfilling", "EASYBackfilling", "SimpleBackfilling"]
 
@@ -41,7 +42,7 @@ FEW = 16
 """So many jobs are looked at one by one in less time than arrays of them take."""
 
 
-class SimpleBackfilling:
+class SimpleBackfilling(Named):
     """Start every queued job that fits, in order of priority; nothing is reserved.
 
     This is the back-filling of the baselines in the DBF paper. A wide job can starve.
@@ -78,7 +79,7 @@ class SimpleBackfilling:
         return started
 
 
-class EASYBackfilling:
+class EASYBackfilling(Named):
     """EASY back-filling: only the first blocked job has a reservation, made anew at each decision.
 
     Parameters
@@ -277,7 +278,7 @@ class _FreeCores:
         return Start(job_id, slot.core_set) if slot.core_set else job_id
 
 
-class ConservativeBackfilling:
+class ConservativeBackfilling(Named):
     """Conservative back-filling over any priority order.
 
     Parameters

@@ -19,6 +19,7 @@ from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.batch.profile import upcoming_releases
 from desim.problems.batch import BatchObservation, StartAs
+from desim.reprs import Named
 
 __all__ = ["MoldingBackfilling"]
 
@@ -41,7 +42,7 @@ class _Choice(NamedTuple):
     end: float
 
 
-class MoldingBackfilling:
+class MoldingBackfilling(Named):
     """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
 
     Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it

@@ -23,6 +23,7 @@ from desim.agents.batch.node_backfilling import strict_on_nodes
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
+from desim.reprs import Named
 
 __all__ = [
     "F1",
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 
-class Priority:
+class Priority(Named):
     """An order of the queue, and the strict agent that follows it."""
 
     name: ClassVar[str] = "priority"

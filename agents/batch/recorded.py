@@ -14,6 +14,7 @@ from desim import plugins
 from desim.agents.batch.node_backfilling import NodeRoom
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation, Place, WaitUntil
+from desim.reprs import Named
 
 __all__ = ["Recorded"]
 
@@ -21,7 +22,7 @@ __all__ = ["Recorded"]
 _ROUNDING = 1e-3
 
 
-class Recorded:
+class Recorded(Named):
     """Starts every job when a log says that it started, or, if its cores are taken then, as soon as they are free.
 
     Who is late comes first, in the order of the recorded starts, but blocks nobody. A job of which no start is known

@@ -23,6 +23,7 @@ from desim.agents.batch.profile import expected_releases
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
 from desim.problems.batch import BatchObservation, Queue
+from desim.reprs import Named
 
 __all__ = ["OrderDecoder", "SearchAgent"]
 
@@ -166,7 +167,7 @@ class OrderDecoder:
         )
 
 
-class SearchAgent:
+class SearchAgent(Named):
     """Starts what the best plan starts now, of the plans that a local search over orders of the queue comes by.
 
     Parameters

@@ -23,6 +23,7 @@ from desim.problems.batch.encoders import (
     allowed_beside_oldest,
     earliest_start,
 )
+from desim.reprs import Named
 
 __all__ = ["EXPERTS", "RULES", "WindowRule", "aged", "reserving", "shortest"]
 
@@ -39,7 +40,7 @@ AGE_POWER = 4.0
 """How strongly the rule "aged" prefers jobs that have waited for long."""
 
 
-class WindowRule:
+class WindowRule(Named):
     """Starts one job after the other of those in the window that fit, and waits only if none does.
 
     Parameters

@@ -19,11 +19,12 @@ from desim.agents.dag.orders import Order, RankUp
 from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, Job, JobState
+from desim.reprs import Named
 
 __all__ = ["HEFT", "ListScheduler", "PatientScheduler"]
 
 
-class ListScheduler:
+class ListScheduler(Named):
     """Assigns every executable node at once, in the order given, to the executor that the allocation chooses.
 
     So the paper has it: a node that becomes executable is bound to an executor even if all are busy, and no later node
@@ -153,7 +154,7 @@ def require_planning(name: str, info: Mapping[str, Any]) -> None:
 Floats = NDArray[np.float64]
 
 
-class PatientScheduler:
+class PatientScheduler(Named):
     """Assigns nodes to idle executors only, and holds a node back while a busy one would finish it sooner.
 
     At each decision the executable nodes are gone through in order. The first of them is assigned that an idle executor

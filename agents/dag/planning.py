@@ -14,6 +14,7 @@ from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler, require_planning
 from desim.agents.dag.orders import RankUp, mean_transfer_times, rank_up
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
+from desim.reprs import Named
 
 __all__ = ["Placed", "PlanningAgent", "Timetables", "UnionGraph", "serial_plan", "union_of"]
 
@@ -266,7 +267,7 @@ def _finish(placed: Placed) -> float:
     return placed.finish
 
 
-class PlanningAgent:
+class PlanningAgent(Named):
     """Plans the jobs that arrive together as one graph; a node that comes back after an outage goes by rank and EFT."""
 
     name = ""

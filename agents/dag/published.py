@@ -30,6 +30,7 @@ from desim.agents.dag.orders import (
     static_levels,
 )
 from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
+from desim.reprs import Named
 
 __all__ = ["CPOP", "DLS", "PEFT", "critical_path", "optimistic_cost_table"]
 
@@ -266,7 +267,7 @@ class _OptimisticEFT:
         return Assign(state.job.job_id, node, executor, (), positions.get(executor))
 
 
-class DLS:
+class DLS(Named):
     """Dynamic Level Scheduling: the pair of an executable node and an executor that has the highest dynamic level.
 
     The dynamic level of node i on executor k is its static level (the longest way to the end of the job, without

@@ -25,6 +25,7 @@ from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
+from desim.reprs import Named
 
 __all__ = ["SearchAgent", "Situation"]
 
@@ -229,7 +230,7 @@ class Step(NamedTuple):
     node: int
 
 
-class SearchAgent:
+class SearchAgent(Named):
     """Follows the best plan that a local search finds whenever jobs arrive.
 
     Parameters

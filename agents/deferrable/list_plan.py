@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation
 from desim.problems.deferrable.observation import HORIZON, LATER, Placing
+from desim.reprs import Named
 
 __all__ = ["ORDERS", "ListPlan", "PlanOrder", "PlannedWaits", "planned_starts"]
 
@@ -90,7 +91,7 @@ def _check(order: str, horizon: int) -> None:
         raise InvalidConfiguration(f"horizon is {horizon!r}, want at least 1")
 
 
-class ListPlan:
+class ListPlan(Named):
     """Starts what a plan starts now that places one job after another.
 
     Parameters

@@ -16,6 +16,7 @@ from desim.agents.deferrable.reinsertion import improved
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableCluster, DeferrableObservation, Foresight, Job
 from desim.problems.deferrable.job import check_job
+from desim.reprs import Named
 
 __all__ = ["Optimum", "Planned", "instance_of", "offline_optimum"]
 
@@ -194,7 +195,7 @@ def _is_closed(value: float, bound: float) -> bool:
     return bound - value <= TOLERANCE * max(bound, 1.0)
 
 
-class Planned:
+class Planned(Named):
     """An agent that starts jobs when a plan says so.
 
     Parameters

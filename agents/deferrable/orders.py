@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from desim.checks import finite, one_of
 from desim.problems.deferrable import DeferrableObservation, JobSet
 from desim.problems.deferrable.observation import room_ahead
+from desim.reprs import Named
 
 if TYPE_CHECKING:
     from desim.agents.deferrable.forecasts import Forecast
@@ -85,7 +86,7 @@ def _first_fitting_now(requests: list[float], order: list[int], free: float, ski
     return chosen
 
 
-class Priority:
+class Priority(Named):
     """An order of the jobs whose window is open, and the agent that follows it.
 
     Parameters

@@ -14,6 +14,7 @@ from desim.agents.deferrable.reinsertion import improved
 from desim.checks import finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, JobSet
+from desim.reprs import Named
 
 __all__ = ["RollingHorizon"]
 
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class RollingHorizon:
+class RollingHorizon(Named):
     """Plans the jobs that are known, on the capacity that is forecast, and starts what the plan starts now.
 
     The plan is that of :func:`~desim.agents.deferrable.optimum.offline_optimum`, with running jobs as they are. It

@@ -14,6 +14,7 @@ from desim.agents.learning.own import warn_of_changes
 from desim.agents.learning.policy import Policy
 from desim.agents.learning.pretrained import pretrained_stem
 from desim.exceptions import InvalidConfiguration
+from desim.reprs import Named
 
 __all__ = ["AgentConfig", "LearnedAgent", "plain", "restored"]
 
@@ -114,7 +115,7 @@ class AgentConfig(Generic[AnyPolicy]):
         return config, policy
 
 
-class LearnedAgent:
+class LearnedAgent(Named):
     """Base class of agents with trained weights, which are named after these.
 
     Attributes

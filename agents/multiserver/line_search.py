@@ -21,6 +21,7 @@ from desim.agents.multiserver.rivals import DRF, Fairness
 from desim.checks import finite, whole
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, GangRewards, MultiServerObservation, RewardModel, Rewards
+from desim.reprs import Named
 
 __all__ = ["BestSlot", "LineSearchOGA"]
 
@@ -132,7 +133,7 @@ def _of_jobs(rewards: Rewards, weights: Floats) -> Floats:
     return weights
 
 
-class BestSlot:
+class BestSlot(Named):
     """The best that a slot's jobs can earn: the ceiling for all that see them first, as far as the slot alone counts.
 
     The slot is solved by the interior-point method of :func:`best_fixed_allocation`, whose answer is proved to be

@@ -25,6 +25,7 @@ from desim.agents.multiserver.projection import Projection
 from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, Rewards
+from desim.reprs import Named
 
 __all__ = [
     "AdaGrad",
@@ -243,7 +244,7 @@ Form = Literal["reservation", "reactive"]
 """Whether jobs are seen before the answer (reactive) or after it (reservation)."""
 
 
-class OnlineGradient(ABC):
+class OnlineGradient(Named, ABC):
     """What online gradient methods have in common: when they learn, and what they remember.
 
     In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies) y(t) is fixed before the

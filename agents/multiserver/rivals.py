@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from desim.checks import one_of, whole
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation
+from desim.reprs import Named
 
 __all__ = ["DRF", "BinPacking", "Fairness", "Spreading", "dominant_shares", "fill_in_order"]
 
@@ -71,7 +72,7 @@ def fill_in_order(graph: BipartiteGraph, order: NDArray[np.int64], arrived: Bool
     return allocation
 
 
-class DRF:
+class DRF(Named):
     """Dominant resource fairness (Ghodsi et al., NSDI 2011), in two readings.
 
     Parameters
@@ -141,7 +142,7 @@ def _fill_progressively(graph: BipartiteGraph, arrived: Booleans, capacity: Floa
     return np.minimum(rate * level[:, None], requests)
 
 
-class Fairness:
+class Fairness(Named):
     """Every node shares each resource out in proportion to requests.
 
     Node r gives port l the part a_l^k / sum of a^k of its resource k, and never more than a_l^k.
@@ -188,7 +189,7 @@ class Fairness:
 Order = Literal["workers", "jobs"]
 
 
-class _Scored:
+class _Scored(Named):
     """Places workers on nodes by score."""
 
     #: +1 favours full nodes, -1 empty ones.

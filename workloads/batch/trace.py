@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
+from desim.reprs import Summarized
 from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
@@ -136,8 +138,8 @@ class TraceReport(RepairReport[TraceReason, int]):
         return f"line {place}" if self.unit == "line" else f"jobs[{place}]"
 
 
-@dataclass(frozen=True)
-class Trace:
+@dataclass(frozen=True, repr=False)
+class Trace(Summarized):
     """The jobs of a file, sorted by submission time, with the header and the repair report.
 
     Parameters
@@ -184,6 +186,13 @@ class Trace:
             return {}
         waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is known of the jobs, for :func:`repr` and notebooks."""
+        last = self.jobs[-1].submission_time - self.jobs[0].submission_time if self.jobs else 0.0
+        found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
+        found |= {"nodes": len(self.nodes)} if self.nodes else {}
+        return found | {"recorded_waits": True} if self.waiting_time is not None else found
 
     def __len__(self) -> int:
         """Return the number of jobs."""
