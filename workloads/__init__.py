@@ -11,6 +11,7 @@ their short names, such as ``from desim.workloads import lublin, swf, tpch``:
 `batch.node_file`             nodes of a YAML or CSV file, or from counts
 `batch.cerit`                 CERIT-SC's log of 2013 with nodes, memory and queues
 `batch.philly`                Philly's GPU jobs and machines
+`batch.gavel`                 Gavel's measured throughputs: run times of training jobs by model of GPU
 `batch.lublin`                the Lublin-Feitelson model of supercomputer workloads
 `batch.arrivals`              Poisson arrivals with any run times, for queueing theory
 `batch.transform`             offered load, time windows and clocks of job lists

@@ -12,6 +12,7 @@ line:
 ``gpu_model``   of the GPUs
 ``partition``   that the nodes belong to
 ``features``    a list; in CSV names with blanks between them
+``speed``       jobs run for so many times less than their run time; default 1
 ``resources``   in YAML amounts by name; in CSV each has a column of its own, such as ``resource:tokens``
 ==============  ===================================================================================================
 
@@ -36,7 +37,7 @@ from desim.workloads.files import Pathish, read_bytes
 __all__ = ["amount_of_memory", "counted", "read", "read_or_count"]
 
 _WHOLE, _WORDS = ("count", "cores", "gpus"), ("name", "gpu_model", "partition")
-_KNOWN = (*_WORDS, *_WHOLE, "memory", "features", "resources")
+_KNOWN = (*_WORDS, *_WHOLE, "memory", "speed", "features", "resources")
 _RESOURCE = "resource:"
 _COUNTS = re.compile(r"(\d+)x(\d+)")
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KMGT])(?:iB|B)?|B)?", re.IGNORECASE)
@@ -233,12 +234,21 @@ def _nodes_of(where: str, entry: Mapping[str, Any], name: str) -> list[Node]:
     number, name = counts.pop("count", 1), words.pop("name", name)
     try:
         options: dict[str, Any] = {**counts, **words, "memory": amount_of_memory(entry.get("memory", 0))}
+        if "speed" in entry:
+            options["speed"] = _number(where, "speed", entry["speed"])
         options |= {"features": frozenset(entry["features"]), "resources": resources}
         if "count" in entry:
             return Node.several(number, name=name, **options)
         return [Node(name, **options)]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
+
+
+def _number(where: str, what: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise WorkloadError(f"{where}: {what} is {value!r}, want a number") from None
 
 
 def _count(where: str, what: str, value: Any) -> int:

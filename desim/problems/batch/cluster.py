@@ -24,7 +24,7 @@ from desim.problems.batch.dependencies import After, Dependencies, Followers
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
-from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape
+from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape, run_time_on
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
 from desim.problems.batch.room import NodeObservation, Place, Room
@@ -546,9 +546,13 @@ class BatchCluster(FailingCluster, Problem):
             self._make_way(job.job_id)
         else:
             self._attempts[job.job_id] = attempts
-            self._state.requeue(job)
+            self._state.requeue(self._as_submitted(job))
         self.emit("interruption", execution)
         self.stop_if_done()
+
+    def _as_submitted(self, job: Job) -> Job:
+        """Return a job that has been cut as it goes back to the queue."""
+        return job
 
     # forks
 
@@ -584,8 +588,9 @@ class NodeCluster(BatchCluster):
 
     An answer is the id of a queued job, which the placement policy of the cluster then puts on nodes, or a
     :class:`Place`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain :class:`Job`
-    requests a task of one core for each of its cores. Cores are numbered node after node. What fails and is repaired,
-    by the processes of :mod:`desim.processes.outages`, are nodes.
+    requests a task of one core for each of its cores. Cores are numbered node after node. A job runs for as long
+    as on the slowest of its nodes, by their speeds and by its run times on models of GPUs; what it requests is a limit
+    on all of them. What fails and is repaired, by the processes of :mod:`desim.processes.outages`, are nodes.
 
     Parameters
     ----------
@@ -634,6 +639,7 @@ class NodeCluster(BatchCluster):
         self._room = Room(self.table)
         self._empty = Room(self.table)
         self._held: dict[int, tuple[Held, ...]] = {}  # what running jobs hold, by id
+        self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
         self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
@@ -727,15 +733,27 @@ class NodeCluster(BatchCluster):
             cores |= lowest_cores(of_node, tasks * each) << first
         self._room.take(held)
         self._held[job.job_id] = held
+        if self.table.has_speeds or getattr(job, "run_times", None):
+            time = run_time_on(job, (self.table.nodes[node] for node, *_ in held))
+            if time != job.run_time:
+                self._elsewhere[job.job_id] = job
+                job = job._replace(run_time=time)
         self._start(job, cores)
 
     def _complete(self, execution: Execution) -> None:
         self._vacate(execution, execution.starting_time + execution.duration)
+        if self._elsewhere:
+            self._elsewhere.pop(execution.job.job_id, None)
         super()._complete(execution)
 
     def _interrupt(self, execution: Execution) -> None:
         self._vacate(execution, self.env.now)
         super()._interrupt(execution)
+        self._elsewhere.pop(execution.job.job_id, None)
+
+    def _as_submitted(self, job: Job) -> Job:
+        """Return a job that has been cut with the run time that it was submitted with."""
+        return self._elsewhere.get(job.job_id, job)
 
     def _vacate(self, execution: Execution, end: float) -> None:
         """Give back what an execution held, and record where it was."""

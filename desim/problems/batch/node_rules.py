@@ -6,7 +6,7 @@ Intervals are half-open, as those of cores: what is freed at t can be used at t.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -17,7 +17,7 @@ from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, told
 
-__all__ = ["NODE_RULES"]
+__all__ = ["NODE_RULES", "run_where_they_were"]
 
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
@@ -34,6 +34,49 @@ def _on_nodes(run: Recorded) -> bool:
 
 def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
     return Check(of, wrong, message, when=_on_nodes)
+
+
+def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
+    """Yield the jobs of the workload with the run times that they have on the nodes of their last execution.
+
+    The slowest node counts: the job's run time on the model of its GPUs, or else its run time, over its speed.
+
+    Parameters
+    ----------
+    run : Recorded
+        On nodes.
+
+    Yields
+    ------
+    tuple
+        The fields of each job, in order of arrival.
+    """
+    table = run["nodes"].select("node", "gpus", "gpu_model", "speed")
+    nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
+    is_even = all(speed == 1 for _, speed in nodes.values())
+    where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
+    for job in run.workload or ():
+        if is_even and not getattr(job, "run_times", None):
+            yield tuple(job)
+            continue
+        if where is None:
+            where = _where_they_were(run, nodes)
+        times = getattr(job, "run_times", {})
+        there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # as submitted, if it never started
+        yield (*job[:4], max(times.get(model, job[4]) / speed for model, speed in there), *job[5:])
+
+
+def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
+    """Return what the nodes of last executions are, by job id, in order of arrival: ids may come back."""
+    last = run["jobs"].select("arrival_number", "job_id", "starting_time").sort("arrival_number")
+    placed = run["placements"].join(last, on=["arrival_number", "job_id", "starting_time"], how="semi")
+    there: dict[int, set[tuple[str, float]]] = {}
+    for number, node in placed.select("arrival_number", "node").iter_rows():
+        there.setdefault(number, set()).add(nodes[node])
+    where: dict[int, list[set[tuple[str, float]]]] = {}
+    for number, job_id in last.select("arrival_number", "job_id").iter_rows():
+        where.setdefault(job_id, []).append(there.get(number, set()))
+    return {job_id: iter(sets) for job_id, sets in where.items()}
 
 
 # -- what is held, put together ------------------------------------------------------------------

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.checks import finite
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 
-__all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape"]
+__all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape", "run_time_on"]
 
 GPU = 1000
 """Parts of a GPU: shares are counted in thousandths."""
@@ -52,6 +54,8 @@ class Node:
         Jobs may ask for it.
     features : frozenset of str
         Jobs may ask for some, or for nodes without some.
+    speed : float
+        Jobs run for so many times less than their run time, above 0; the slowest of a job's nodes counts.
 
     Raises
     ------
@@ -67,6 +71,7 @@ class Node:
     resources: Mapping[str, int] = field(default_factory=dict)
     partition: str = ""
     features: frozenset[str] = frozenset()
+    speed: float = 1.0
 
     def __post_init__(self) -> None:
         """Check the amounts."""
@@ -74,6 +79,7 @@ class Node:
         least |= {name: (amount, 0) for name, amount in self.resources.items()}
         if fault := _fault(least):
             raise InvalidConfiguration(f"node {self.name!r}: {fault}")
+        finite(f"speed of node {self.name!r}", self.speed, above=0)
 
     @classmethod
     def several(cls, count: int, cores: int, *, name: str = "n", **options: Any) -> list[Self]:
@@ -161,9 +167,12 @@ class NodeJob(Job):
     ----------
     request : Request
         What it requests; equal jobs share one.
+    run_times : mapping of str to float
+        How long it runs on nodes with GPUs of a model, in seconds; its ``run_time`` elsewhere. Agents see none of it.
     """
 
     request: Request
+    run_times: Mapping[str, float] = MappingProxyType({})
 
     @classmethod
     def of(  # noqa: PLR0917  # in the order of a job's fields
@@ -174,6 +183,8 @@ class NodeJob(Job):
         requested_time: float,
         run_time: float,
         user_id: int = -1,
+        *,
+        run_times: Mapping[str, float] | None = None,
     ) -> Self:
         """Return a job.
 
@@ -189,6 +200,8 @@ class NodeJob(Job):
             Seconds, as of a :class:`Job`.
         user_id : int
             Who submitted it, -1 where unknown.
+        run_times : mapping of str to float, optional
+            Run times in seconds by models of GPUs.
 
         Returns
         -------
@@ -198,12 +211,19 @@ class NodeJob(Job):
         Raises
         ------
         WorkloadError
-            If the request makes no sense.
+            If the request makes no sense, or a run time does not.
         """
         if fault := request.fault():
             raise WorkloadError(f"job {job_id}: {fault}")
+        for model, time in (run_times or {}).items():
+            if not 0 <= time < float("inf"):
+                raise WorkloadError(
+                    f"job {job_id}: the run time on {model} is {time!r}, want a finite time of at least 0"
+                )
         job = cls(job_id, submission_time, request.tasks * request.cores, requested_time, run_time, user_id)
         job.request = request
+        if run_times:
+            job.run_times = dict(run_times)
         return job
 
     @classmethod
@@ -217,17 +237,45 @@ class NodeJob(Job):
         """Return a job with other values."""
         job = super()._replace(**values)
         job.request = self.request
+        if "run_times" in vars(self):
+            job.run_times = self.run_times
+        return job
+
+    def known(self) -> Self:
+        """Return the job as agents know it: it runs for as long as it requests, on whatever nodes."""
+        job = super().known()
+        vars(job).pop("run_times", None)
         return job
 
     def __eq__(self, other: object) -> bool:
         """Tell whether two jobs are and request the same."""
-        return tuple.__eq__(self, other) and getattr(other, "request", None) == self.request
+        mine = self.request, self.run_times
+        return tuple.__eq__(self, other) and mine == (getattr(other, "request", None), getattr(other, "run_times", {}))
 
     def __ne__(self, other: object) -> bool:
         """Tell whether they do not: tuples have an answer of their own."""
         return not self == other
 
     __hash__ = Job.__hash__
+
+
+def run_time_on(job: Job, nodes: Iterable[Node]) -> float:
+    """Return how long a job runs on some nodes: as long as on the slowest of them.
+
+    Parameters
+    ----------
+    job : Job
+        With run times by models of GPUs, if it is a :class:`NodeJob` that has some.
+    nodes : iterable of Node
+        At least one.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
+    times: Mapping[str, float] = getattr(job, "run_times", {})
+    return max(times.get(node.gpu_model if node.gpus else "", job.run_time) / node.speed for node in nodes)
 
 
 class Shape:
@@ -322,6 +370,8 @@ class NodeTable:
         Those that nodes have, sorted.
     first_core : list of int
         Number of each node's first core in the cluster.
+    has_speeds : bool
+        Whether the speed of some node is not 1.
 
     Raises
     ------
@@ -351,6 +401,7 @@ class NodeTable:
         self.first_core: list[int] = [0, *self.capacity[:, 0].cumsum().tolist()][:-1]
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
+        self.has_speeds = any(node.speed != 1 for node in self.nodes)
         self._shapes: dict[Request, Shape] = {}
 
     def __len__(self) -> int:

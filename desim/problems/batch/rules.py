@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.problems.batch.node_rules import NODE_RULES
+from desim.problems.batch.node_rules import NODE_RULES, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.tables import ENDED
 from desim.validation import (
@@ -433,11 +433,11 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload, those that come after others with the times at which they were submitted."""
     if "dependencies" not in run.info:
-        return map(tuple, run.workload or ())
+        return run_where_they_were(run) if "num_nodes" in run.info else map(tuple, run.workload or ())
     columns = run["dependencies"].select("job_id", "planned_time", "submission_time")
     times = {job_id: (planned, submitted) for job_id, planned, submitted in columns.iter_rows()}
     rows = []
-    for job_id, planned, *others in run.workload or ():
+    for job_id, planned, *others in run_where_they_were(run) if "num_nodes" in run.info else run.workload or ():
         known, submitted = times.get(job_id, (None, None))
         if known != planned:
             rows.append((job_id, planned, *others))

@@ -182,7 +182,7 @@ def _pack_nodes(rows: list[tuple[Any, ...]], info: Mapping[str, Any]) -> dict[st
     """Take rows (number, node, first core) apart."""
     numbers, nodes, first = columns_of(rows, 3)
     columns: dict[str, Any] = {"node": numbers, "first_core": first}
-    for name in ("name", "cores", "memory", "gpus", "gpu_model", "partition"):
+    for name in ("name", "cores", "memory", "gpus", "gpu_model", "partition", "speed"):
         columns[name] = [getattr(node, name) for node in nodes]
     columns["features"] = [sorted(node.features) for node in nodes]
     return columns | {"resources": [_amounts(sorted(node.resources.items())) for node in nodes]}
@@ -205,6 +205,7 @@ NODES = Table(
         Column("gpu_model", "text", "their model"),
         Column("resources", "text", 'further resources, such as "licenses=3 slots=8"'),
         Column("partition", "text", "the partition that it belongs to"),
+        Column("speed", "float", "jobs run for so many times less than their run time", least=0),
         Column("features", "texts", "what jobs may ask for"),
     ),
     sort_by=("node",),
