@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS
 from desim.experiments.lachesis.simulate import Setting
-from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawing, tables
+from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawings, tables
 from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
@@ -50,7 +50,7 @@ class Batches(Study):
         yield from tables(found, title, metrics, remarks=[claims.text])
         yield besides(found, claims)
         yield data(found, title)
-        yield drawing(found, title, (*METRICS, "gap_to_lower_bound"))
+        yield from drawings(found, title, (*METRICS, "gap_to_lower_bound"))
 
 
 @dataclass(frozen=True)

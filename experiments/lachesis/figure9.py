@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import ARRIVING_ROWS, IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS
 from desim.experiments.lachesis.simulate import Setting
-from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawing, tables
+from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawings, tables
 from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
@@ -49,7 +49,7 @@ class Figure9(Study):
         yield from tables(found, TITLE, remarks=[PAPER.text])
         yield besides(found, PAPER)
         yield data(found, TITLE)
-        yield drawing(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
+        yield from drawings(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from desim.experiments.lachesis.elsewhere import (
     GeneralSetting,
     perform_general,
 )
-from desim.experiments.lachesis.study import Measured, Study, data, drawing, tables
+from desim.experiments.lachesis.study import Measured, Study, data, drawings, tables
 from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
@@ -82,7 +82,7 @@ class Generalization(Study):
         found = self.measured()
         yield from tables(found, TITLE)
         yield data(found, TITLE)
-        yield drawing(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
+        yield from drawings(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from desim.experiments.blocks import Block, Table
 from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
 from desim.experiments.lachesis.elsewhere import OPTIMUM, SmallSetting, perform_small
 from desim.experiments.lachesis.simulate import Choice
-from desim.experiments.lachesis.study import ABOVE_REFERENCE, Measured, Study, data, drawing, tables
+from desim.experiments.lachesis.study import ABOVE_REFERENCE, Measured, Study, data, drawings, tables
 from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
@@ -60,7 +60,7 @@ class Optimality(Study):
         yield from tables(found, TITLE, ("makespan", "lower_bound"))
         yield _shares(found)
         yield data(found, TITLE)
-        yield drawing(found, TITLE, (ABOVE_REFERENCE,))
+        yield from drawings(found, TITLE, (ABOVE_REFERENCE,))
 
 
 def _shares(found: Measured) -> Table:

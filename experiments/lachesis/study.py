@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import cycle
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +25,14 @@ from desim.experiments.blocks import (
     short,
     with_interval,
 )
-from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure
-from desim.experiments.lachesis.agents import AGENTS, DECIMA, LACHESIS, LACHESIS_COMPLETION, PAPER_ROWS, REFERENCE
+from desim.experiments.lachesis.agents import DECIMA, LACHESIS, LACHESIS_COMPLETION, PAPER_ROWS, REFERENCE
+from desim.experiments.lachesis.pictures import SHOWN_SHARES, Chart, draw
 from desim.experiments.lachesis.simulate import METRICS, SHARES, Setting, perform
 from desim.experiments.measured import Panel
-from desim.plotting.colors import LineStyle, line_styles
 from desim.statistics import Estimate
 from desim.sweep import Perform
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["ABOVE_REFERENCE", "METRIC_WORDS", "Claims", "Measured", "Study", "besides", "data", "drawing", "tables"]
+__all__ = ["ABOVE_REFERENCE", "METRIC_WORDS", "Claims", "Measured", "Study", "besides", "data", "drawings", "tables"]
 
 #: With --quick: the most jobs of a run.
 QUICK_JOBS = 6
@@ -62,10 +57,6 @@ ABOVE_REFERENCE = "above reference"
 MILLISECONDS = 1_000.0
 #: Share of the decisions of which the paper tells the time, and those of which files tell it.
 SHARE, WRITTEN_SHARES = 0.98, (0.5, 0.9, 0.98, 0.99, 0.999)
-#: Points of different agents stand side by side within this share of the axis.
-SPREAD = 0.02
-#: Inches that an entry of the legend takes.
-LEGEND_WIDTH = 2.3
 
 
 @dataclass(frozen=True)
@@ -134,6 +125,7 @@ def tables(
     *,
     compared: Sequence[str] = ("makespan",),
     remarks: Sequence[str] = (),
+    with_times: bool = True,
 ) -> Iterator[Block]:
     """Yield the tables of a study.
 
@@ -150,6 +142,8 @@ def tables(
         Metrics of which less is better: how far the others are above the reference.
     remarks : sequence of str
         What to say at the end.
+    with_times : bool
+        Whether to tell the times of decisions.
 
     Yields
     ------
@@ -159,7 +153,7 @@ def tables(
     if not metrics:
         yield from tables(found, title, ("makespan", "lower_bound", "gap_to_lower_bound"))
         again, completion = replace(found, reference=LACHESIS_COMPLETION, runs=()), ("turnaround_time_mean",)
-        yield from tables(again, title, completion, compared=completion, remarks=remarks)
+        yield from tables(again, title, completion, compared=completion, remarks=remarks, with_times=False)
         return
     yield from found.runs
     workloads = len(found.study.seed_list)
@@ -179,7 +173,9 @@ def tables(
             what = f"{METRIC_WORDS[metric].split(',')[0]} above that of {found.reference}, %, paired"
             others = {row: row for row in rows if row != found.reference}
             yield _table(panel, what, partial(found.lead, panel, metric=metric), others, digits=2)
-        times = {row: found.percentiles(panel, row, (0.5, SHARE, 0.999)) for row in rows}
+        if not with_times:
+            continue
+        times = {row: found.percentiles(panel, row, SHOWN_SHARES) for row in rows}
         cells = [[row, *(short(MILLISECONDS * time) for time in seconds)] for row, seconds in times.items()]
         yield Table(f"{panel.name}: time of a decision, ms", ["", "50 %", "98 %", "99.9 %"], cells)
     yield from (Paragraph(remark) for remark in remarks)
@@ -302,11 +298,11 @@ def _rows(found: Measured) -> Iterator[dict[str, Any]]:
                 }
 
 
-# -- the figure -------------------------------------------------------------------------------------
+# -- the figures ------------------------------------------------------------------------------------
 
 
-def drawing(found: Measured, title: str, metrics: Sequence[str]) -> Drawing:
-    """Draw metrics against the parameter, one row of axes a panel, and the times of decisions beside them.
+def drawings(found: Measured, title: str, metrics: Sequence[str]) -> Iterator[Drawing]:
+    """Draw metrics against the parameter of each panel, and the times of decisions beside them.
 
     Parameters
     ----------
@@ -315,66 +311,40 @@ def drawing(found: Measured, title: str, metrics: Sequence[str]) -> Drawing:
     title : str
         What it is.
     metrics : sequence of str
-        One axes each.
+        One column of axes each.
 
-    Returns
-    -------
+    Yields
+    ------
     Drawing
-        The figure.
+        One a panel; the file of a single one is called like the study.
     """
-    from matplotlib.lines import Line2D
-
-    figure, grid = new_figure(len(found.panels), len(metrics) + 1, width=4.4, height=3.4)
-    rows = list(dict.fromkeys(row for panel in found.panels for row in panel.rows))
-    styles = line_styles(dict.fromkeys([*AGENTS, *rows]))  # the same in all figures
-    markers = dict(zip(rows, cycle(MARKERS), strict=False))  # those of the legend, whichever rows a panel has
-    looks = {row: {"color": styles[row].color, "linestyle": styles[row].dashes, "marker": markers[row]} for row in rows}
-    for panel, axes in zip(found.panels, grid, strict=True):
-        for ax, metric in zip(axes, metrics, strict=False):
-            _draw_metric(ax, found, panel, metric, looks)
-        _draw_decision_times(axes[-1], found, panel, styles)
-        axes[0].set_title(panel.name, loc="left", fontsize=10)
-    handles, labels = line_handles(rows, styles, MARKERS * 2), rows
-    if "makespan" in metrics:
-        handles.append(Line2D([], [], **BOUND))
-        labels = [*rows, "lower bound of the makespan"]
-    legend_below(figure, handles, labels, min(len(labels), int(figure.get_figwidth() // LEGEND_WIDTH)))
-    caption = f"{title}. Means over the workloads with 95 % intervals, and the times of decisions."
-    return Drawing(f"{found.study.name}.png", caption, figure)
-
-
-#: How the lower bound of the makespan is drawn.
-BOUND: dict[str, Any] = {"color": "grey", "linewidth": 0.9, "linestyle": (0, (1, 1))}
-
-
-def _draw_metric(ax: Axes, found: Measured, panel: Panel, metric: str, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    columns = list(panel.columns)
-    places = np.arange(len(columns), dtype=np.float64)
-    with suppress(ValueError):  # not every parameter is a number
-        places = np.array([float(column) for column in columns])
-    width = (places[-1] - places[0]) * SPREAD if len(places) > 1 else 0.0
-    offsets = np.linspace(-width / 2, width / 2, len(panel.rows))
-    for row, offset in zip(panel.rows, offsets, strict=True):
-        if metric == ABOVE_REFERENCE:
-            estimates = [found.lead(panel, column, row, "makespan") for column in columns]
-        else:
-            estimates = [found.estimate(panel, column, row, metric) for column in columns]
-        draw_estimates(ax, places + offset, estimates, markersize=3.5, linewidth=1.1, elinewidth=0.8, **looks[row])
-    if metric == "makespan":
-        bounds = [found.estimate(panel, column, found.reference, "lower_bound").mean for column in columns]
-        ax.plot(places, bounds, **BOUND)
-    ax.set_xticks(places, columns)
-    ax.set_xlabel(panel.parameter)
     words = METRIC_WORDS | {ABOVE_REFERENCE: f"makespan above\n{found.reference}, %"}
-    ax.set_ylabel(words[metric], fontsize=8)
-    ax.set_ylim(bottom=0)
+    for panel in found.panels:
+        chart = Chart(
+            panel.parameter,
+            list(panel.columns),
+            {words[metric]: _lines(found, panel, metric) for metric in metrics},
+            {row: [MILLISECONDS * time for time in found.percentiles(panel, row, SHOWN_SHARES)] for row in panel.rows},
+            found.reference,
+            {words["makespan"]: _bounds(found, panel)} if "makespan" in metrics else {},
+        )
+        several = len(found.panels) > 1
+        name = "_".join([found.study.name, *re.findall(r"\w+", panel.name.lower())]) if several else found.study.name
+        yield Drawing(f"{name}.png", caption_of(f"{title}: {panel.name}" if several else title, chart), draw(chart))
 
 
-def _draw_decision_times(ax: Axes, found: Measured, panel: Panel, styles: Mapping[str, LineStyle]) -> None:
-    for row in panel.rows:
-        seconds, shares = found.decision_seconds(panel, row)
-        ax.plot(MILLISECONDS * seconds, shares, color=styles[row].color, linestyle=styles[row].dashes, linewidth=1.1)
-    ax.axhline(SHARE, color="grey", linewidth=0.7, linestyle=":")
-    ax.set_xscale("log")
-    ax.set_xlabel("time of a decision, ms")
-    ax.set_ylabel("share of decisions")
+def caption_of(title: str, chart: Chart) -> str:
+    """Return what stands below the figure of a panel."""
+    bound = " Dotted: the lower bound of the makespan." if chart.bound else ""
+    groups = f" Agents in rows of at most eight, the best above; {chart.reference} is in each." * (len(chart.times) > 8)
+    return f"{title}. Means over the workloads with 95 % intervals, and the times of decisions.{bound}{groups}"
+
+
+def _lines(found: Measured, panel: Panel, metric: str) -> dict[str, list[Estimate]]:
+    if metric == ABOVE_REFERENCE:
+        return {row: [found.lead(panel, column, row, "makespan") for column in panel.columns] for row in panel.rows}
+    return {row: [found.estimate(panel, column, row, metric) for column in panel.columns] for row in panel.rows}
+
+
+def _bounds(found: Measured, panel: Panel) -> list[float]:
+    return [found.estimate(panel, column, found.reference, "lower_bound").mean for column in panel.columns]

@@ -39,7 +39,7 @@ from desim.experiments.lachesis.gantts import Gantts
 from desim.experiments.lachesis.generalization import Generalization
 from desim.experiments.lachesis.optimality import ROWS
 from desim.experiments.lachesis.simulate import METRICS, Choice, Setting, jobs_of, perform
-from desim.experiments.lachesis.study import Claims, Measured, Study, besides, drawing
+from desim.experiments.lachesis.study import Claims, Measured, Study, besides, drawings
 from desim.experiments.lachesis.unseen import (
     RULES,
     WORKLOADS,
@@ -175,16 +175,23 @@ def test_the_papers_claims_stand_beside_the_largest_leads() -> None:
     assert [row.better for row in (shorter, speedup, times)] == ["more", "more", "less"]
 
 
-def test_a_row_has_the_marker_of_the_legend_in_every_panel() -> None:
-    found = made_up(dict.fromkeys([LACHESIS, *PAPER_ROWS][:4], 10.0))
-    figure = drawing(found, "Any", ("makespan",)).figure
-    assert figure is not None
-    legend = {line.get_color(): line.get_marker() for line in figure.legends[0].get_lines()}
-    for ax, panel in zip(figure.axes[::2], found.panels, strict=True):
-        bars: Any = ax.containers
-        drawn = {bar.lines[0].get_color(): bar.lines[0].get_marker() for bar in bars}
-        assert len(drawn) == len(panel.rows)
-        assert drawn.items() <= legend.items()
+def test_a_figure_has_at_most_eight_lines_an_axes_and_names_them_beside_their_times() -> None:
+    found = made_up({row: 10.0 + place for place, row in enumerate([LACHESIS, *PAPER_ROWS, *OWN_ROWS, *IDLE_ROWS])})
+    drawn = list(drawings(found, "Any", ("makespan", "turnaround_time_mean")))
+    assert len({drawing.file for drawing in drawn}) == len(found.panels)
+    for drawing, panel in zip(drawn, found.panels, strict=True):
+        assert drawing.figure is not None
+        named: list[str] = []
+        for first, second, times in zip(*[iter(drawing.figure.axes)] * 3, strict=True):
+            names = [label.get_text() for label in times.get_yticklabels()]
+            assert names[0] == LACHESIS and len(names) <= 8
+            for ax in (first, second):
+                bars: Any = ax.containers
+                assert len(bars) == len(names)
+                markers = [line.get_marker() for line in times.get_lines() if line.get_marker() != "None"]
+                assert [bar.lines[0].get_marker() for bar in bars] == markers
+            named += names[1:]
+        assert sorted([LACHESIS, *named]) == sorted(panel.rows)
 
 
 def test_learning_curves_come_from_the_cards() -> None:
