@@ -23,6 +23,7 @@ from desim.agents.batch.node_backfilling import easy_on_nodes, refuse_nodes, sim
 from desim.agents.batch.node_profile import FreeNodes, NodeProfile, NodeSlot
 from desim.agents.batch.priorities import FCFS, Priority, as_priority
 from desim.agents.batch.profile import AvailabilityProfile, CoreProfile, Slot, expected_releases, upcoming_releases
+from desim.agents.batch.windows import start_around_windows
 from desim.problems.batch import (
     BatchObservation,
     NodeObservation,
@@ -61,6 +62,9 @@ class SimpleBackfilling(Named):
         """Return the jobs to start, or what to wait for if no job fits."""
         if isinstance(observation, NodeObservation):
             return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
+        if observation.windows:
+            order = self.priority.order(observation.queue, observation.time)
+            return start_around_windows(observation, order, "waits")
         queue, free = observation.queue, observation.free_cores
         cores = queue.requested_cores
         if not len(cores):
@@ -105,6 +109,9 @@ class EASYBackfilling(Named):
         """Return the jobs to start, or what to wait for if no job fits."""
         if isinstance(observation, NodeObservation):
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
+        if observation.windows and not self.specific_cores:
+            order = self.priority.order(observation.queue, observation.time)
+            return start_around_windows(observation, order, "reserves")
         queue, free, time = observation.queue, observation.free_cores, observation.time
         cores = queue.requested_cores
         if not len(cores):

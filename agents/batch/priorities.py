@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import strict_on_nodes
+from desim.agents.batch.windows import start_around_windows
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
@@ -72,6 +73,8 @@ class Priority(Named):
         """Start jobs in order for as long as they fit."""
         if isinstance(observation, NodeObservation):
             return strict_on_nodes(observation, self.order(observation.queue, observation.time))
+        if observation.windows:
+            return start_around_windows(observation, self.order(observation.queue, observation.time), "stops")
         queue, free = observation.queue, observation.free_cores
         if not len(queue):
             return None
@@ -121,7 +124,7 @@ class FCFS(Priority):
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Start jobs from the head of the queue for as long as they fit; then only the head's cores matter."""
-        if isinstance(observation, NodeObservation):
+        if isinstance(observation, NodeObservation) or observation.windows:
             return super().act(observation)
         free = observation.free_cores
         answer: list[int | WaitFor] = []

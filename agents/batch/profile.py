@@ -122,11 +122,16 @@ class AvailabilityProfile:
 
     @classmethod
     def of_running(cls, observation: BatchObservation) -> Self:
-        """Return what the running jobs leave free, by their expected ends."""
+        """Return what the running jobs leave free, by their expected ends, and windows."""
         profile = cls(observation.time, observation.free_cores)
         ends, cores, _ = expected_releases(observation)
         for end, count in zip(ends.tolist(), cores.tolist(), strict=True):
             profile._change(end, np.inf, count)
+        for window in observation.windows:
+            if window.start > observation.time:
+                profile._change(window.start, window.end, -window.cores)
+            else:  # its cores are down already
+                profile._change(window.end, np.inf, window.cores)
         return profile
 
     def __len__(self) -> int:

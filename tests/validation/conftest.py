@@ -11,7 +11,7 @@ import pytest
 from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
-from desim.problems.batch import After, BatchCluster, Job, Limit, core_set
+from desim.problems.batch import After, BatchCluster, Job, Limit, Window, core_set
 
 NUM_CORES = 12
 
@@ -114,3 +114,9 @@ def limited() -> Run:
     """Return a run in which users have limits, and long jobs are turned away."""
     limits = [Limit(running_jobs=2, running_cores=12, job_time=55.0), Limit(of=("1", "2"), running_cores=6)]
     return _random_run(6, limits=limits, too_wide="reject")
+
+
+@pytest.fixture(scope="session")
+def windowed() -> Run:
+    """Return a run with windows into which jobs run, and which cost them their cores."""
+    return _random_run(7, windows=[Window(20.0, 60.0, 5), Window(50.0, 90.0, 4)])

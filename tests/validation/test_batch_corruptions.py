@@ -152,6 +152,9 @@ CASES = [
         lambda run: drop(run, "jobs", run.find("jobs", status="queued")),
         "arrival_numbers",
     ),
+    ("windowed", "windows", lambda run: run.edited("windows", 0, cores=6)),
+    ("windowed", "windows", lambda run: run.edited("windows", 1, start=49.0)),
+    ("windowed", "values", lambda run: run.edited("windows", 1, cores=0)),
     ("limited", "limits", lambda run: run.edited("limits", 0, running_jobs=1)),
     ("limited", "limits", lambda run: run.edited("limits", 1, running_cores=5), "rejected"),
     ("limited", "limits", same_group),
@@ -180,13 +183,13 @@ def test_every_rule_has_its_corruption():
     assert {case[1] for case in CASES} == set(rules_of("batch")) - OF_NODES
 
 
-@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited"])
+@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed"])
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    there = {"dependent": "dependencies", "limited": "limits"}.get(scenario)
-    absent = OF_NODES | ({"dependencies", "limits"} - {there})
+    there = {"dependent": "dependencies", "limited": "limits", "windowed": "windows"}.get(scenario)
+    absent = OF_NODES | ({"dependencies", "limits", "windows"} - {there})
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]
 
 

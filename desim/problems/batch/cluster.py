@@ -28,6 +28,7 @@ from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, 
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution
 from desim.problems.batch.placement import PlacementPolicy, placement_of
 from desim.problems.batch.room import NodeObservation, Place, Room
+from desim.problems.batch.windows import Window, windows_of
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
@@ -81,6 +82,8 @@ class BatchCluster(FailingCluster, Problem):
     limits : iterable of Limit
         What jobs may request, and what users, partitions or queues may have at once. Jobs that ask for too much are
         treated as those that are too wide; others are held back, out of the queue, for as long as need be.
+    windows : iterable of Window
+        When some cores are announced not to be for jobs: maintenance, or reservations of others.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -95,7 +98,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, Window)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -127,6 +130,7 @@ class BatchCluster(FailingCluster, Problem):
         ask_when_empty: bool = False,
         after: Mapping[int, After] | None = None,
         limits: Iterable[Limit] = (),
+        windows: Iterable[Window] = (),
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -141,6 +145,7 @@ class BatchCluster(FailingCluster, Problem):
         if placement is not None:
             raise InvalidConfiguration("placement says which nodes jobs get: give nodes, too")
         self.num_cores = whole("num_cores", num_cores, least=1)
+        self.windows = windows_of(windows, self.num_cores)
         self.kill_at_request = kill_at_request
         self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
         self.too_wide = one_of("too_wide", too_wide, ("error", "reject"))
@@ -162,6 +167,8 @@ class BatchCluster(FailingCluster, Problem):
             description["dependencies"] = len(self.dependencies.after)
         if self.limits:
             description["limits"] = len(self.limits)
+        if self.windows:
+            description["windows"] = len(self.windows)
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -197,6 +204,11 @@ class BatchCluster(FailingCluster, Problem):
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
+        self._state.windows = self.windows
+        self._taken: dict[int, int] = {}  # the cores of windows that have begun, by the numbers of these
+        for number, window in enumerate(self.windows):
+            at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
+            tables["windows"].append((number, window.start, window.end, window.cores))
         if self._followers is not None or self._admission is not None:
             self._on_completion = self._complete_for_others
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
@@ -208,7 +220,7 @@ class BatchCluster(FailingCluster, Problem):
     def is_idle(self) -> bool:
         """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
         thinks = self._followers is not None and self._followers.is_thinking()
-        return not self._state.running and self._next_wake == math.inf and not thinks
+        return not (self._state.running or self._state.windows or thinks) and self._next_wake == math.inf
 
     def tables(self) -> dict[str, Table]:
         """Return the tables ``jobs``, ``interruptions`` and ``outages``; those of large clusters in smaller chunks."""
@@ -530,6 +542,28 @@ class BatchCluster(FailingCluster, Problem):
             self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
             self._open_cycle()
 
+    def _open_window(self, event: simpy.Event) -> None:
+        """Take the cores of a window down: the highest that are free, and others only if there are too few."""
+        number: Any = event.value
+        window = self.windows[number]
+        free, up = to_core_ids(self._state.free).tolist(), to_core_ids(self._up()).tolist()
+        busy = sorted(set(up).difference(free))
+        cores = core_set([*busy, *free][-window.cores :])
+        self._taken[number] = cores
+        at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
+        self.fail(cores)
+
+    def _close_window(self, event: simpy.Event) -> None:
+        """Bring the cores of a window back."""
+        number: Any = event.value
+        window = self.windows[number]
+        self._state.windows = tuple(other for other in self._state.windows if other is not window)
+        self.repair(self._taken.pop(number))
+
+    def _up(self) -> int:
+        """Return the cores that are up, as a bit set."""
+        return ((1 << self.num_cores) - 1) & ~self._state.down
+
     def _interrupt(self, execution: Execution) -> None:
         """End an execution before its time."""
         execution.callbacks.clear()
@@ -572,13 +606,13 @@ class BatchCluster(FailingCluster, Problem):
         for waiting in (self._state.queued, held):
             for job_id, job in waiting.items():
                 waiting[job_id] = job.known()
-        now, wake_up = self.env.now, self._wake_up
+        now, known = self.env.now, {self._wake_up, self._open_window, self._close_window}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
             """Return when what is scheduled for a time will happen, if it will."""
             if isinstance(event, Execution) and event.callbacks:
                 return event.expect(now)
-            return time if wake_up in event.callbacks else None
+            return time if event.callbacks and not known.isdisjoint(event.callbacks) else None
 
         reschedule(self.env, time_of)
 
@@ -626,6 +660,8 @@ class NodeCluster(BatchCluster):
             raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
         self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
         self.placement = placement_of(placement or "first-fit")
+        if options.get("windows"):
+            raise InvalidConfiguration("windows are of counted cores: give num_cores, or take nodes down by outages")
         super().__init__(jobs, self.table.num_cores, **options)
 
     def describe(self) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
+from desim.problems.batch.windows import Window
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running"]
 
@@ -332,9 +333,22 @@ class BatchState:
         The cores that are up and idle, and those that are down, as bit sets.
     num_free : int
         How many are up and idle.
+    windows : tuple of Window
+        Those that are not over, by their starts.
     """
 
-    __slots__ = ("down", "env", "free", "num_cores", "num_free", "queue_table", "queued", "running", "running_table")
+    __slots__ = (
+        "down",
+        "env",
+        "free",
+        "num_cores",
+        "num_free",
+        "queue_table",
+        "queued",
+        "running",
+        "running_table",
+        "windows",
+    )
 
     def __init__(self, env: simpy.Environment, num_cores: int) -> None:
         self.env = env
@@ -346,6 +360,7 @@ class BatchState:
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
         self.down = 0
+        self.windows: tuple[Window, ...] = ()
 
     def enqueue(self, job: Job) -> None:
         """Put a job at the end of the queue."""
@@ -464,6 +479,11 @@ class BatchObservation:
     def down_cores(self) -> int:
         """How many cores are down."""
         return self._state.down.bit_count()
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """When cores are announced to be away, now or later, by their starts."""
+        return self._state.windows
 
     @property
     def queue(self) -> Queue:

@@ -407,6 +407,19 @@ def _beyond_groups(run: Recorded) -> pl.DataFrame:
 _NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
 
 
+def _open_for_jobs(run: Recorded) -> pl.DataFrame:
+    """Return when more cores were up than windows leave."""
+    windows, outages = run["windows"], run["outages"]
+    begins, ends, sizes = (windows[name].to_numpy() for name in ("start", "end", "cores"))
+    moments = np.unique(np.concatenate((begins, outages["time"].to_numpy())))
+    moments = moments[moments < run.end_time]
+    covers = (begins <= moments[:, None]) & (moments[:, None] < ends)
+    least = run.info["num_cores"] - (covers * sizes).sum(axis=1)
+    ups = np.concatenate(([run.info["num_cores"]], outages["cores_up"].to_numpy()))
+    up = ups[outages["time"].to_numpy().searchsorted(moments, "right")]
+    return pl.DataFrame({"time": moments, "up": up, "most": least}).filter(pl.col("up") > pl.col("most"))
+
+
 # -- dependencies ---------------------------------------------------------------------------------
 
 
@@ -636,6 +649,18 @@ RULES = (
                 "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
                 "submitted at {submission_time} s, want {want}",
                 when=lambda run: "dependencies" in run.info,
+            ),
+        ),
+    ),
+    Rule(
+        "windows",
+        "no more cores are up than windows leave",
+        (
+            Check(
+                "outages",
+                _open_for_jobs,
+                "at {time} s {up} cores are up, windows leave {most}",
+                when=lambda run: "windows" in run.info,
             ),
         ),
     ),

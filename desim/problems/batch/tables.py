@@ -20,6 +20,7 @@ __all__ = [
     "PLACEMENTS",
     "REQUESTS",
     "TABLES",
+    "WINDOWS",
 ]
 
 STARTED = ("completed", "killed", "lost", "running")
@@ -34,6 +35,7 @@ INFO = (
     Column("ask_when_empty", "boolean", "whether an agent is asked although no job is queued"),
     Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
     Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
+    Column("windows", "integer", "windows in which cores are not for jobs, if there are any", least=1, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -309,4 +311,17 @@ LIMITED_JOBS = Table(
     only_with="limits",
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES, LIMITS, LIMITED_JOBS)
+WINDOWS = Table(
+    "windows",
+    "an announced time in which some cores are not for jobs",
+    (
+        Column("window", "integer", "its number", least=0),
+        Column("start", "float", "when it begins", unit="s", least=0),
+        Column("end", "float", "when it ends", unit="s", least=0),
+        Column("cores", "integer", "how many cores it takes", unit="cores", least=1),
+    ),
+    sort_by=("window",),
+    only_with="windows",
+)
+
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS)

@@ -1,0 +1,172 @@
+"""Windows in which cores are not for jobs: agents that know of them let no job run into one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from desim import InvalidConfiguration, simulate
+from desim.agents.batch import create
+from desim.core import Simulation
+from desim.problems.batch import BatchCluster, Job, Node, Window
+from desim.processes.outages import Outage, planned_outages
+from desim.validation import validate
+
+NUM_CORES = 10
+Interval = tuple[float, float, int]
+
+
+def random_case(seed: int, count: int = 30) -> tuple[list[Job], list[Window]]:
+    """Return jobs, and windows some of which overlap."""
+    rng = np.random.default_rng(seed)
+    times = rng.exponential(8.0, count).cumsum().tolist()
+    jobs = [
+        Job(number, time, int(rng.integers(1, NUM_CORES + 1)), float(rng.uniform(5, 60)), float(rng.uniform(1, 70)), 1)
+        for number, time in enumerate(times)
+    ]
+    starts = [*rng.uniform(0, 200, 3).tolist(), 0.0][: int(rng.integers(1, 5))]
+    windows = [Window(start, start + float(rng.uniform(5, 60)), int(rng.choice([1, 2]))) for start in starts]
+    return jobs, [*windows, Window(300.0, 340.0, NUM_CORES - 8), Window(320.0, 350.0, 8)]
+
+
+def fits(time: float, cores: int, duration: float, taken: list[Interval]) -> bool:
+    """Tell whether a job has its cores from a time on, at each moment at which anything else begins."""
+    moments = [time, *(begin for begin, _, _ in taken if time < begin < time + duration)]
+    return all(
+        cores + sum(size for begin, end, size in taken if begin <= moment < end) <= NUM_CORES for moment in moments
+    )
+
+
+def slow_starts(jobs: list[Job], windows: list[Window], rule: str) -> dict[int, float]:
+    """Return when jobs start, from one event to the next: first come, first served, back-filling, or EASY."""
+    fixed = [(window.start, window.end, window.cores) for window in windows]
+    running: list[tuple[float, Job, float]] = []
+    starts: dict[int, float] = {}
+    time = -1.0
+    while len(starts) < len(jobs):
+        events = [job.submission_time for job in jobs] + [end for end, _, _ in running]
+        events += [moment for begin, end, _ in fixed for moment in (begin, end)]
+        time = min(event for event in events if event > time)
+        running = [entry for entry in running if entry[0] > time]
+        taken = fixed + [(began, began + job.requested_time, job.requested_cores) for _, job, began in running]
+        for job in jobs:
+            if job.submission_time > time or job.job_id in starts:
+                continue
+            cores, duration = job.requested_cores, job.requested_time
+            if fits(time, cores, duration, taken):
+                starts[job.job_id] = time
+                running.append((time + min(job.run_time, duration), job, time))
+                taken.append((time, time + duration, cores))
+            elif rule == "fcfs":
+                break
+            elif rule == "easy-fcfs":
+                moments = sorted(end for _, end, _ in taken if end > time)
+                start = next(moment for moment in moments if fits(moment, cores, duration, taken))
+                taken.append((start, start + duration, cores))
+                rule = "backfilling-fcfs until the next event"
+        rule = rule if "until" not in rule else "easy-fcfs"
+    return starts
+
+
+@pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs"])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_starts_are_those_of_loops(agent: str, seed: int) -> None:
+    jobs, windows = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, windows=windows), create(agent))
+    starts = dict(result.jobs.select("job_id", "starting_time").iter_rows())
+    assert starts == slow_starts(jobs, windows, agent)
+    assert result.table("interruptions").is_empty()
+    assert validate(result, jobs).ok
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32), agent=st.sampled_from(["sjf", "f1", "easy-wfp3", "conservative-fcfs"]))
+def test_no_job_runs_into_a_window(seed: int, agent: str) -> None:
+    jobs, windows = random_case(seed)
+    result = simulate(BatchCluster(jobs, NUM_CORES, windows=windows), create(agent))
+    assert result.table("interruptions").is_empty()
+    assert set(result.jobs["status"]) <= {"completed", "killed"}
+    assert validate(result, jobs).ok
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    agent=st.sampled_from(["easy-fcfs", "conservative-fcfs", "search:batch:waiting_time:2"]),
+    kill=st.booleans(),
+    until=st.sampled_from([float("inf"), 150.0, 330.0]),
+)
+def test_whatever_happens_windows_have_their_cores(seed: int, agent: str, kill: bool, until: float) -> None:
+    """Jobs that overrun, cores that fail and agents that know of no windows cost jobs their cores, not windows."""
+    jobs, windows = random_case(seed)
+    outages = [planned_outages([Outage(50.0, 100.0, 0b1), Outage(120.0, 160.0, 0b11)])]
+    cluster = BatchCluster(jobs, NUM_CORES, windows=windows, kill_at_request=kill, processes=outages)
+    result = simulate(cluster, create(agent), until=until)
+    assert validate(result, jobs).ok
+    rows = result.jobs.filter(result.jobs["starting_time"].is_not_null()).iter_rows(named=True)
+    spans = [
+        (row["starting_time"], row["finish_time"] or result.end_time, row["requested_number_of_resources"])
+        for row in rows
+    ]
+    for window in windows:
+        if window.start < result.end_time:
+            used = sum(cores for begin, end, cores in spans if begin <= window.start < end)
+            together = sum(other.cores for other in windows if other.start <= window.start < other.end)
+            assert used + together <= NUM_CORES
+
+
+@pytest.mark.parametrize("foresight", [True, False])
+def test_forks_go_on_alike(foresight: bool) -> None:
+    jobs, windows = random_case(3)
+    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, windows=windows)), create("easy-fcfs")
+    for _ in range(16):
+        decision = simulation.advance()
+        assert decision is not None
+        decision.answer(agent.act(decision.observation))
+    simulation.advance()
+    fork = simulation.fork(foresight=foresight)
+    assert not fork.replayed
+    results = []
+    for one in (simulation, fork):
+        while (decision := one.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        results.append(one.finish())
+    if foresight:
+        assert all(results[0].table(name).equals(results[1].table(name)) for name in results[0].table_names)
+    else:  # windows are known, jobs that have not arrived are not
+        assert len(results[1].jobs) < len(jobs)
+        assert validate(results[1]).ok
+
+
+def test_what_is_free_before_a_window_is_used() -> None:
+    jobs = [Job(1, 0.0, 4, 100.0, 100.0), Job(2, 1.0, 4, 60.0, 60.0), Job(3, 2.0, 4, 40.0, 40.0)]
+    result = simulate(BatchCluster(jobs, 8, windows=[Window(50.0, 200.0, 4)]), create("easy-fcfs"))
+    assert result.jobs["starting_time"].to_list() == [0.0, 100.0, 2.0]
+    assert result.table("outages").select("time", "event", "cores_up").rows() == [(50.0, "down", 4)]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Window(5.0, 5.0, 1), "the end of a window is 5.0, want a finite number above 5.0"),
+        (lambda: Window(-1.0, 5.0, 1), "the start of a window is -1.0"),
+        (lambda: Window(0.0, 5.0, 0), "the cores of a window is 0"),
+        (
+            lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, 3), Window(5.0, 6.0, 2)]),
+            "at 5.0 s windows take 5 cores, the cluster has 4",
+        ),
+        (lambda: BatchCluster([], 4, windows=[3]), "windows holds 3, want Windows"),
+        (
+            lambda: BatchCluster([], nodes=Node.several(2, 4), windows=[Window(0.0, 9.0, 3)]),
+            "windows are of counted cores: give num_cores, or take nodes down by outages",
+        ),
+    ],
+)
+def test_windows_that_make_no_sense(make: Any, message: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=message):
+        make()
