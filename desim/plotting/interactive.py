@@ -259,6 +259,7 @@ class _Charts:
             "begin": self.pool.times(part.begin),
             "end": self.pool.times(part.end),
             "words": words,
+            "groups": list(part.groups.items()),
             "texts": self.pool.numbers(np.array([place[word] for word in part.texts], dtype=np.int64)),
         }
         for name in ("first", "last", "owner", "look"):

@@ -4,8 +4,8 @@
 
 const DATA = JSON.parse(document.getElementById("desim-data").textContent);
 const SLOTS = DATA.unit === "slots";
-const POLICIES = { light: ["#0072B2", "#D55E00", "#00805D", "#B0508C", "#A87000", "#2A86C0", "#000000"],
-                   dark: ["#4FA8E0", "#FF8A3D", "#2CC79A", "#E39AC6", "#F0B429", "#8CCBF5", "#FFFFFF"] };
+const POLICIES = { light: ["#0072B2", "#D55E00", "#00805D", "#B0508C", "#A87000", "#5B4BB5", "#000000"],
+                   dark: ["#4FA8E0", "#FF8A3D", "#2CC79A", "#E39AC6", "#F0B429", "#B4A5FF", "#FFFFFF"] };
 const JOBS = ["#77AADD", "#EE8866", "#EEDD88", "#FFAABB", "#44BB99", "#99DDFF", "#BBCC33", "#AAAA00"];
 const OTHER = "#BBBBBB";
 const DASHES = ["solid", "dashed", "dotted", "dotdash"];
@@ -225,6 +225,12 @@ function useTimeMarks(figure, marks) {
   for (const part of figure.center) if (part.dimension === 0) part.ticker = axis.ticker;
 }
 
+function nameRows(axis, rows) {
+  const most = narrow() ? 7 : 11;
+  axis.ticker = new B.FixedTicker({ ticks: rows.map((row) => row[0]), minor_ticks: [] });
+  axis.major_label_overrides = new Map(rows.map(([at, name]) => [at, name.length > most ? name.slice(0, most - 1) + "…" : name]));
+}
+
 // ---- colours of jobs -----------------------------------------------------------------------------------------------
 
 const viridis = (share) => {
@@ -295,11 +301,9 @@ class LaneChart {
     const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
     if (this.label === "rows") left.ticker = new B.FixedTicker({ ticks: [] });
-    else if (this.names.length && this.names.length <= height / 13) {
-      const most = narrow() ? 7 : 11;
-      left.ticker = new B.FixedTicker({ ticks: this.names.map((_, i) => i), minor_ticks: [] });
-      left.major_label_overrides = new Map(this.names.map((name, i) => [i, name.length > most ? name.slice(0, most - 1) + "…" : name]));
-    } else left.ticker = new B.BasicTicker({ desired_num_ticks: Math.max(2, Math.floor(height / 45)), num_minor_ticks: 0, min_interval: 1 });
+    else if (this.groups.length && this.groups.length <= height / 13) nameRows(left, this.groups.map(([name, row]) => [row - 0.5, name]));
+    else if (this.names.length && this.names.length <= height / 13) nameRows(left, this.names.map((name, i) => [i, name]));
+    else left.ticker = new B.BasicTicker({ desired_num_ticks: Math.max(2, Math.floor(height / 45)), num_minor_ticks: 0, min_interval: 1 });
     this.image = source(["image", "x", "y", "dw", "dh"]);
     this.quads = source(["left", "right", "bottom", "top", "color", "edge"]);
     this.hatched = source(["left", "right", "bottom", "top"]);
@@ -496,6 +500,10 @@ class LaneChart {
     const text = this.texts[i] !== undefined ? this.words[this.texts[i]] : "";
     const title = this.owner[i] < 0 ? LOOK_WORDS[look] : `job ${name}` + (text ? `, ${text}` : "");
     const rows = this.label === "rows" ? [] : [[this.label.replace(/s$/, ""), this.rowName(i)]];
+    if (this.groups.length) {
+      const [first, last] = [this.first[i], this.last[i]].map((row) => this.groups.findLast(([, begin]) => begin <= row)[0]);
+      rows.push([this.label === "cores" ? "node" : "on", first === last ? first : `${first} to ${last}`]);
+    }
     if (text || this.owner[i] < 0) rows.push(["from", moment(this.begin[i], 0.1)], ["to", moment(this.end[i], 0.1)]);
     if (this.owner[i] >= 0 && LOOK_WORDS[look]) rows.push(["shown", LOOK_WORDS[look]]);
     return { title, rows, owner: this.owner[i], color: this.color(i) };
@@ -520,11 +528,8 @@ class MapChart {
   draw(node, height) {
     const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
     const [, left] = axesOf(figure);
-    if (this.names.length <= height / 13) {
-      const most = narrow() ? 7 : 11;
-      left.ticker = new B.FixedTicker({ ticks: this.names.map((_, i) => i), minor_ticks: [] });
-      left.major_label_overrides = new Map(this.names.map((name, i) => [i, name.length > most ? name.slice(0, most - 1) + "…" : name]));
-    } else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
+    if (this.names.length <= height / 13) nameRows(left, this.names.map((name, i) => [i, name]));
+    else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
     this.image = source(["image", "x", "y", "dw", "dh"]);
     this.glyph = figure.image_rgba({ image: field("image"), x: field("x"), y: field("y"), dw: field("dw"), dh: field("dh"), source: this.image });
     place(figure, node);
@@ -1075,6 +1080,28 @@ function spreads() {
   spread = { restyle: () => { for (const line of lines) { line.glyph.glyph.line_color = runColor(line.run); line.glyph.visible = isShown(line.run); } } };
 }
 
+// marks of an axis of values, or of their logarithms
+function useValueMarks(figure, log) {
+  const { start, end } = figure.x_range, most = narrow() ? 4 : 8;
+  let found = [];
+  if (log) {
+    for (const factors of [[1, 2, 5], [1, 3], [1]]) {
+      found = [];
+      for (let power = Math.floor(start); power <= end; power++) for (const factor of factors) { const mark = power + Math.log10(factor); if (mark >= start && mark <= end) found.push([mark, factor * 10 ** power]); }
+      if (found.length <= most) break;
+    }
+  } else {
+    const raw = (end - start) / most, power = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((nice) => nice >= raw * (1 - 1e-9));
+    for (let k = Math.ceil(start / step); k * step <= end; k++) found.push([k * step, Number((k * step).toPrecision(12))]);
+  }
+  const short = (value) => Math.abs(value) >= 1e6 ? `${number(value / 1e6)}M` : Math.abs(value) >= 1e4 ? `${number(value / 1e3)}k` : number(value);
+  const [below] = axesOf(figure);
+  below.ticker = new B.FixedTicker({ ticks: found.map((mark) => mark[0]), minor_ticks: [] });
+  below.major_label_overrides = new Map(found.map(([mark, value]) => [mark, short(value)]));
+  for (const part of figure.center) if (part.dimension === 0) part.ticker = below.ticker;
+}
+
 function intervals() {
   const root = $("chart-estimates");
   if (!root || !DATA.estimates.length) return;
@@ -1085,9 +1112,7 @@ function intervals() {
   const data = source(["y", "value", "low", "high", "color"]);
   const longest = Math.max(...names.map((name) => name.length));
   const figure = newFigure({ height: 60 + 30 * names.length, xRange: new B.Range1d({ start: 0, end: 1 }), yRange: new B.Range1d({ start: names.length - 0.4, end: -0.6 }), active: false, left: Math.min(narrow() ? 120 : 220, 24 + 7.2 * longest) });
-  const [below, left] = axesOf(figure);
-  below.formatter = new B.NumeralTickFormatter({ format: "0,0.[0000]" });
-  below.ticker = new B.BasicTicker({ desired_num_ticks: narrow() ? 4 : 8, num_minor_ticks: 0 });
+  const [, left] = axesOf(figure);
   figure.segment({ x0: field("low"), x1: field("high"), y0: field("y"), y1: field("y"), line_width: 5, line_alpha: 0.45, line_color: field("color"), source: data });
   figure.scatter({ x: field("value"), y: field("y"), size: 10, color: field("color"), marker: "circle", source: data });
   const colorOf = (name) => { const at = DATA.runs.findIndex((run) => run.name === name); return at < 0 ? css("--accent") : runColor(at); };
@@ -1095,13 +1120,18 @@ function intervals() {
     const item = DATA.estimates[Number(select.value)];
     const rows = [...item.rows].sort((a, b) => item.better === "higher" ? b[1] - a[1] : a[1] - b[1]);
     const ends = rows.flatMap((row) => row.slice(1)).filter((value) => value !== null);
-    const low = Math.min(...ends), high = Math.max(...ends), room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
-    data.data = { y: rows.map((_, i) => i), value: rows.map((row) => row[1]), low: rows.map((row) => row[2] ?? row[1]), high: rows.map((row) => row[3] ?? row[1]), color: rows.map((row) => colorOf(row[0])) };
-    figure.x_range.setv({ start: low >= 0 && low < 0.5 * high ? 0 : low - room, end: high + room });
-    const most = narrow() ? 15 : 30;
+    // where one squashes the others, distances are ratios, and intervals that reach 0 end at the edge
+    const least = Math.min(...rows.map((row) => row[1])), most = Math.max(...ends), log = least > 0 && most > 15 * least;
+    const edge = Math.max(least / 3, Math.min(...ends.filter((value) => value > 0)));
+    const at = log ? (value) => Math.log10(Math.max(value, edge)) : (value) => value;
+    const low = log ? Math.log10(edge) : Math.min(...ends), high = at(most), room = (high - low) * 0.06 || Math.abs(high) * 0.05 || 1;
+    data.data = { y: rows.map((_, i) => i), value: rows.map((row) => at(row[1])), low: rows.map((row) => at(row[2] ?? row[1])), high: rows.map((row) => at(row[3] ?? row[1])), color: rows.map((row) => colorOf(row[0])) };
+    figure.x_range.setv({ start: !log && low >= 0 && low < 0.5 * high ? 0 : low - room, end: high + room });
+    useValueMarks(figure, log);
+    const longest = narrow() ? 15 : 30;
     left.ticker = new B.FixedTicker({ ticks: rows.map((_, i) => i), minor_ticks: [] });
-    left.major_label_overrides = new Map(rows.map((row, i) => [i, row[0].length > most ? row[0].slice(0, most - 1) + "…" : row[0]]));
-    help.textContent = `${item.note}${item.better ? ` ${item.better[0].toUpperCase()}${item.better.slice(1)} is better; the best stands first.` : ""}`;
+    left.major_label_overrides = new Map(rows.map((row, i) => [i, row[0].length > longest ? row[0].slice(0, longest - 1) + "…" : row[0]]));
+    help.textContent = `${item.note}${log ? " The scale is logarithmic." : ""}${item.better ? ` ${item.better[0].toUpperCase()}${item.better.slice(1)} is better; the best stands first.` : ""}`;
   };
   select.addEventListener("change", update);
   place(figure, plot);
@@ -1235,6 +1265,7 @@ async function start() {
   }
   restyle();
   if (timeRange) refresh();
+  dispatchEvent(new Event("scroll"));  // sections have their heights now
   requestAnimationFrame(() => requestAnimationFrame(() => { document.documentElement.dataset.drawn = Math.round(performance.now()); }));
 }
 

@@ -72,6 +72,8 @@ class Lanes:
         What they are called besides their jobs; empty if that says all.
     arrows : Arrows or None
         What moved between rows.
+    groups : mapping of str to int
+        The first row of each group of rows, such as the nodes of cores, in their order; empty if there are none.
     """
 
     label: str
@@ -84,6 +86,7 @@ class Lanes:
     look: NDArray[np.uint8]
     texts: Sequence[str] = ()
     arrows: Arrows | None = None
+    groups: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +178,7 @@ def lanes_of(label: str, rows: int | Sequence[str], parts: Sequence[Mapping[str,
         Each with arrays ``begin``, ``end``, ``first``, and, where they are not the defaults, ``last`` (the first),
         ``owner`` (-1), ``look`` (a name of :data:`LOOKS` or an array of places in it), ``texts``.
     **more
-        ``arrows``.
+        ``arrows`` and ``groups``.
 
     Returns
     -------

@@ -28,6 +28,7 @@ from desim.plotting.runs import load_runs
 from desim.plotting.views import LOOKS, Curve, Lanes, Map, free_rows, lanes_of, plain_view
 from desim.problems.batch import BatchCluster, core_set
 from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.nodes import Node, NodeJob, Request
 from desim.problems.batch.view import view as batch_view
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.problems.dag.view import view as dag_view
@@ -250,3 +251,26 @@ def test_a_multi_server_run_shows_shares_of_nodes() -> None:
         capacity = {"node0": 3.0, "node1": 4.0}[str(node)]
         assert shares.values[list(shares.rows).index(str(node)), slot] == pytest.approx(amount / capacity)
     assert found.curves["reward"].value[:-1].tolist() == result.table("slots")["reward"].to_list()
+
+
+def test_cores_are_named_after_nodes_and_gpus_shown_by_their_shares() -> None:
+    nodes = [Node("a", 8, gpus=2), Node("b", 4, gpus=1)]
+    jobs = [
+        NodeJob.of(1, 0.0, Request(1, cores=2, gpus=0.5), 10.0, 10.0),
+        NodeJob.of(2, 0.0, Request(1, cores=2, gpus=0.5), 20.0, 20.0),
+        NodeJob.of(3, 1.0, Request(1, cores=1, gpus=2), 10.0, 10.0),
+    ]
+    result = simulate(BatchCluster(jobs, nodes=nodes), create("fcfs"))
+    (run,) = load_runs({"fcfs": result}, "batch")
+    charts = batch_view(run).charts
+    cores, gpus = charts["cores"], charts["gpus"]
+    assert isinstance(cores, Lanes)
+    assert isinstance(gpus, Lanes)
+    assert dict(cores.groups) == {"a": 0, "b": 8}
+    held = sum(len(gpu.split(" ")) for gpu in result.table("placements")["gpus"].to_list() if gpu)
+    assert len(gpus.begin) == held
+    assert sorted(gpus.texts).count("50 %") == 2
+    for one in range(held):
+        for other in range(one):
+            apart = gpus.begin[one] >= gpus.end[other] or gpus.begin[other] >= gpus.end[one]
+            assert apart or gpus.first[one] != gpus.first[other]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from desim.plotting.views import LOOKS, View, joined, lanes_of
+from desim.plotting.views import LOOKS, Lanes, Map, View, free_rows, joined, lanes_of
 from desim.problems.batch.cores import parse_core_sets
 from desim.problems.batch.figures import executions, steps_of, unavailable
 
@@ -44,7 +44,7 @@ def view(run: Run) -> View:
     Returns
     -------
     View
-        Chart ``cores``; curves ``utilization``, ``queue`` and ``up``.
+        Chart ``cores``, and ``gpus`` where nodes have some; curves ``utilization``, ``queue`` and ``up``.
     """
     ran = executions(run.jobs, run.table("interruptions"), run.end)
     ranges = parse_core_sets(ran["allocated_resources"])
@@ -77,4 +77,44 @@ def view(run: Run) -> View:
     users = run.jobs["user_id"].n_unique() > 1
     cards = [name for name in CARDS if users or name != "user_id"]
     colors = [name for name in COLORS if users or name != "user_id"]
-    return View({"cores": lanes_of("cores", cores, parts)}, curves, run.jobs, cards, "waiting_time", colors)
+    charts: dict[str, Lanes | Map] = {"cores": lanes_of("cores", cores, parts, groups=_nodes(run))}
+    gpus = _gpus(run)
+    if gpus is not None:
+        charts["gpus"] = gpus
+    return View(charts, curves, run.jobs, cards, "waiting_time", colors)
+
+
+def _nodes(run: Run) -> dict[str, int]:
+    """Return the first core of each node, by name; empty for a cluster of cores alone."""
+    if "nodes" not in run.result.table_names:
+        return {}
+    nodes = run.table("nodes").sort("first_core")
+    return dict(zip(nodes["name"].to_list(), nodes["first_core"].to_list(), strict=True))
+
+
+def _gpus(run: Run) -> Lanes | None:
+    """Return which jobs held which GPUs, or shares of them, side by side; None without any."""
+    if "placements" not in run.result.table_names:
+        return None
+    placed = run.table("placements").filter(pl.col("gpus") != "", pl.col("starting_time").is_not_null())
+    held = placed.with_columns(pl.col("gpus").str.split(" "), pl.col("finish_time").fill_null(run.end)).explode("gpus")
+    if not len(held):
+        return None
+    parts = held["gpus"].str.split_exact(":", 1).struct.rename_fields(["gpu", "share"]).struct.unnest()
+    held = held.with_columns(parts).with_columns(pl.col("gpu").cast(pl.Int64)).sort("node", "gpu", "starting_time")
+    names = dict(run.table("nodes").select("node", "name").iter_rows())
+    boxes, groups, row = [], {}, 0
+    for (node, gpu), table in held.group_by("node", "gpu", maintain_order=True):
+        lines = free_rows(table["starting_time"], table["finish_time"])
+        groups[f"{names[node]} GPU {gpu}"] = row
+        boxes.append(
+            {
+                "begin": table["starting_time"],
+                "end": table["finish_time"],
+                "first": lines + row,
+                "owner": table["arrival_number"],
+                "texts": [f"{int(share) / 10:g} %" for share in table["share"].to_list()],
+            }
+        )
+        row += int(lines.max()) + 1
+    return lanes_of("shares of GPUs", row, boxes, groups=groups)
