@@ -37,6 +37,7 @@ from desim.problems.batch.fidelity import (
     quantiles_of,
     wait_log,
 )
+from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
 from desim.problems.batch.options import BatchOptions, shared_workload
 from desim.records import write_atomically
 from desim.scenario import Instance, Scenario, measure, replay, shared_instance
@@ -80,8 +81,10 @@ def simulate_waits(run: Run) -> dict[str, Any]:
 class _Findings:
     """Waits by agent beside those of the log, how near they are, and the order of agents by that."""
 
-    def __init__(self, waits: Mapping[str, Floats], log: WaitLog, idle: tuple[int, int]) -> None:
-        self.waits, self.log, self.idle = waits, log, idle
+    def __init__(
+        self, waits: Mapping[str, Floats], log: WaitLog, idle: tuple[int, int], on_nodes: LongWaits | None
+    ) -> None:
+        self.waits, self.log, self.idle, self.on_nodes = waits, log, idle, on_nodes
         self.agents = {agent: nearness(times, log.waiting_time) for agent, times in waits.items()}
         self.groups = {agent: group_nearness(times, log) for agent, times in waits.items()}
         self.ranked = sorted(
@@ -101,6 +104,7 @@ class _Findings:
             "recorded": quantiles_of(self.log.waiting_time),
             "quantiles": {agent: quantiles_of(self.waits[agent][known]) for agent in self.ranked},
             "long_waits": {"jobs": self.idle[0], "with_free_cores": self.idle[1]},
+            "long_waits_on_nodes": None if self.on_nodes is None else self.on_nodes._asdict(),
             "late": {"jobs": len(late), "median": median, "most": most},
             "groups": {
                 agent: {by: {name: asdict(one) for name, one in names.items()} for by, names in groups.items()}
@@ -170,8 +174,9 @@ class Fidelity:
             remark(first.trace.rstrip())
             raise
         counted = ~np.isnan(log.waiting_time)
-        idle = idle_waits(list(instance.workload or ()), every.waiting_time, instance.facts["cores"], counted=counted)
-        findings = _Findings(waits, log, idle)
+        jobs = list(instance.workload or ())
+        idle = idle_waits(jobs, every.waiting_time, instance.facts["cores"], counted=counted)
+        findings = _Findings(waits, log, idle, _waits_on_nodes(options, jobs, every, counted))
         described = self._described(instance, findings)
         files = [] if self.out is None else _write(self.out, described, findings)
         if self.as_json:
@@ -230,6 +235,22 @@ def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
     start = trace.header.number("UnixStartTime") or 0
     zone = _zone(trace.header.fields.get("TimeZoneString", ""))
     return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)
+
+
+def _waits_on_nodes(
+    options: BatchOptions, jobs: Sequence[Any], every: WaitLog, counted: NDArray[np.bool_]
+) -> LongWaits | None:
+    """Return what nodes have to do with long waits, if the log tells where its jobs ran."""
+    workload: Any = shared_workload(options.workload)
+    where, nodes = getattr(workload.trace, "recorded_nodes", None) or {}, getattr(workload, "nodes", ())
+    if not where or not {name for one in where.values() for name, _ in one} <= {node.name for node in nodes}:
+        return None
+    return waits_on_nodes(jobs, every.waiting_time, nodes, where, counted=counted)
+
+
+def _part(count: int, whole: int) -> str:
+    """Return a number, and its share of another one."""
+    return f"{count:,}" + (f" ({count / whole:.1%})" if whole else "")
 
 
 def _zone(name: str) -> tzinfo:
@@ -299,8 +320,14 @@ def _print(described: Mapping[str, Any], findings: _Findings) -> None:
     words = f", by {late['median']:,.0f} s at the median and {late['most']:,.0f} s at most" if late["jobs"] else ""
     print_text(f"starts of the log that the simulated machine cannot repeat: {late['jobs']:,} jobs are late{words}")
     long, free = described["long_waits"].values()
-    share = f" ({free / long:.1%})" if long else ""
-    print_text(f"waits of the log of more than ten minutes: {long:,}; with free cores all the time: {free:,}{share}\n")
+    text = f"waits of the log of more than ten minutes: {long:,}; with free cores all the time: {_part(free, long)}"
+    if findings.on_nodes is not None:
+        _, room, behind, alone = findings.on_nodes
+        text += (
+            f"\nwith room on the nodes all the time: {_part(room, long)}; of these behind an earlier job of the same "
+        )
+        text += f"user: {_part(behind, room)}; with nothing of the user running or waiting before: {_part(alone, room)}"
+    print_text(f"{text}\n")
     shares = list(next(iter(described["quantiles"].values())))
     known = {"the log": described["recorded"]} | described["quantiles"]
     rows = [[name, *(f"{row[share]:,.0f}" for share in shares)] for name, row in known.items() if name != NO_WAIT]
