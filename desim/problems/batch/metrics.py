@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 from desim.checks import finite, one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Better, Metric, Metrics
+from desim.problems.batch.node_metrics import NODE_METRICS, node_metrics
 from desim.problems.batch.tables import INTERRUPTIONS, JOBS
 from desim.records import Parts
 from desim.statistics import area, maximum, step_area
@@ -111,7 +112,7 @@ class CutExecutions(NamedTuple):
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
-    return batch_metrics(
+    values = batch_metrics(
         result.source("jobs"),
         num_cores=result.info["num_cores"],
         end_time=result.end_time,
@@ -119,6 +120,14 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         interruptions=result.scan("interruptions"),
         **options,
     )
+    if "num_nodes" in result.info:
+        submission = result.scan("jobs").select("submission_time").collect()["submission_time"].to_numpy()
+        interval = [options.get(name, default) for name, default in _INTERVAL.items()]
+        values |= node_metrics(result, _observed_interval(submission, result.end_time, *interval))
+    return values
+
+
+_INTERVAL: dict[str, Any] = {"warm_up": 0.0, "cool_down": 0.0, "window": None}
 
 
 def batch_metrics(
@@ -184,7 +193,7 @@ def batch_metrics(
         **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
         **_queue(table, cuts, observed, end_time),
     }
-    return {name: float(values[name]) for name in METRICS.names}
+    return {name: float(values[name]) for name in METRICS.names_for(())}  # those of resources of nodes come later
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
@@ -490,7 +499,7 @@ def _described() -> tuple[Metric, ...]:
 
 
 METRICS = Metrics(
-    _described(),
+    (*_described(), *NODE_METRICS),
     _measure,
     headline=(
         "waiting_time_mean",

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from desim.problems.batch.holdings import amount_of, devices, further_resources, is_readable, placed
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, told
@@ -22,8 +23,6 @@ __all__ = ["NODE_RULES", "run_where_they_were"]
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
 """What tells one execution of a job from another."""
-
-_GPUS = r"^([0-9]{1,6}:[0-9]{1,4}( [0-9]{1,6}:[0-9]{1,4})*)?$"
 
 tasks, node = pl.col("tasks"), pl.col("node")
 
@@ -91,42 +90,15 @@ def _executions(run: Recorded) -> pl.DataFrame:
 
 def _placed(run: Recorded) -> pl.DataFrame:
     """Return the placements on nodes that there are, with what their jobs request and what their nodes have."""
-    of_jobs = run["requests"].unique(KEY, keep="first", maintain_order=True)
-    of_nodes = run["nodes"].unique("node", keep="first", maintain_order=True)
-    placed = run["placements"].join(of_jobs.rename(_of_task), on=KEY, how="inner", maintain_order="left")
-    return placed.join(of_nodes.rename(_of_node), on="node", how="inner", maintain_order="left")
-
-
-def _of_task(column: str) -> str:
-    return column if column in KEY else f"task_{column}"
-
-
-def _of_node(column: str) -> str:
-    return column if column == "node" else f"node_{column}"
+    return placed(run["nodes"], run["requests"], run["placements"])
 
 
 def _readable(run: Recorded) -> pl.DataFrame:
-    return run.once(_placed).filter(pl.col("gpus").str.contains(_GPUS))
+    return run.once(_placed).filter(is_readable())
 
 
 def _devices(run: Recorded) -> pl.DataFrame:
-    """Return a row for each GPU that an execution holds something of: its number, and how many thousandths."""
-    parts = _readable(run).with_row_index("row").with_columns(part=pl.col("gpus").str.split(" ")).explode("part")
-    pair = pl.col("part").str.split_exact(":", 1).struct
-    held = parts.with_columns(gpu=pair.field("field_0"), share=pair.field("field_1"))
-    return held.filter(pl.col("part") != "").with_columns(pl.col("gpu", "share").cast(pl.Int64))
-
-
-def _amount_of(name: str, column: str) -> pl.Expr:
-    """Return the amount of a further resource that a text such as ``licenses=3 slots=8`` names; 0 if it does not."""
-    pairs = pl.col(column).str.split(" ").list.eval(pl.element().filter(pl.element().str.starts_with(f"{name}=")))
-    return pairs.list.first().str.strip_prefix(f"{name}=").cast(pl.Int64, strict=False).fill_null(0)
-
-
-def _further(run: Recorded) -> Sequence[str]:
-    """Return the names of further resources."""
-    texts = [*run["nodes"]["resources"].unique(), *run["requests"]["resources"].unique()]
-    return sorted({pair.partition("=")[0] for text in texts for pair in text.split()})
+    return devices(_readable(run))
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -223,7 +195,7 @@ def _unsuitable(run: Recorded) -> pl.DataFrame:
 
 def _wrong_gpus(run: Recorded) -> pl.DataFrame:
     """Return the placements that do not hold the GPUs that their tasks request, or all where they are alone."""
-    unreadable = run.once(_placed).filter(~pl.col("gpus").str.contains(_GPUS))
+    unreadable = run.once(_placed).filter(~is_readable())
     share, each = pl.col("share"), (pl.col("task_gpus") * GPU).round().cast(pl.Int64)
     devices = run.once(_devices).with_columns(each=each)
     odd = (
@@ -269,7 +241,8 @@ def _held(run: Recorded) -> pl.DataFrame:
     """Return how much each execution holds of each resource of a node, and how much of it there is."""
     placed, devices = run.once(_placed), run.once(_devices)
     all_of = [(name, pl.col(f"task_{name}"), pl.col(f"node_{name}")) for name in (CORES, MEMORY)]
-    all_of += [(name, _amount_of(name, "task_resources"), _amount_of(name, "node_resources")) for name in _further(run)]
+    further = further_resources(run["nodes"], run["requests"])
+    all_of += [(name, amount_of(name, "task_resources"), amount_of(name, "node_resources")) for name in further]
     held = [_holding(placed, pl.lit(name), tasks * each, capacity) for name, each, capacity in all_of]
     there = GPU * (pl.col("gpu") < pl.col("node_gpus")).cast(pl.Int64)
     held.append(_holding(devices, pl.format("thousandths of GPU {}", "gpu"), pl.col("share"), there))
