@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NoReturn
@@ -21,7 +21,7 @@ from desim.cli.output import plain, print_json, print_text, remark
 from desim.cli.run import print_repairs
 from desim.cli.view import write_comparison
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.problem import Better, kind_of
+from desim.problem import Better, kind_of, kinds
 from desim.records import write_atomically
 from desim.result import Result
 from desim.scenario import (
@@ -46,7 +46,15 @@ from desim.sweep import (
     perform_all,
     settings_of,
 )
-from desim.sweep.comparison import Comparison, IntervalKind, RunSummary, compare_runs, document, write_csv
+from desim.sweep.comparison import (
+    Comparison,
+    IntervalKind,
+    RunSummary,
+    check_criterion,
+    compare_runs,
+    document,
+    write_csv,
+)
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 
 __all__ = ["Compare", "simulate_run"]
@@ -179,15 +187,17 @@ class Compare:
         if system_of(problem).is_own:
             agents, baseline = self._agents(instance.kind.name)
         runs = self._runs(problem, agents, instance)
+        if instance.kind is kinds().get(instance.kind.name):  # of users, not all metrics need be described
+            check_criterion(instance.kind, self.metric, self.better)
         if not self.as_json:
             _print_workload(instance, runs)
         try:
-            summaries = self._summaries(runs)
+            summaries, failed = self._summaries(runs)
         except SweepInterrupted as interruption:
             remark(f"desim: interrupted: {interruption}")
             return 1
-        except SweepFailed as failure:
-            _raise(failure.failed[0])
+        agents = [agent for agent in agents if agent not in failed]
+        baseline = baseline if baseline in agents else agents[0]
         comparison = compare_runs(
             summaries,
             baseline,
@@ -207,7 +217,7 @@ class Compare:
             print_json(described)
         else:
             _print(comparison, summaries, files)
-        return _remarks(comparison, summaries)
+        return max(_remarks(comparison, summaries), _told(failed, baseline))
 
     def _agents(self, kind: str | None) -> tuple[list[str], str]:
         """Return the names of the agents and of the baseline; each is created once if the problem is known."""
@@ -237,16 +247,23 @@ class Compare:
             for agent in agents
         ]
 
-    def _summaries(self, runs: Sequence[Run]) -> list[RunSummary]:
-        """Simulate what is not stored yet."""
+    def _summaries(self, runs: Sequence[Run]) -> tuple[list[RunSummary], dict[str, list[Failed[Run]]]]:
+        """Simulate what is not stored yet; leave agents out of which a run fails, unless all do."""
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
             make_directory(store.directory)
         workers = Workers(self.workers or os.cpu_count() or 1, self.backend, self.address)
-        found = perform_all(
-            simulate_run, runs, store, workers=workers, title="comparison", with_records=True, go_on=False
-        )
-        return [_summary(run, found[run], store, is_reused=run in found.reused) for run in runs]
+        failed: dict[str, list[Failed[Run]]] = {}
+        try:
+            found = perform_all(simulate_run, runs, store, workers=workers, title="comparison", with_records=True)
+        except SweepFailed as failure:
+            for one in failure.failed:
+                failed.setdefault(one.task.agent.policy, []).append(one)
+            if failure.found is None or {run.agent.policy for run in runs} <= set(failed):
+                _raise(failure.failed[0])
+            found = failure.found
+        fair = [run for run in runs if run.agent.policy not in failed]
+        return [_summary(run, found[run], store, is_reused=run in found.reused) for run in fair], failed
 
     def _described(self, problem: str, agents: Sequence[str]) -> dict[str, object]:
         """Return the options as plain values."""
@@ -323,6 +340,19 @@ def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reuse
         is_reused,
         outcome.get("stalled", ""),  # those of earlier versions say nothing
     )
+
+
+def _told(failed: Mapping[str, Sequence[Failed[Run]]], baseline: str) -> int:
+    """Tell which agents are left out and why; return the exit status."""
+    for agent, runs in failed.items():
+        first = runs[0]
+        if not isinstance(first.error, DesimError):
+            remark(first.trace.rstrip())
+        seeds = ", ".join(str(one.task.seed) for one in runs)
+        remark(f"desim: {agent} has failed and is left out (seed {seeds}): {first.kind}: {first.message}")
+    if failed:
+        remark(f"desim: compared with {baseline}: the other agents went on")
+    return int(bool(failed))
 
 
 def _raise(failed: Failed[Run]) -> NoReturn:

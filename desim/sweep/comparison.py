@@ -35,6 +35,7 @@ __all__ = [
     "Criterion",
     "IntervalKind",
     "RunSummary",
+    "check_criterion",
     "compare_runs",
     "document",
     "smallest_p_value",
@@ -224,6 +225,29 @@ def compare_runs(
         unequal=_unequal(summaries, baseline),
     )
     return found if criterion is None else _ranked(found, criterion, values)
+
+
+def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> None:
+    """Complain about a metric that a problem does not have, before anything is simulated.
+
+    Parameters
+    ----------
+    kind : Kind
+        What is known of the metrics.
+    metric : str or None
+        What agents are to be ranked by.
+    better : {"lower", "higher"} or None
+        Which values of it are better.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such metric, or it is not known which values are better.
+    """
+    if metric is not None and not any(known.fits(metric) for known in kind.metrics):
+        _criterion(kind.metrics.names, kind, metric, better)
+    elif metric is not None:
+        _criterion([metric], kind, metric, better)
 
 
 def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:

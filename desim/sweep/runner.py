@@ -101,11 +101,14 @@ class SweepFailed(DesimError):
         What to tell.
     failed : sequence of Failed
         Each with its :class:`Run` as the task.
+    found : Outcomes, optional
+        Those of the runs that have not failed.
     """
 
-    def __init__(self, message: str, failed: Sequence[Failed[Run]] = ()) -> None:
+    def __init__(self, message: str, failed: Sequence[Failed[Run]] = (), found: Outcomes | None = None) -> None:
         super().__init__(message)
         self.failed = tuple(failed)
+        self.found = found
 
 
 def settings_of(perform: Perform, run: Run) -> dict[str, Any]:
@@ -214,7 +217,7 @@ def perform_all(
         raise StorageError(f"{error}; {sweep.progress()}, and the sweep has ended early") from error
     if sweep.failed:
         failures = [Failed(one.task.run, one.kind, one.message, one.trace, one.error) for one in sweep.failed.values()]
-        raise SweepFailed(sweep.explanation(), failures)
+        raise SweepFailed(sweep.explanation(), failures, sweep.outcomes())
     return sweep.outcomes()
 
 
@@ -363,8 +366,8 @@ class _Sweep:
                 remark(f"{self.title}: {told}")
 
     def outcomes(self) -> Outcomes:
-        """Return what has been found, when all is done."""
-        found = {run: self.done[name].outcome for run, name in self.names.items()}
+        """Return what has been found of the runs that have not failed."""
+        found = {run: self.done[name].outcome for run, name in self.names.items() if name in self.done}
         reused = [run for run, name in self.names.items() if name in self.reused]
         seconds = sum(kept.seconds or 0.0 for kept in self.done.values())
         return Outcomes(

@@ -267,6 +267,49 @@ def test_an_infeasible_action_is_a_failed_run(desim: Desim, monkeypatch: pytest.
     assert "fcfs, seed 0: time 0: job 1 cannot start" in outcome.err
 
 
+OWN = """
+class Breaks:
+    def act(self, observation):
+        return 1 // 0
+
+class Waits:
+    def act(self, observation):
+        return None
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_the_others_go_on_when_an_agent_fails(
+    desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: str
+) -> None:
+    (tmp_path / "breaking_agents.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    agents = [
+        "--agents",
+        "breaking_agents:Breaks,fcfs,sjf",
+        "--workers",
+        workers,
+        "--baseline",
+        "breaking_agents:Breaks",
+    ]
+    outcome = desim("compare", "batch", *agents, *SMALL, "--seeds", "2")
+    assert outcome.status == 1
+    assert "Difference from fcfs" in outcome.out and "4 runs" in outcome.out and "Breaks" not in outcome.out
+    assert "breaking_agents:Breaks has failed and is left out (seed 0, 1): ZeroDivisionError" in outcome.err
+    assert "in act" in outcome.err  # where it happened
+    outcome = desim("compare", "batch", "--agents", "breaking_agents:Waits,fcfs", *SMALL, "--seeds", "1")
+    assert outcome.status == 0 and "breaking_agents:Waits, seed 0: stalled: work is left" in outcome.err
+
+
+@pytest.mark.parametrize("metric", ["wait_mean", "jobs_queued"])
+def test_metrics_are_known_before_the_first_run(desim: Desim, monkeypatch: pytest.MonkeyPatch, metric: str) -> None:
+    monkeypatch.setattr(command, "replay", None)
+    outcome = desim("compare", "batch", *AGENTS, *SMALL, "--metric", metric)
+    assert outcome.status == 2 and outcome.out == ""
+    told = "(did you mean 'waiting_time_mean'?); there are" if metric == "wait_mean" else "Say --better lower"
+    assert told in outcome.err
+
+
 @pytest.mark.usefixtures("no_figures")
 def test_runs_that_are_not_valid_are_told(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original: Callable[..., Any] = command.measure

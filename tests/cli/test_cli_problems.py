@@ -249,7 +249,10 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
         (["run", "deferrable", "--set", "slack=1", "--set", "slack=2"], "slack is given twice"),
         (["run", "deferrable", "--slots", "-1"], "--slots is -1"),
         (["run", "multiserver", "--probability", "2"], "probability"),
-        (["compare", "multiserver", "--agents", "drf", "--metric", "speed"], "--metric is speed; there are num_slots"),
+        (
+            ["compare", "multiserver", "--agents", "drf", "--metric", "speed"],
+            "--metric is speed (did you mean 'speed_mean'?); there are num_slots",
+        ),
         (["compare", "multiserver", "--agents", "drf", "--metric", "utilization_cpu"], "Say --better lower or"),
     ],
 )

@@ -192,7 +192,9 @@ class Trace(Summarized):
         last = self.jobs[-1].submission_time - self.jobs[0].submission_time if self.jobs else 0.0
         found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
         found |= {"nodes": len(self.nodes)} if self.nodes else {}
-        return found | {"recorded_waits": True} if self.waiting_time is not None else found
+        found |= {"recorded_waits": True} if self.waiting_time is not None else {}
+        unread = getattr(self.report, "unread", ())  # columns of a job table that no field was made of
+        return found | {"unread": ", ".join(unread)} if unread else found
 
     def __len__(self) -> int:
         """Return the number of jobs."""
