@@ -60,6 +60,7 @@ class SimpleBackfilling(Named):
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
+        self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return simple_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         if observation.windows:
@@ -107,6 +108,7 @@ class EASYBackfilling(Named):
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | Start | WaitFor] | None:
         """Return the jobs to start, or what to wait for if no job fits."""
+        self.priority.look(observation)
         if isinstance(observation, NodeObservation):
             return easy_on_nodes(observation, self.priority.order(observation.queue, observation.time))
         if observation.windows and not self.specific_cores:
@@ -323,6 +325,7 @@ class ConservativeBackfilling(Named):
 
     def act(self, observation: BatchObservation) -> list[int | Place | Start | WaitUntil] | None:
         """Return the jobs whose reserved time has come, and when to be asked again."""
+        self.priority.look(observation)
         profile = self._profile
         if profile is None or observation.down_cores != self._down:
             profile = self._rebuild(observation)

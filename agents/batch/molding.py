@@ -64,6 +64,7 @@ class MoldingBackfilling(Named):
 
     def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | None:
         """Return the jobs to start, and in which size."""
+        self.priority.look(observation)
         queue, time = observation.queue, observation.time
         room = _Room(observation.free_cores)
         if not len(queue) or not room.free:

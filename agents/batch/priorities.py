@@ -13,7 +13,7 @@ w the waiting time, in seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import strict_on_nodes
 from desim.agents.batch.windows import start_around_windows
-from desim.checks import did_you_mean
+from desim.checks import did_you_mean, finite
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation, NodeObservation, Place, Queue, WaitFor
 from desim.reprs import Named
@@ -37,6 +37,7 @@ __all__ = [
     "SJF",
     "UNICEP",
     "WFP3",
+    "Multifactor",
     "Priority",
     "SmallestFirst",
     "as_priority",
@@ -48,6 +49,15 @@ class Priority(Named):
     """An order of the queue, and the strict agent that follows it."""
 
     name: ClassVar[str] = "priority"
+
+    def look(self, observation: BatchObservation) -> None:
+        """See the state of the cluster before jobs are put in order; most orders need nothing of it.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            At the decision that is due.
+        """
 
     def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
         """Return a score for every queued job, shape (L,); the smallest comes first.
@@ -71,6 +81,7 @@ class Priority(Named):
 
     def act(self, observation: BatchObservation) -> Sequence[int | Place | WaitFor] | None:
         """Start jobs in order for as long as they fit."""
+        self.look(observation)
         if isinstance(observation, NodeObservation):
             return strict_on_nodes(observation, self.order(observation.queue, observation.time))
         if observation.windows:
@@ -236,11 +247,117 @@ class UNICEP(Priority):
         return np.asarray(-waiting / (width * np.maximum(queue.requested_time, 1.0)))
 
 
+class Multifactor(Priority):
+    r"""Slurm's multifactor priority: the weighted sum of factors from 0 to 1, of which the largest comes first.
+
+    ============== =============================================================================================
+    factor         value
+    ============== =============================================================================================
+    age            w / ``max_age``, at most 1
+    size           n / C, or 1 - n / C with ``narrow_first``; C are the cores of the cluster
+    fair share     :math:`2^{-(U_u / U) / (S_u / S)}` for the user u: used core-seconds, of which half are
+                   forgotten in each ``half_life``, as a share of those of all users, over the user's share among
+                   all users who have queued or used anything
+    partition      as `partitions` says, 0 for others
+    ============== =============================================================================================
+
+    The formulas are those of Slurm's documentation of the plug-in ``priority/multifactor``, with the classic fair share
+    and a dampening factor of 1, for users who stand side by side.
+
+    Parameters
+    ----------
+    age, size, fair_share, partition : float
+        Weights, at least 0.
+    max_age : float
+        Seconds from which on a job does not get older, above 0.
+    half_life : float
+        Seconds in which half of what users have used is forgotten, above 0.
+    narrow_first : bool
+        Whether narrow jobs come before wide ones.
+    shares : mapping of int to float, optional
+        Shares of users, above 0; users who are not named have 1.
+    partitions : mapping of str to float, optional
+        Factors of partitions, from 0 to 1.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    name = "multifactor"
+
+    def __init__(
+        self,
+        *,
+        age: float = 1_000.0,
+        size: float = 1_000.0,
+        fair_share: float = 10_000.0,
+        partition: float = 1_000.0,
+        max_age: float = 7 * 86_400.0,
+        half_life: float = 7 * 86_400.0,
+        narrow_first: bool = False,
+        shares: Mapping[int, float] | None = None,
+        partitions: Mapping[str, float] | None = None,
+    ) -> None:
+        self.age, self.size = finite("age", age, least=0), finite("size", size, least=0)
+        self.fair_share = finite("fair_share", fair_share, least=0)
+        self.partition = finite("partition", partition, least=0)
+        self.max_age, self.half_life = finite("max_age", max_age, above=0), finite("half_life", half_life, above=0)
+        self.narrow_first = narrow_first
+        self.shares = {
+            user: finite(f"the share of user {user}", share, above=0) for user, share in (shares or {}).items()
+        }
+        self.partitions = dict(partitions or {})
+        for factor in self.partitions.values():
+            finite("a factor of partitions", factor, least=0, most=1)
+        self._observation: BatchObservation | None = None
+
+    def look(self, observation: BatchObservation) -> None:
+        """Remember where to ask for what users have used."""
+        self._observation = observation
+        observation.usage(self.half_life)
+
+    def scores(self, queue: Queue, time: float) -> NDArray[np.float64]:
+        """Return the negative priority."""
+        priority = self.age * np.minimum((time - queue.submission_time) / self.max_age, 1.0)
+        if (seen := self._observation) is None:
+            raise InvalidConfiguration("a multifactor priority looks at the cluster first: call look(observation)")
+        width = queue.requested_cores / seen.num_cores
+        priority += self.size * (1.0 - width if self.narrow_first else width)
+        if self.fair_share:
+            users, places = np.unique(queue.user_id, return_inverse=True)
+            factors = self.fair_share_factors(users.tolist(), seen.usage(self.half_life).by_user(time))
+            priority += self.fair_share * np.array([factors[user] for user in users.tolist()])[places]
+        if self.partition and self.partitions:
+            named = [self.partitions.get(seen.partition_of(job_id), 0.0) for job_id in queue.job_id.tolist()]
+            priority += self.partition * np.array(named)
+        return -priority
+
+    def fair_share_factors(self, users: Iterable[int], used: Mapping[int, float]) -> dict[int, float]:
+        """Return the fair share factor of users.
+
+        Parameters
+        ----------
+        users : iterable of int
+            Who have jobs in the queue.
+        used : mapping of int to float
+            Core-seconds of the users who have ever used some.
+        """
+        everybody = {*users, *used}
+        total, shares = sum(used.values()), sum(self.shares.get(user, 1.0) for user in everybody)
+        if not total:
+            return dict.fromkeys(everybody, 1.0)
+        return {
+            user: 2.0 ** -(used.get(user, 0.0) / total / (self.shares.get(user, 1.0) / shares)) for user in everybody
+        }
+
+
 FIXED_SCORES = {each.scores for each in (Priority, LCFS, SJF, SmallestFirst, F1, F2, F3, F4)}
 """Scores that do not change as time goes by."""
 
 PRIORITIES: dict[str, type[Priority]] = {
-    priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP)
+    priority.name: priority for priority in (FCFS, LCFS, SJF, SmallestFirst, F1, F2, F3, F4, WFP3, UNICEP, Multifactor)
 }
 
 """The priorities by name, in the order in which they are listed."""

@@ -11,6 +11,7 @@ from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Requ
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
 from desim.problems.batch.room import NodeObservation, Place, Room
+from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Shape",
     "Start",
     "StartAs",
+    "Usage",
     "WaitFor",
     "WaitUntil",
     "Window",

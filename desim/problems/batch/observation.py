@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
+from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
 
 __all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running"]
@@ -347,6 +348,7 @@ class BatchState:
         "queued",
         "running",
         "running_table",
+        "usages",
         "windows",
     )
 
@@ -357,6 +359,7 @@ class BatchState:
         self.running: dict[int, Execution] = {}
         self.queue_table: Queue | None = None  # tables are kept only once somebody has asked for them
         self.running_table: Running | None = None
+        self.usages: dict[float, Usage] = {}  # by half-life
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
         self.down = 0
@@ -400,6 +403,8 @@ class BatchState:
         self.running[job_id] = execution
         if self.running_table is not None:
             self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
+        for usage in self.usages.values() if self.usages else ():
+            usage.change(job.user_id, job.requested_cores, execution.starting_time)
 
     def leave(self, execution: Execution) -> None:
         """Take an execution off its cores."""
@@ -409,6 +414,8 @@ class BatchState:
             self.running_table._remove(job_id, execution.expected_end)
         self.free |= execution.cores & ~self.down if self.down else execution.cores
         self.num_free = self.free.bit_count()
+        for usage in self.usages.values() if self.usages else ():
+            usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
 
     def change_cores(self, down: int) -> None:
         """Let these cores be down, and all others up."""
@@ -416,6 +423,15 @@ class BatchState:
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
         self.down = down
+
+    def usage(self, half_life: float) -> Usage:
+        """Return what users have used since somebody first asked, what runs then included."""
+        if half_life not in self.usages:
+            usage = Usage(half_life)
+            for execution in self.running.values():
+                usage.change(execution.job.user_id, execution.job.requested_cores, execution.starting_time)
+            self.usages[half_life] = usage
+        return self.usages[half_life]
 
     def table_of_queue(self) -> Queue:
         """Return the table of queued jobs."""
@@ -506,6 +522,21 @@ class BatchObservation:
         """Return cores and requested time, in seconds, of each size of a queued job; one if it is rigid."""
         job = self._state.queued[job_id]
         return [(size.requested_cores, size.requested_time) for size in getattr(job, "sizes", (job,))]
+
+    def usage(self, half_life: float) -> Usage:
+        """Return what users have used since an agent first asked for it, what ran then included.
+
+        Parameters
+        ----------
+        half_life : float
+            In which half of it is forgotten, in seconds, above 0.
+        """
+        return self._state.usage(half_life)
+
+    def partition_of(self, job_id: int) -> str:
+        """Return the partition that a queued job requests; empty if none."""
+        request = getattr(self._state.queued[job_id], "request", None)
+        return request.partition if request is not None else ""
 
     def core_set_of(self, job_id: int) -> int:
         """Return the cores of a running job, as a bit set."""
