@@ -25,6 +25,7 @@ from everything_names import looks_ahead
 
 from desim import Result, Simulation, simulate
 from desim.core import Decision
+from desim.exceptions import StalledWarning
 from desim.validation import validate
 
 __all__ = ["check"]
@@ -40,6 +41,7 @@ def check(one: Scenario) -> list[str]:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.simplefilter("ignore", StalledWarning)  # everything may be down for ever
         warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", DeprecationWarning)  # when it is imported
         return _check(one)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +13,6 @@ from everything import PROBLEMS, Scenario, scenario
 from everything_checks import check
 from everything_names import agent_names
 
-from desim.exceptions import StalledWarning
 from desim.validation import rules_of
 
 __all__ = ["RULES", "Summary", "check", "features", "run_all"]
@@ -76,9 +74,7 @@ class Summary:
         self.counts["features"][one.problem].update(features(one))
         self.counts["checks"][one.problem].update(one.checks)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", StalledWarning)  # all executors may be down for ever
-                self.counts["rules"][one.problem].update(check(one))
+            self.counts["rules"][one.problem].update(check(one))
         except Exception as error:
             self.failures.append(f"scenario {number}: {type(error).__name__}: {error}\n{one}")
 
