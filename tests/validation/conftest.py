@@ -120,3 +120,9 @@ def limited() -> Run:
 def windowed() -> Run:
     """Return a run with windows into which jobs run, and which cost them their cores."""
     return _random_run(7, windows=[Window(20.0, 60.0, 5), Window(50.0, 90.0, 4)])
+
+
+@pytest.fixture(scope="session")
+def saving() -> Run:
+    """Return a run with outages, in which jobs go on from checkpoints and have some grace."""
+    return _random_run(8, checkpoint_interval=2.0, grace=5.0)

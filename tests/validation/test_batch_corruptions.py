@@ -152,6 +152,9 @@ CASES = [
         lambda run: drop(run, "jobs", run.find("jobs", status="queued")),
         "arrival_numbers",
     ),
+    ("saving", "checkpoints", lambda run: run.edited("checkpoints", 0, saved=1.0)),
+    ("saving", "checkpoints", lambda run: drop(run, "checkpoints", 0)),
+    ("saving", "execution_time", lambda run: run.described(grace=4.0)),
     ("windowed", "windows", lambda run: run.edited("windows", 0, cores=6)),
     ("windowed", "windows", lambda run: run.edited("windows", 1, start=49.0)),
     ("windowed", "values", lambda run: run.edited("windows", 1, cores=0)),
@@ -183,13 +186,15 @@ def test_every_rule_has_its_corruption():
     assert {case[1] for case in CASES} == set(rules_of("batch")) - OF_NODES
 
 
-@pytest.mark.parametrize("scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed"])
+@pytest.mark.parametrize(
+    "scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed", "saving"]
+)
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    there = {"dependent": "dependencies", "limited": "limits", "windowed": "windows"}.get(scenario)
-    absent = OF_NODES | ({"dependencies", "limits", "windows"} - {there})
+    of_sites = {"dependent": "dependencies", "limited": "limits", "windowed": "windows", "saving": "checkpoints"}
+    absent = OF_NODES | (set(of_sites.values()) - {of_sites.get(scenario)})
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]
 
 

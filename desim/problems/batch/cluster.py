@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import items, one_of, whole
+from desim.checks import finite, items, one_of, whole
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -65,6 +65,11 @@ class BatchCluster(FailingCluster, Problem):
         Which nodes jobs get where an agent names none, see :class:`NodeCluster`.
     kill_at_request : bool
         End a job that reaches its requested time, as real systems do.
+    grace : float
+        Seconds that a job may run beyond its requested time before it is ended.
+    checkpoint_interval : float, optional
+        Seconds of work after which a job saves what it has done, again and again, so that it goes on from there if an
+        outage has sent it back to the queue. By default it starts afresh.
     infeasible : {"raise", "forward"}
         What an action that cannot be carried out means: an error, or the end of the cycle, as
         in schedule cycling.
@@ -124,6 +129,8 @@ class BatchCluster(FailingCluster, Problem):
         nodes: Iterable[Node] | NodeTable | None = None,
         placement: str | PlacementPolicy | None = None,
         kill_at_request: bool = True,
+        grace: float = 0.0,
+        checkpoint_interval: float | None = None,
         infeasible: Literal["raise", "forward"] = "raise",
         too_wide: Literal["error", "reject"] = "error",
         on_outage: Literal["requeue", "lose"] = "requeue",
@@ -147,6 +154,10 @@ class BatchCluster(FailingCluster, Problem):
         self.num_cores = whole("num_cores", num_cores, least=1)
         self.windows = windows_of(windows, self.num_cores)
         self.kill_at_request = kill_at_request
+        self.grace = finite("grace", grace, least=0)
+        self.checkpoint_interval = (
+            None if checkpoint_interval is None else finite("checkpoint_interval", checkpoint_interval, above=0)
+        )
         self.infeasible = one_of("infeasible", infeasible, ("raise", "forward"))
         self.too_wide = one_of("too_wide", too_wide, ("error", "reject"))
         self.on_outage = one_of("on_outage", on_outage, ("requeue", "lose"))
@@ -163,6 +174,10 @@ class BatchCluster(FailingCluster, Problem):
             "on_outage": self.on_outage,
             "ask_when_empty": self.ask_when_empty,
         }
+        if self.grace:
+            description["grace"] = self.grace
+        if self.checkpoint_interval is not None:
+            description["checkpoint_interval"] = self.checkpoint_interval
         if self.dependencies is not None:
             description["dependencies"] = len(self.dependencies.after)
         if self.limits:
@@ -181,6 +196,7 @@ class BatchCluster(FailingCluster, Problem):
         self._numbers: dict[int, int] = {}  # arrival numbers of the jobs in the system, by id
         self._arrived = 0
         self._attempts: dict[int, int] = {}  # executions that outages have cut, by id
+        self._saved: dict[int, float] = {}  # seconds of work that checkpoints have kept, by id
         self._cycling = False
         self._awaited_cores = 0  # no completion and no arrival opens a cycle before so many cores are free
         self._hears_arrivals = True  # whether jobs that arrive in the meantime lower that to what they request
@@ -479,9 +495,9 @@ class BatchCluster(FailingCluster, Problem):
     # jobs start and end
 
     def _start(self, job: Job, cores: int) -> None:
-        duration = job.run_time
+        duration = job.run_time - self._saved.get(job.job_id, 0.0) if self._saved else job.run_time
         if duration > job.requested_time and self.kill_at_request:
-            duration = job.requested_time
+            duration = min(duration, job.requested_time + self.grace)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
         self._state.start(execution)
         if self.listening:
@@ -491,7 +507,8 @@ class BatchCluster(FailingCluster, Problem):
         job, duration, start = execution.job, execution.duration, execution.starting_time
         job_id = job.job_id
         self._state.leave(execution)
-        status = "completed" if duration == job.run_time else "killed"
+        whole = job.run_time - self._saved.pop(job_id, 0.0) if self._saved else job.run_time
+        status = "completed" if duration == whole else "killed"
         attempts = self._attempts.pop(job_id, 0) + 1 if self._attempts else 1
         number = self._numbers.pop(job_id)
         self._record_job((job, number, start, start + duration, duration, execution.cores, status, attempts))
@@ -542,6 +559,13 @@ class BatchCluster(FailingCluster, Problem):
             self.simulation.records.tables["outages"].append((self.env.now, event, cores, up))
             self._open_cycle()
 
+    def _save(self, job: Job, now: float, work: float) -> None:
+        """Note how many more seconds of work of a job that is cut are saved."""
+        saved = self._saved.get(job.job_id, 0.0) + work
+        if saved:
+            self._saved[job.job_id] = saved
+        self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
+
     def _open_window(self, event: simpy.Event) -> None:
         """Take the cores of a window down: the highest that are free, and others only if there are too few."""
         number: Any = event.value
@@ -580,6 +604,8 @@ class BatchCluster(FailingCluster, Problem):
             self._make_way(job.job_id)
         else:
             self._attempts[job.job_id] = attempts
+            if self.checkpoint_interval is not None:
+                self._save(job, now, (now - start) // self.checkpoint_interval * self.checkpoint_interval)
             self._state.requeue(self._as_submitted(job))
         self.emit("interruption", execution)
         self.stop_if_done()
@@ -593,15 +619,16 @@ class BatchCluster(FailingCluster, Problem):
     def forget_future(self) -> None:
         """Go on as far as an agent can know at the decision that is due: in forks without foresight.
 
-        Queued and running jobs run for as long as they request, and a job that has been running for longer, which
-        takes ``kill_at_request=False``, ends now. Nothing else arrives, not even what has arrived at this instant and
-        is not in the queue yet; cores that are down stay down; processes end. The wake-ups that agents have asked for
-        remain.
+        Queued and running jobs run for as long as they request, whatever they have saved, and a job that has been
+        running for longer, which takes ``kill_at_request=False`` or some grace, ends now. Nothing else arrives,
+        not even what has arrived at this instant and is not in the queue yet; cores that are down stay down, but
+        for those of windows; processes end. The wake-ups that agents have asked for remain, and so do windows.
         """
         self.forget_sources()
         self._inbox.clear()
         if self._followers is not None:
             self._followers.forget()
+        self._saved.clear()
         held = self._admission.held if self._admission is not None else {}
         for waiting in (self._state.queued, held):
             for job_id, job in waiting.items():

@@ -59,14 +59,29 @@ def _has_left(run: Recorded) -> pl.Expr:
 
 
 def _whole(run: Recorded) -> pl.Expr:
-    """Return how long a job runs if nothing cuts it."""
-    return pl.min_horizontal(run_time, requested) if run.info["kill_at_request"] else run_time
+    """Return how long the last execution of a job lasts if nothing cuts it."""
+    left = _left(run)
+    return pl.min_horizontal(left, _allowed(run)) if run.info["kill_at_request"] else left
+
+
+def _allowed(run: Recorded) -> pl.Expr:
+    """Return how long a job may run."""
+    return requested + run.info["grace"] if "grace" in run.info else requested
+
+
+def _left(run: Recorded) -> pl.Expr:
+    """Return the work of a job that no checkpoint has saved."""
+    if "checkpoint_interval" not in run.info or run["checkpoints"].is_empty():
+        return run_time
+    last = run["checkpoints"].group_by("arrival_number").agg(pl.col("saved").max())
+    return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["saved"], default=0.0)
 
 
 def _execution_time(run: Recorded) -> pl.Expr:
-    too_long = (run_time > requested) & pl.lit(run.info["kill_at_request"])
-    completed = (status == "completed") & ((execution != run_time) | too_long)
-    killed = (status == "killed") & ((execution != requested) | ~too_long)
+    left, allowed = _left(run), _allowed(run)
+    too_long = (left > allowed) & pl.lit(run.info["kill_at_request"])
+    completed = (status == "completed") & ((execution != left) | too_long)
+    killed = (status == "killed") & ((execution != allowed) | ~too_long)
     whole = _whole(run)
     lost = (status == "lost") & (execution > whole + rounding(finish, whole))
     return completed | killed | lost
@@ -319,7 +334,7 @@ def _cuts(run: Recorded) -> pl.DataFrame:
         *KEY,
         "submission_time",
         status_of_job=status,
-        whole=_whole(run),
+        whole=pl.min_horizontal(run_time, _allowed(run)) if run.info["kill_at_request"] else run_time,
         job_start=start,
         job_finish=finish,
         job_cores="allocated_resources",
@@ -418,6 +433,17 @@ def _open_for_jobs(run: Recorded) -> pl.DataFrame:
     ups = np.concatenate(([run.info["num_cores"]], outages["cores_up"].to_numpy()))
     up = ups[outages["time"].to_numpy().searchsorted(moments, "right")]
     return pl.DataFrame({"time": moments, "up": up, "most": least}).filter(pl.col("up") > pl.col("most"))
+
+
+def _wrongly_saved(run: Recorded) -> pl.DataFrame:
+    """Return the checkpoints that do not hold all whole intervals of work, and cuts that are not among them."""
+    interval = run.info["checkpoint_interval"]
+    cut = run["interruptions"].filter(pl.col("outcome") == "requeued").sort("finish_time")
+    kept = ((finish - start) // interval * interval).cum_sum().over("arrival_number")
+    want = cut.select(*KEY, "finish_time", want=kept)
+    both = want.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
+    far = (pl.col("want") - pl.col("saved")).abs() > rounding(pl.col("want"), pl.col("saved"))
+    return both.filter(far.fill_null(True))
 
 
 # -- dependencies ---------------------------------------------------------------------------------
@@ -649,6 +675,18 @@ RULES = (
                 "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
                 "submitted at {submission_time} s, want {want}",
                 when=lambda run: "dependencies" in run.info,
+            ),
+        ),
+    ),
+    Rule(
+        "checkpoints",
+        "what a job has saved when it is cut are all whole intervals of its executions so far",
+        (
+            Check(
+                "interruptions",
+                _wrongly_saved,
+                "job {job_id} has saved {saved} s of work when it is cut at {finish_time} s, want {want} s",
+                when=lambda run: "checkpoint_interval" in run.info,
             ),
         ),
     ),

@@ -9,6 +9,7 @@ from desim.problems.batch.cores import format_core_sets
 from desim.tables import Column, Table, arrival_number, columns_of, turnaround_time, waiting_time
 
 __all__ = [
+    "CHECKPOINTS",
     "DEPENDENCIES",
     "INFO",
     "INTERRUPTIONS",
@@ -29,6 +30,8 @@ ENDED = ("completed", "killed", "lost")
 INFO = (
     Column("num_cores", "integer", "cores of the cluster", unit="cores", least=1),
     Column("kill_at_request", "boolean", "whether a job that reaches its requested time is ended"),
+    Column("grace", "float", "time beyond its request before a job is ended", unit="s", least=0, optional=True),
+    Column("checkpoint_interval", "float", "work between checkpoints, if there are any", unit="s", optional=True),
     Column("infeasible", "text", "what an action that cannot be carried out means", values=("raise", "forward")),
     Column("too_wide", "text", "what is done with a job wider than the cluster", values=("error", "reject")),
     Column("on_outage", "text", "what becomes of a job whose core fails", values=("requeue", "lose")),
@@ -324,4 +327,18 @@ WINDOWS = Table(
     only_with="windows",
 )
 
-TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS)
+CHECKPOINTS = Table(
+    "checkpoints",
+    "what a job that an outage has cut and sent back to the queue need not do again",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("finish_time", "float", "when it was cut", unit="s"),
+        Column("saved", "float", "the work that is done, of this and earlier executions", unit="s", least=0),
+        arrival_number("of the job"),
+    ),
+    sort_by=("finish_time", "job_id"),
+    only_with="checkpoint_interval",
+)
+
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS, CHECKPOINTS)
+TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)
