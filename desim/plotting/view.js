@@ -215,7 +215,12 @@ async function showFigures() {
   const all = new B.Document();
   for (const [figure] of places) all.add_root(figure);
   const made = await B.embed.add_document_standalone(all, document.body, places.map(([, node]) => node));
-  for (const [figure] of places) views.set(figure, made.get(figure));
+  for (const [figure] of places) {
+    const view = made.get(figure), area = view.canvas_view.events_el;
+    views.set(figure, view);
+    area.tabIndex = -1;  // the timeline has the focus as a whole
+    if (figure.toolbar.tools.length) area.style.touchAction = "pan-y";  // a finger that goes up or down moves the page
+  }
 }
 
 function useTimeMarks(figure, marks) {
@@ -298,7 +303,7 @@ class LaneChart {
   }
 
   draw(node, height) {
-    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
+    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: "both" });
     const [, left] = axesOf(figure);
     if (this.label === "rows") left.ticker = new B.FixedTicker({ ticks: [] });
     else if (this.groups.length && this.groups.length <= height / 13) nameRows(left, this.groups.map(([name, row]) => [row - 0.5, name]));
@@ -526,7 +531,7 @@ class MapChart {
   }
 
   draw(node, height) {
-    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: this.rows > 40 ? "both" : "width" });
+    const figure = this.figure = newFigure({ height, xRange: ownRange(), yRange: this.yRange, pan: "both" });
     const [, left] = axesOf(figure);
     if (this.names.length <= height / 13) nameRows(left, this.names.map((name, i) => [i, name]));
     else left.ticker = new B.BasicTicker({ desired_num_ticks: 5, num_minor_ticks: 0, min_interval: 1 });
@@ -758,6 +763,15 @@ function zoom(factor, share = 0.5) {
   show(middle - share * span, middle + (1 - share) * span);
 }
 
+// show more or fewer rows of a chart, around one of them
+function zoomRows(chart, factor, around = null) {
+  const { start, end } = chart.yRange, low = -0.5, high = Math.max(1, chart.rows) - 0.5, up = start < end ? 1 : -1;
+  const span = Math.min(high - low, Math.max(1, Math.abs(end - start) * factor)), middle = around ?? (start + end) / 2;
+  const share = (middle - Math.min(start, end)) / Math.abs(end - start);
+  const from = Math.max(low, Math.min(middle - share * span, high - span));
+  chart.yRange.setv(up > 0 ? { start: from, end: from + span } : { start: from + span, end: from });
+}
+
 function move(share) {
   const span = timeRange.end - timeRange.start;
   show(timeRange.start + share * span, timeRange.end + share * span);
@@ -790,7 +804,7 @@ function toolbar(root) {
   bar.append(make("output", { id: "window", "aria-live": "off" }));
   root.append(bar);
   root.append(make("p", { class: "help wide" }));
-  root.lastChild.innerHTML = "Drag to move, <kbd>Ctrl</kbd> + wheel, pinch or double-click to zoom, click a bar to keep its job. Keys: <kbd>←</kbd> <kbd>→</kbd> <kbd>+</kbd> <kbd>−</kbd> <kbd>0</kbd>, <kbd>/</kbd> search, <kbd>Esc</kbd> let go.";
+  root.lastChild.innerHTML = "Drag to move, <kbd>Ctrl</kbd> + wheel, pinch or double-click to zoom, <kbd>Shift</kbd> + wheel for rows, click a bar to keep its job. Keys: <kbd>←</kbd> <kbd>→</kbd> <kbd>+</kbd> <kbd>−</kbd> <kbd>[</kbd> <kbd>]</kbd> <kbd>0</kbd>, <kbd>/</kbd> search, <kbd>Esc</kbd> let go.";
   search.addEventListener("input", () => find(search.value, false));
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter") { find(search.value, true); event.preventDefault(); }
@@ -941,8 +955,15 @@ function showCard(event) {
 
 function pointers() {
   const root = $("chart-timeline");
-  // without Ctrl the wheel belongs to the page, not to the charts
-  root.addEventListener("wheel", (event) => { if (!event.ctrlKey && !event.metaKey) event.stopPropagation(); }, { capture: true });
+  // without Ctrl or Shift the wheel belongs to the page, not to the charts
+  root.addEventListener("wheel", (event) => {
+    if (event.ctrlKey || event.metaKey) return;
+    event.stopPropagation();
+    const chart = event.shiftKey && charts.find((one) => one.node.contains(event.target)), at = chart && position(chart, event);
+    if (!at) return;
+    zoomRows(chart, (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at.y);  // some browsers turn the wheel aside with Shift
+    event.preventDefault();
+  }, { passive: false, capture: true });
   let down = null;
   root.addEventListener("pointerdown", (event) => { down = [event.clientX, event.clientY]; }, { capture: true });
   for (const chart of [...charts, ...curves]) {
@@ -973,7 +994,7 @@ function pointers() {
 
 function keys() {
   const root = $("chart-timeline");
-  const actions = { ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), "+": () => zoom(0.625), "=": () => zoom(0.625), "-": () => zoom(1.6), _: () => zoom(1.6), "0": reset, Home: reset, Escape: () => keep([]) };
+  const actions = { ArrowLeft: () => move(-0.2), ArrowRight: () => move(0.2), "+": () => zoom(0.625), "=": () => zoom(0.625), "-": () => zoom(1.6), _: () => zoom(1.6), "]": () => charts.forEach((chart) => zoomRows(chart, 0.7)), "[": () => charts.forEach((chart) => zoomRows(chart, 1 / 0.7)), "0": reset, Home: reset, Escape: () => keep([]) };
   root.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT" || !actions[event.key]) return;
     actions[event.key]();

@@ -49,6 +49,7 @@ class Browser:
             self._ask(f"{domain}.enable")
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if self.dark else "light"}]
         self._ask("Emulation.setEmulatedMedia", {"features": scheme})
+        self._ask("Emulation.setTouchEmulationEnabled", {"enabled": self.touch})
         self.resize(self.width, self.height)
         return self
 
@@ -105,6 +106,16 @@ class Browser:
     def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
         """Move, press or release the mouse, or turn its wheel."""
         self._ask("Input.dispatchMouseEvent", {"type": f"mouse{kind}", "x": x, "y": y, **more})
+
+    def swipe(self, x: float, y: float, right: float, down: float, steps: int = 12) -> None:
+        """Move a finger."""
+        self._ask("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        for step in range(1, steps + 1):
+            point = {"x": x + right * step / steps, "y": y + down * step / steps}
+            self._ask("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [point]})
+            self.rest(1)
+        self._ask("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        self.rest(10)
 
     def click(self, x: float, y: float) -> None:
         for kind in ("Pressed", "Released"):

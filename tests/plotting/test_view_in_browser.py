@@ -131,6 +131,23 @@ def test_the_wheel_zooms_with_control_around_the_pointer_only(browser: Browser) 
     assert browser.run("scrollY") > seen
 
 
+def test_rows_are_zoomed_with_shift(browser: Browser) -> None:
+    left, top, width, height = frame_of(browser, 0)
+    for _ in range(4):
+        browser.mouse("Wheel", left + width / 2, top + height * 0.75, deltaX=0, deltaY=-100, modifiers=8)
+    browser.rest(5)
+    low, high = browser.run("[desimView.charts[0].yRange.start, desimView.charts[0].yRange.end]")
+    assert high - low == pytest.approx(CORES * 0.8**4)
+    assert low + 0.25 * (high - low) == pytest.approx(CORES / 4 - 0.5, abs=1.0)
+    assert browser.run("desimView.charts[1].yRange.end") == CORES - 0.5
+    browser.run("document.getElementById('chart-timeline').focus()")
+    browser.key("]")
+    low, high = browser.run("[desimView.charts[1].yRange.start, desimView.charts[1].yRange.end]")
+    assert high - low == pytest.approx(0.7 * CORES)
+    browser.key("0")
+    assert browser.run("desimView.charts[0].yRange.end") == CORES - 0.5
+
+
 def test_charts_are_dragged_together(browser: Browser) -> None:
     browser.run("desimView.zoom(0.2)")
     browser.rest(10)
@@ -295,6 +312,18 @@ def test_a_phone_shows_the_page_with_enough_contrast(page: Path, dark: bool) -> 
         )
         assert dots
         assert all(contrast(dot, colors["--card"]) >= DRAWN for dot in dots)
+        phone.run("document.getElementById('timeline').scrollIntoView({behavior: 'instant'})")
+        phone.rest(5)
+        before, (left, top, width, height) = phone.run("scrollY"), frame_of(phone, 0)
+        phone.swipe(left + width / 2, top + height / 2, 0, -150)
+        assert phone.run("scrollY") > before + 50  # a finger on a chart moves the page
+        span = window(phone)
+        phone.run("desimView.zoom(0.2)")
+        phone.rest(5)
+        begin, _ = window(phone)
+        left, top, width, height = frame_of(phone, 1)
+        phone.swipe(left + width / 2, top + height / 2, -100, 0)
+        assert span[0] < begin < window(phone)[0]  # or the time
         wide = phone.run(
             "Math.max(...[...document.querySelectorAll('.plot')].map(p => p.getBoundingClientRect().right))"
         )
