@@ -125,7 +125,7 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
         A repair report as plain values.
     """
     if repairs.get("unread"):
-        print_text(f"columns that are not read: {', '.join(repairs['unread'])}")
+        print_text(f"not read: {', '.join(repairs['unread'])}")
     reasons = [reason for reason in repairs["reasons"].values() if reason["action"] in ("dropped", "changed")]
     if not reasons:
         return

@@ -485,3 +485,14 @@ def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     assert after == {2: After((1,), 30.0), 3: After((2,), 0.0)}
     jobs = simulate(BatchCluster(trace.jobs, 8, after=after), create("fcfs")).jobs
     assert jobs["submission_time"].to_list() == [0.0, 7.0, 9.0, 40.0, 50.0]
+
+
+def test_fields_that_are_not_read_are_named_if_rows_differ_there(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    rows = [f"{number} 0 0 5 1 -1 {number // 2} 1 5 64 1 1 1 -1 -1 -1 -1 -1\n" for number in range(1, 4)]
+    path.write_text("".join(rows))
+    assert swf.read(path).report.headline() == "3 rows: 3 jobs, 0 dropped; fields not read: used memory"
+    assert swf.read(path).report.as_dict()["unread"] == ("used memory",)
+    assert swf.read(path, max_jobs=1).report.headline().startswith("1 rows: 1 jobs, 0 dropped")
+    path.write_text(rows[0])
+    assert swf.read(path).report.headline() == "1 rows: 1 jobs, 0 dropped"

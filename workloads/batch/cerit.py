@@ -90,6 +90,8 @@ def read(path: Pathish, *, machines: Pathish | None = None, **options: Unpack[Tr
     beside = source.removesuffix(".gz") + ".machines" if machines is None else machines
     clusters = _clusters(beside)
     trace = swf.read(path, **options)
+    if isinstance(trace.report, swf.SWFReport):
+        trace.report.unread = ()  # requested memory is, too
     for reason in (TraceReason.EXTRA_FIELDS, TraceReason.DEPENDENCY):  # read here, and without meaning here
         trace.report.counts.pop(reason, None)
     rows = dict(_rows(source))

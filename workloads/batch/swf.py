@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import NoReturn, Unpack
 
 import numpy as np
@@ -44,7 +45,7 @@ from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceRe
 from desim.workloads.documents import LARGEST, shown
 from desim.workloads.files import Pathish, chunks, line_blocks, plain_number, write_lines
 
-__all__ = ["SWFStream", "dependencies", "read", "stream", "texts", "write"]
+__all__ = ["SWFReport", "SWFStream", "dependencies", "read", "stream", "texts", "write"]
 
 #: The 18 fields of a row, by the names of the format's definition.
 # fmt: off
@@ -57,6 +58,8 @@ _FIELDS = (
 #: Positions of the fields that count or name something, so that a fraction makes no sense.
 _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
 _PRECEDING, _THINK_TIME = 16, 17
+#: Positions of those of which no use is made: average CPU time, used and requested memory, group, executable.
+_UNREAD = (5, 6, 9, 12, 13)
 _MOST_HEADER_LINES = 100_000
 
 # With these bytes only, float() accepts exactly what _NUMBER does: no nan, no 1_000
@@ -64,6 +67,23 @@ _NUMERIC = b"0123456789+-.eE \t\r\n"
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+@dataclass
+class SWFReport(TraceReport):
+    """Counts of the rows that were dropped, changed or remarked on; places are lines of the file.
+
+    Parameters
+    ----------
+    unread : tuple of str
+        Fields that are not read, and tell jobs apart: not all rows have the same there.
+    """
+
+    unread: tuple[str, ...] = ()
+
+    def headline(self) -> str:
+        """Return the totals in one line, and which fields were not read."""
+        return super().headline() + (f"; fields not read: {', '.join(self.unread)}" if self.unread else "")
 
 
 class SWFStream:
@@ -80,7 +100,7 @@ class SWFStream:
     ----------
     header : TraceHeader
         The comment lines in front of the first row, read at once.
-    report : TraceReport
+    report : SWFReport
         The books of the latest iteration. They run ahead of the jobs by up to a block and are
         complete when the iteration has ended.
 
@@ -97,7 +117,7 @@ class SWFStream:
         self.path = path
         self.rules = Rules(**options)
         self.header = _read_header(path)
-        self.report = TraceReport()
+        self.report = SWFReport()
 
     @property
     def num_cores(self) -> int | None:
@@ -116,7 +136,7 @@ class SWFStream:
 
     def _blocks(self, *, is_stream: bool) -> Iterator[Columns]:
         """Read the file from its start and yield its jobs as arrays, in the order of the file."""
-        self.report = TraceReport()
+        self.report = SWFReport()
         selector = Selector(os.fspath(self.path), self.rules, self.report, is_stream=is_stream)
         for rows in _read_columns(self.path, self.report):
             yield selector.feed(rows)
@@ -304,9 +324,13 @@ def _read_header(path: Pathish) -> TraceHeader:
     return TraceHeader.parse(header)
 
 
-def _read_columns(path: Pathish, report: TraceReport) -> Iterator[Columns]:
+def _read_columns(path: Pathish, report: SWFReport) -> Iterator[Columns]:
     """Yield all rows, block by block, as they are; allocated processors stand in where none are requested."""
+    first: list[Floats] = []
     for numbers, values in _read_values(path, report):
+        first = first or values
+        varied = [at for at in _UNREAD if _FIELDS[at] in report.unread or (values[at] != first[at][0]).any()]
+        report.unread = tuple(_FIELDS[at] for at in varied)
         report.add(TraceReason.DEPENDENCY, numbers[values[_PRECEDING] > 0].tolist())
         yield _as_columns(numbers, values)
 
