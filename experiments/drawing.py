@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["MARKERS", "draw_estimates", "legend_below", "line_handles", "new_figure"]
+__all__ = ["MARKERS", "draw_estimates", "draw_rows", "legend_below", "line_handles", "new_figure"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their place in a table."""
@@ -103,3 +103,48 @@ def legend_below(figure: Figure, handles: Sequence[Any], labels: Sequence[str], 
         How many stand beside each other.
     """
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=9)
+
+
+def draw_rows(
+    rows: Sequence[str],
+    metrics: Mapping[str, Mapping[str, Estimate]],
+    papers: Mapping[str, Mapping[str, float]],
+    colors: Mapping[str, Any],
+) -> Figure:
+    """Draw one row an agent and one axes a metric: means with their intervals, and a paper's figures beside them.
+
+    Parameters
+    ----------
+    rows : sequence of str
+        The agents, from above.
+    metrics : mapping of str to mapping of str to Estimate
+        By label of an x axis, and agent.
+    papers : mapping of str to mapping of str to float
+        The same of a paper, as far as it has them; hollow circles.
+    colors : mapping of str to colour
+        By agent.
+
+    Returns
+    -------
+    Figure
+        Without a legend: the names stand beside the rows.
+    """
+    figure, grid = new_figure(1, len(metrics), width=3.6, height=0.9 + 0.21 * len(rows))
+    for ax, (label, estimates) in zip(grid[0], metrics.items(), strict=True):
+        for place, row in enumerate(rows):
+            estimate = estimates[row]
+            half = np.nan_to_num(estimate.half_width)
+            ax.errorbar(estimate.mean, place, xerr=half, color=colors[row], marker="o", markersize=5, elinewidth=1.3)
+            if row in papers.get(label, {}):
+                printed = papers[label][row]
+                ax.plot([estimate.mean, printed], [place, place], color="grey", linewidth=0.6, linestyle=":", zorder=1)
+                ax.plot(printed, place, "o", markersize=5, markerfacecolor="white", markeredgecolor="grey", gid="paper")
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.set_yticks(range(len(rows)), rows if ax is grid[0, 0] else [""] * len(rows), fontsize=8)
+        ax.tick_params(axis="x", labelsize=8)
+        ax.tick_params(axis="y", length=0)
+        ax.locator_params(axis="x", nbins=6)
+        ax.grid(color="#E4E4E4", linewidth=0.6)
+        ax.set_axisbelow(True)
+        ax.set_xlabel(label, fontsize=9)
+    return figure

@@ -25,6 +25,8 @@ RETURNS = ("return_paper", "return_scaled", "return_waiting")
 SHOWN = ("waiting_time_mean", "queue_length_mean", "waiting_time_p99", *RETURNS)
 RULES = {**CONTROLS, "first in the window": "first"}
 QUICK_WINDOWS = ((9, 1), (16, 16))
+#: Inches that a line of the figure takes.
+LINE_HEIGHT = 0.1
 #: Percentages that an axis of differences is marked at, on both sides.
 TICKS = (2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 
@@ -134,28 +136,34 @@ def _drawing(found: Measured) -> Drawing:
     """Draw by how many percent waiting times are above those of the reference in the same window, paired."""
     trained = {panel.name: _trained(panel) for panel in found.panels}
     most = max((len(rows) for rows in trained.values()), default=0)
-    figure, grid = new_figure(1, 1, width=7.5, height=1.6 + len(found.panels) * (0.35 + 0.09 * most))
-    ax = grid[0, 0]
     others = [row for row in CONTROLS if row != found.reference]
     styles = line_styles([LEARNED, *CONTROLS])
-    for place, panel in enumerate(found.panels):
+    lines = sum(len(rows) + len(others) + 1 for rows in trained.values())
+    figure, grid = new_figure(1, 1, width=7.5, height=1.2 + LINE_HEIGHT * lines)
+    ax, line, middles = grid[0, 0], 0, []
+    for panel in found.panels:
         rows = [(row, row) for row in others] + [(row, LEARNED) for row in trained[panel.name]]
-        for offset, (row, kind) in zip(np.linspace(-0.3, 0.3, len(rows)), rows, strict=True):
+        middles.append(line + (len(rows) - 1) / 2)
+        for row, kind in rows:
             lead = found.lead(panel, COLUMN, row, "waiting_time_mean")
-            style: dict[str, Any] = {"color": styles[kind].color, "marker": "o" if kind == LEARNED else "|"}
-            ax.errorbar(lead.mean, place + offset, xerr=np.nan_to_num(lead.half_width), linestyle="none", **style)
+            style: dict[str, Any] = {"color": styles[kind].color, "marker": "o" if kind == LEARNED else "D"}
+            half = np.nan_to_num(lead.half_width)
+            ax.errorbar(lead.mean, line, xerr=half, linestyle="none", markersize=4.5, **style)
+            line += 1
+        ax.axhline(line, color="lightgrey", linewidth=0.5)
+        line += 1
     ax.axvline(0.0, color="grey", linewidth=0.8)
     limits = ax.get_xlim()
     ax.set_xscale("symlog", linthresh=TICKS[2])
     ticks = [sign * tick for tick in TICKS for sign in (-1, 1) if limits[0] <= sign * tick <= limits[1]]
     ax.set_xticks([0, *ticks], ["0", *(f"{tick:+,}" for tick in ticks)], fontsize=8)
     ax.minorticks_off()
-    ax.set_yticks(range(len(found.panels)), [panel.name for panel in found.panels], fontsize=8)
-    ax.invert_yaxis()
+    ax.set_yticks(middles, [panel.name for panel in found.panels], fontsize=8)
+    ax.set_ylim(line - 0.5, -1.0)
     ax.set_xlabel(f"waiting time above that of {found.reference}, %, paired by episode", fontsize=9)
     ax.grid(axis="x", color="lightgrey", linewidth=0.5)
     shown = [*([LEARNED] if most else []), *others]
-    handles = line_handles(shown, styles, ["o" if one == LEARNED else "|" for one in shown])
+    handles = line_handles(shown, styles, ["o" if one == LEARNED else "D" for one in shown])
     legend_below(figure, handles, shown, len(shown))
     caption = f"Waiting time of learned agents and of rules in the same window, less that of {found.reference}."
     return Drawing("controls.png", caption, figure)

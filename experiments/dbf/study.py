@@ -22,6 +22,7 @@ from desim.plotting.colors import LineStyle, line_styles
 from desim.sweep import Perform
 
 __all__ = [
+    "KINDS",
     "METRIC_WORDS",
     "Measured",
     "Study",
@@ -313,6 +314,8 @@ def data(found: Measured, title: str, metrics: Sequence[str], checks: Sequence[C
 # -- figures ----------------------------------------------------------------------------------------
 
 KINDS = ("learned", "SchedInspector", "rules", "rules in a window")
+"""Kinds of agents in figures."""
+
 #: How far an axis goes beyond the largest value; intervals of trials are cut.
 ROOM = 1.1
 

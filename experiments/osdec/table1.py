@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from desim import Result, simulate
 from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Drawing, lead_percent, with_interval
-from desim.experiments.drawing import MARKERS, new_figure
+from desim.experiments.drawing import draw_rows, new_figure
 from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import OPTIMUM, OSDEC, PAPER_ROWS, TABLE_1, VARIANTS, Trained, rows_of
 from desim.experiments.osdec.simulate import Setting, scenario_of
@@ -31,10 +30,10 @@ from desim.experiments.osdec.study import (
 from desim.experiments.study import run_as_program
 from desim.plotting import capacity_use
 from desim.problems.deferrable import Foresight, foresee
-from desim.statistics import paired_difference
+from desim.statistics import Estimate, paired_difference
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 TITLE = "Table 1"
 COLUMN, SECOND = "default", "fluctuating"
@@ -87,7 +86,7 @@ class Table1(Study):
             for metric, figure in zip(METRICS, printed, strict=True)
         }
         yield data(found, TITLE, checks, figures)
-        yield _trade_off(found, default)
+        yield _rows_drawing(found, default)
         yield from (self._trajectory(panel, column) for panel, column in places)
 
     def _trajectory(self, panel: Panel, column: str) -> Drawing:
@@ -176,46 +175,35 @@ def _highest(rewards: Mapping[str, NDArray[np.float64]], ours: str, column: str)
     return Check(f"{text}; above it: {', '.join(above) or 'none'}", not above)
 
 
-def _trade_off(found: Measured, panel: Panel) -> Drawing:
-    """Draw utilization against the cost of delay, each agent with its 95 % intervals, the paper's beside ours."""
-    figure, grid = new_figure(1, 1, width=8.2, height=5.2)
-    ax = grid[0, 0]
-    styles = styles_of(list(panel.rows))
-    shown = []
-    for marker, row in zip(cycle(MARKERS), panel.rows, strict=False):
-        use, delay = (found.estimate(panel, COLUMN, row, metric) for metric in ("utilization", "time_delay"))
-        look: dict[str, Any] = {"color": styles[row].color, "marker": marker, "linestyle": "none"}
-        size = 7 if row in TABLE_1 or row == OPTIMUM else 4
-        ax.plot(-delay.mean, use.mean, label=row, markersize=size, zorder=3, **look)
-        halves = np.nan_to_num([delay.half_width, use.half_width])
-        bars = {"xerr": halves[0], "yerr": halves[1], "color": look["color"], "alpha": 0.25, "elinewidth": 0.8}
-        ax.errorbar(-delay.mean, use.mean, **bars)
-        shown.append((-delay.mean, use.mean))
-        if row in TABLE_1 and not found.study.is_reduced:
-            printed = (-TABLE_1[row][1], TABLE_1[row][0])
-            ax.plot(*printed, fillstyle="none", markersize=size, **look)
-            ax.plot(*zip(shown[-1], printed, strict=True), color=look["color"], linewidth=0.6, linestyle=":")
-            shown.append(printed)
-    _frame(ax, np.array(shown))
-    ax.set_xlabel("cost of delay, core-slots")
-    ax.set_ylabel("utilization, core-slots")
-    ax.set_title("hollow: the paper; grey: equal total reward without violations", loc="left", fontsize=9)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    caption = f"Utilization against the cost of delay, {COLUMN}, with 95 % intervals; hollow: the paper."
+def _rows_drawing(found: Measured, panel: Panel) -> Drawing:
+    """Draw what total rewards are made of, the best agent above, the paper's figures beside ours."""
+    metrics = {"total reward": "total_reward", "utilization": "utilization", "cost of delay": "time_delay"}
+    estimates = {
+        f"{label}, core-slots": {row: _cost(found.estimate(panel, COLUMN, row, metric), label) for row in panel.rows}
+        for label, metric in metrics.items()
+    }
+    caption = (
+        f"Total reward, and what it is made of besides violations, {COLUMN}, with 95 % intervals; hollow: the paper."
+    )
+    figure = draw_table(estimates, with_paper=not found.study.is_reduced)
     return Drawing("table1.png", caption, figure)
 
 
-def _frame(ax: Axes, shown: NDArray[np.float64]) -> None:
-    """Leave room for points, and not for all of the intervals; draw lines of equal utilization less delay."""
-    (left, low), (right, high) = shown.min(axis=0), shown.max(axis=0)
-    margin = 0.12 * np.maximum((right - left, high - low), 1.0)
-    left, right = max(left - margin[0], 0.0), right + margin[0]
-    low, high = low - margin[1], high + margin[1]
-    step = 10.0 ** np.floor(np.log10(max(high - low, 1.0)))
-    for total in np.arange(np.floor((low - right) / step), np.ceil(high / step) + 1) * step:
-        ax.plot((left, right), (total + left, total + right), color="lightgrey", linewidth=0.7, zorder=0)
-    ax.set_xlim(left, right)
-    ax.set_ylim(low, high)
+def _cost(estimate: Estimate, label: str) -> Estimate:
+    return estimate._replace(mean=-estimate.mean) if label == "cost of delay" else estimate
+
+
+def draw_table(estimates: Mapping[str, Mapping[str, Estimate]], *, with_paper: bool) -> Figure:
+    """Draw total reward, utilization and cost of delay by label and agent, in the order of the first."""
+    first, use, delay = estimates
+    rows = sorted(estimates[first], key=lambda row: -estimates[first][row].mean)
+    printed = {
+        use: {row: TABLE_1[row][0] for row in rows if row in TABLE_1},
+        delay: {row: -TABLE_1[row][1] for row in rows if row in TABLE_1},
+        first: {row: TABLE_1[row][2] for row in rows if row in TABLE_1},
+    }
+    colors = {row: style.color for row, style in styles_of(rows).items()}
+    return draw_rows(rows, estimates, printed if with_paper else {}, colors)
 
 
 if __name__ == "__main__":
