@@ -763,13 +763,14 @@ function zoom(factor, share = 0.5) {
   show(middle - share * span, middle + (1 - share) * span);
 }
 
-// show more or fewer rows of a chart, around one of them
-function zoomRows(chart, factor, around = null) {
-  const { start, end } = chart.yRange, low = -0.5, high = Math.max(1, chart.rows) - 0.5, up = start < end ? 1 : -1;
-  const span = Math.min(high - low, Math.max(1, Math.abs(end - start) * factor)), middle = around ?? (start + end) / 2;
-  const share = (middle - Math.min(start, end)) / Math.abs(end - start);
+// show more or fewer rows of a chart, around the row that stands so far below its upper edge; scales follow their ranges a
+// frame later, and so shares of the height count, not rows
+function zoomRows(chart, factor, above = 0.5) {
+  const { start, end } = chart.yRange, low = -0.5, high = Math.max(1, chart.rows) - 0.5, up = start < end;
+  const span = Math.min(high - low, Math.max(1, Math.abs(end - start) * factor)), share = up ? 1 - above : above;
+  const middle = Math.min(start, end) + share * Math.abs(end - start);
   const from = Math.max(low, Math.min(middle - share * span, high - span));
-  chart.yRange.setv(up > 0 ? { start: from, end: from + span } : { start: from + span, end: from });
+  chart.yRange.setv(up ? { start: from, end: from + span } : { start: from + span, end: from });
 }
 
 function move(share) {
@@ -930,7 +931,7 @@ function position(chart, event) {
   if (!view) return null;
   const box = view.el.getBoundingClientRect(), sx = event.clientX - box.left, sy = event.clientY - box.top, frame = view.frame.bbox;
   if (sx < frame.left || sx > frame.right || sy < frame.top || sy > frame.bottom) return null;
-  return { x: view.frame.x_scale.invert(sx), y: view.frame.y_scale.invert(sy), share: (sx - frame.left) / frame.width };
+  return { x: view.frame.x_scale.invert(sx), y: view.frame.y_scale.invert(sy), share: (sx - frame.left) / frame.width, above: (sy - frame.top) / frame.height };
 }
 
 function card(said, run) {
@@ -961,7 +962,7 @@ function pointers() {
     event.stopPropagation();
     const chart = event.shiftKey && charts.find((one) => one.node.contains(event.target)), at = chart && position(chart, event);
     if (!at) return;
-    zoomRows(chart, (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at.y);  // some browsers turn the wheel aside with Shift
+    zoomRows(chart, (event.deltaY || event.deltaX) > 0 ? 1.25 : 0.8, at.above);  // some browsers turn the wheel aside with Shift
     event.preventDefault();
   }, { passive: false, capture: true });
   let down = null;

@@ -69,7 +69,8 @@ def another() -> Iterator[Browser]:
 @pytest.fixture
 def browser(opened: Browser) -> Browser:
     """Return the page as it was at first."""
-    opened.run("desimView.reset(); desimView.find(''); document.getElementById('timeline').scrollIntoView()")
+    opened.run("desimView.reset(); desimView.find('')")
+    opened.run("document.getElementById('timeline').scrollIntoView({behavior: 'instant'})")
     opened.rest(8)
     return opened
 
