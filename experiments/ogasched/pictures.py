@@ -39,6 +39,8 @@ LOGARITHMIC = ("|R|", "|L|", "contention", "T")
 SPREAD = 0.035
 #: Share of the slots after which ratios are shown in full.
 SETTLED = 0.05
+#: Lines of an axes over time.
+MOST_LINES = 8
 #: Axes with bars beside each other.
 MOST_ACROSS = 4
 
@@ -47,11 +49,15 @@ STYLES = line_styles(AGENTS)
 
 
 def time_courses(found: Measured) -> Drawing:
-    """Draw average and cumulative reward and the ratios to OGASched over time, a row of axes for each panel."""
-    figure, grid = new_figure(len(found.panels), 3, width=4.3, height=3.4)
-    for axes, panel in zip(grid, found.panels, strict=True):
+    """Draw average and cumulative reward and the ratios to OGASched over time, rows of axes for each panel.
+
+    Agents stand in rows by what they earn, at most eight in each, OGASched in all of them.
+    """
+    rows = [(panel, group) for panel in found.panels for group in _groups(found, panel)]
+    figure, grid = new_figure(len(rows), 3, width=4.3, height=3.0)
+    for axes, (panel, group) in zip(grid, rows, strict=True):
         (column,) = panel.columns
-        curves = {row: found.curve(panel, column, row) for row in panel.rows}
+        curves = {row: found.curve(panel, column, row) for row in group}
         slots, reference = curves[OGASCHED]
         for row, (_, averages) in curves.items():
             _draw_line(axes[0], slots, averages, STYLES[row], row)
@@ -63,8 +69,18 @@ def time_courses(found: Measured) -> Drawing:
         for ax, label in zip(axes, ("average reward", CUMULATIVE, "OGASched : row"), strict=True):
             ax.set(xlabel="slot", ylabel=label, xlim=(0, None))
         axes[1].set_title(_setting_words(panel.name, found.study.fit(panel.columns[column])), fontsize=10)
-    _legend_below(figure, list(found.panels[0].rows))
+        handles = line_handles(group, STYLES, [""] * len(group))
+        axes[2].legend(handles, group, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     return _saved(figure, found, "Average and cumulative reward over time, and ratios; bands hold all seeds.")
+
+
+def _groups(found: Measured, panel: Panel) -> list[list[str]]:
+    """Return the rows of a panel by their average rewards, in groups of equal sizes, each begun by OGASched."""
+    (column,) = panel.columns
+    rewards = {row: float(found.curve(panel, column, row)[1][:, -1].mean()) for row in panel.rows}
+    others = sorted((row for row in panel.rows if row != OGASCHED), key=lambda row: -rewards[row])
+    count = max(1, -(-len(others) // (MOST_LINES - 1)))
+    return [[OGASCHED, *map(str, part)] for part in np.array_split(others, count)]
 
 
 def sweeps(found: Measured, metrics: Sequence[str], *, with_leads: bool = False, with_paper: bool = False) -> Drawing:
