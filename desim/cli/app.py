@@ -118,6 +118,10 @@ def _parse(arguments: list[str]) -> Command:
         name, *rest = arguments
         if name in BY_PROBLEM and rest and not rest[0].startswith("-"):
             problem, *rest = rest
+            if name == "compare" and any("," in word for word in rest):
+                swept = _swept(problem, rest)
+                if swept is not None:
+                    return swept
             command = _with_options(name, problem)
             return _options(command, f"desim {name} {problem}", _help_of(command), rest)
         if name == "experiment":
@@ -143,6 +147,18 @@ def _parse(arguments: list[str]) -> Command:
         for name in COMMANDS
     )
     return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
+
+
+def _swept(problem: str, rest: Sequence[str]) -> Command | None:
+    """Return a comparison for each of several values of an option; None if none was given several."""
+    from desim.cli.swept import Swept, points_of
+    from desim.scenario import system_of
+
+    points = points_of(rest, system_of(problem).options)
+    command: Any = _with_options("compare", problem)
+    name, text = f"desim compare {problem}", _help_of(command)
+    made: Any = tuple((point, _options(command, name, text, list(point.arguments))) for point in points)
+    return Swept(made) if made else None
 
 
 def _with_options(name: str, problem: str) -> type[Command]:

@@ -57,7 +57,7 @@ from desim.sweep.comparison import (
 )
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 
-__all__ = ["Compare", "simulate_run"]
+__all__ = ["Compare", "Compared", "simulate_run"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,35 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class Compared:
+    """What has come of a comparison.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Of the agents that have not failed.
+    summaries : tuple of RunSummary
+        Their runs.
+    failed : mapping of str to sequence of Failed
+        The runs that have failed, by agent.
+    described : dict
+        All as plain values.
+    files : tuple of Path
+        What was written.
+    """
+
+    comparison: Comparison
+    summaries: tuple[RunSummary, ...]
+    failed: Mapping[str, Sequence[Failed[Run]]]
+    described: dict[str, object]
+    files: tuple[Path, ...] = ()
+
+    def told(self) -> int:
+        """Tell on standard error what is wrong; return the exit status."""
+        return max(_remarks(self.comparison, self.summaries), _told(self.failed, self.comparison.baseline))
+
+
+@dataclass(frozen=True)
 class Compare:
     """Simulate several agents on the same workloads, check every run, and compare their metrics.
 
@@ -143,6 +172,7 @@ class Compare:
 
         desim compare batch --agents fcfs,sjf,easy-fcfs --seeds 10 --load 0.9 --out comparison
         desim compare batch --agents easy,easy-sjf --trace KTH-SP2-1996-2.swf.gz --baseline easy
+        desim compare batch --agents fcfs,easy --load 0.6,0.7,0.8,0.9 --out sweep
         desim compare dag --agents heft,rank_up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
         desim compare deferrable --agents fifo,earliest-deadline,list-plan --workload fluctuating
         desim compare multiserver --agents oga-reactive,drf,fairness --seeds 5 --slots 2000
@@ -152,7 +182,8 @@ class Compare:
     `desim compare PROBLEM --help` has the options of a problem. Each seed stands for a workload, which is drawn before
     any agent is asked: all agents meet the same. Finished runs are stored in DIR/runs at once: the same command again
     goes on where it was interrupted, and another one reuses what it can. A file of batch is simulated once for each
-    agent, unless cores fail at random.
+    agent, unless cores fail at random. Several values of an option of the problem, such as --load 0.6,0.7, make a
+    comparison each, and one table and figure over all.
     """
 
     problem: ClassVar[str | None] = None
@@ -180,7 +211,18 @@ class Compare:
     """Print JSON only."""
 
     def execute(self) -> int:
-        """Simulate, compare, print, write; 1 if a run is not valid or was interrupted."""
+        """Simulate, compare, print, write; 1 if a run is not valid, has failed or was interrupted."""
+        found = self.compared()
+        if found is None:
+            return 1
+        if self.as_json:
+            print_json(found.described)
+        else:
+            _print(found.comparison, found.summaries, found.files)
+        return found.told()
+
+    def compared(self) -> Compared | None:
+        """Simulate, compare, write; None after an interruption, which is told."""
         problem, options = problem_of(self), getattr(self, "options", None)
         agents, baseline = self._agents(None if system_of(problem).is_own else problem)
         instance = shared_instance(problem, options)
@@ -195,7 +237,7 @@ class Compare:
             summaries, failed = self._summaries(runs)
         except SweepInterrupted as interruption:
             remark(f"desim: interrupted: {interruption}")
-            return 1
+            return None
         agents = [agent for agent in agents if agent not in failed]
         baseline = baseline if baseline in agents else agents[0]
         comparison = compare_runs(
@@ -213,11 +255,7 @@ class Compare:
             **document(comparison, summaries),
         }
         files = self._write(comparison, summaries, described, instance) if self.out is not None else []
-        if self.as_json:
-            print_json(described)
-        else:
-            _print(comparison, summaries, files)
-        return max(_remarks(comparison, summaries), _told(failed, baseline))
+        return Compared(comparison, tuple(summaries), failed, described, tuple(files))
 
     def _agents(self, kind: str | None) -> tuple[list[str], str]:
         """Return the names of the agents and of the baseline; each is created once if the problem is known."""

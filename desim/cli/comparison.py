@@ -11,7 +11,7 @@ from desim.plotting.words import heading as metric_heading
 from desim.statistics import Interval, Ranking
 from desim.sweep.comparison import LEVEL, Comparison, Criterion, smallest_p_value
 
-__all__ = ["heading", "print_comparison", "sentences", "tables"]
+__all__ = ["cell", "heading", "print_comparison", "sentences", "tables"]
 
 SIGNIFICANT = 1.0 - LEVEL
 #: How near to the best: in the table of performance profiles.
@@ -106,6 +106,26 @@ def heading(comparison: Comparison, name: str) -> str:
         In words.
     """
     return metric_heading(name, comparison.kind)
+
+
+def cell(comparison: Comparison, name: str, agent: str) -> str:
+    """Return the mean of a metric as the tables show it, with a mark at the best and at means that miss jobs.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Where it is from.
+    name : str
+        The metric.
+    agent : str
+        Whose it is.
+
+    Returns
+    -------
+    str
+        With its interval, if there are several seeds.
+    """
+    return f"{_text(comparison, comparison.means[agent][name])}{_marks(comparison, name)[agent]}"
 
 
 def _unfinished_note(comparison: Comparison) -> str:

@@ -72,10 +72,13 @@ def named_as_given(message: str, command: Any) -> str:
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the options of a command and their values, those of a problem, too."""
+    """Yield the options of a command and their values: those of a problem, too, and those of several commands."""
+    if isinstance(command, tuple):
+        for part in command:
+            yield from _options(part)
     for item in dataclasses.fields(command) if dataclasses.is_dataclass(command) else ():
         value = getattr(command, item.name)
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) or isinstance(value, tuple):
             yield from _options(value)
         elif value is not None:
             yield item.name, value

@@ -1,0 +1,208 @@
+"""``desim compare`` with several values of an option: one comparison for each, and a table and a figure over all."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from desim.cli.compare import Compare, Compared
+from desim.cli.comparison import cell, heading
+from desim.cli.figures import make_directory, save_figure
+from desim.cli.output import print_json, print_table, print_text, remark
+from desim.records import write_atomically
+from desim.sweep.comparison import Comparison
+
+__all__ = ["Point", "Swept", "points_of", "write_sweep"]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One value of each option that is swept.
+
+    Attributes
+    ----------
+    values : dict of str to str
+        As they were given, by option.
+    arguments : tuple of str
+        The command line with these values.
+    """
+
+    values: dict[str, str]
+    arguments: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Name it in messages and directories."""
+        return ",".join(f"{name}={value}" for name, value in self.values.items())
+
+
+def points_of(arguments: Sequence[str], options: type[Any]) -> list[Point]:
+    """Return a command line for each combination of the values of options that were given several.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        What stands behind ``desim compare PROBLEM``.
+    options : type
+        The dataclass of the options of the problem. Numbers and choices can be swept, and names that hold no commas.
+
+    Returns
+    -------
+    list of Point
+        In the order of the values, the last option changing fastest; empty if there is nothing to sweep.
+    """
+    known = dict(_sweepable(options))
+    given: dict[str, list[str]] = {}
+    places: dict[str, int] = {}
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for place, word in enumerate(words[:-1]):
+        values = [value.strip() for value in words[place + 1].split(",")]
+        if word in known and len(values) > 1 and all(values):
+            given[known[word]], places[known[word]] = values, place + 1
+    points = []
+    for chosen in product(*given.values()) if given else ():
+        line = list(words)
+        for name, value in zip(given, chosen, strict=True):
+            line[places[name]] = value
+        points.append(Point(dict(zip(given, chosen, strict=True)), tuple(line)))
+    return points
+
+
+def _sweepable(options: type[Any]) -> Iterator[tuple[str, str]]:
+    """Yield the spellings of the options that can be swept, with their names."""
+    for name, hint in get_type_hints(options, include_extras=True).items():
+        kind, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if dataclasses.is_dataclass(kind):
+            yield from _sweepable(kind)  # type: ignore[arg-type]
+            continue
+        own = [part for part in settings if hasattr(part, "metavar")]
+        kinds = get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+        simple = all(part in (int, float, str, type(None)) or get_origin(part) is Literal for part in kinds)
+        takes_several = any("," in (part.metavar or "") for part in own)
+        if simple and not takes_several and name != "seed":
+            option = name.replace("_", "-")
+            for spelling in (f"--{option}", *(alias for part in own for alias in part.aliases or ())):
+                yield spelling, option
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A comparison for each value of an option, or each combination of the values of several.
+
+    Attributes
+    ----------
+    points : tuple of (Point, Compare)
+        Values and commands.
+    """
+
+    points: tuple[tuple[Point, Compare], ...]
+
+    def execute(self) -> int:
+        """Compare at each point, print and write what comes of all; 1 if something failed or was interrupted."""
+        found: list[tuple[Point, Compared]] = []
+        first = self.points[0][1]
+        for point, command in self.points:
+            if not first.as_json:
+                print_text(f"-- {', '.join(f'--{name} {value}' for name, value in point.values.items())}", "bold")
+            out = None if first.out is None else first.out / str(point).replace("/", "_")
+            compared = dataclasses.replace(command, out=out).compared()
+            if compared is None:
+                return 1
+            found.append((point, compared))
+        comparisons = [(point, compared.comparison) for point, compared in found]
+        files = [] if first.out is None else write_sweep(comparisons, first.out)
+        if first.as_json:
+            print_json([{"values": point.values, **compared.described} for point, compared in found])
+        else:
+            _print_sweep(comparisons)
+            for path in files:
+                print_text(f"written: {path}")
+        statuses = [compared.told() for _, compared in found]
+        return max(statuses)
+
+
+def _metric(comparisons: Sequence[tuple[Point, Comparison]]) -> str:
+    first = comparisons[0][1]
+    return first.shown[0] if first.criterion is None else first.criterion.metric
+
+
+def _agents(comparisons: Sequence[tuple[Point, Comparison]]) -> list[str]:
+    return list(dict.fromkeys(agent for _, comparison in comparisons for agent in comparison.means))
+
+
+def _print_sweep(comparisons: Sequence[tuple[Point, Comparison]]) -> None:
+    """Print the metric that agents are ranked by: a row an agent, a column a point."""
+    name, (first, comparison) = _metric(comparisons), comparisons[0]
+    heads = [f"agent \\ {' '.join(first.values)}", *("\n".join(point.values.values()) for point, _ in comparisons)]
+    rows = [
+        [agent, *(cell(one, name, agent) if agent in one.means else "failed" for _, one in comparisons)]
+        for agent in _agents(comparisons)
+    ]
+    seeds = len(comparison.seeds)
+    title = f"{heading(comparison, name)}: means over {seeds} seeds; * best" if seeds > 1 else heading(comparison, name)
+    print_table(heads, rows, title=title)
+
+
+def write_sweep(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
+    """Write a table of all metrics, and a figure of the one that agents are ranked by.
+
+    Parameters
+    ----------
+    comparisons : sequence of (Point, Comparison)
+        What was found at each point.
+    directory : Path
+        Where ``sweep.csv`` and ``sweep.png`` go.
+
+    Returns
+    -------
+    list of Path
+        The files; there is no figure of several options, or of one whose values are no numbers.
+
+    Raises
+    ------
+    RecordError
+        If a file cannot be written.
+    """
+    make_directory(directory)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    options = list(comparisons[0][0].values)
+    writer.writerow([*options, "agent", "metric", "seeds", "mean", "low", "high"])
+    for point, comparison in comparisons:
+        for agent, means in comparison.means.items():
+            for name, found in means.items():
+                numbers = [repr(float(number)) if math.isfinite(number) else "" for number in found[:3]]
+                writer.writerow([*point.values.values(), agent, name, len(comparison.seeds), *numbers])
+    path = directory / "sweep.csv"
+    write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
+    return [path, *_drawn(comparisons, directory)]
+
+
+def _drawn(comparisons: Sequence[tuple[Point, Comparison]], directory: Path) -> list[Path]:
+    """Draw the metric against the option, if that has numbers."""
+    from desim.plotting import metric_lines
+
+    option, *others = comparisons[0][0].values
+    try:
+        places = [float(point.values[option]) for point, _ in comparisons]
+    except ValueError:
+        places = []
+    if others or not places:
+        remark("desim: no figure of the sweep: want one option, with numbers")
+        return []
+    name = _metric(comparisons)
+    samples: dict[str, dict[float, list[float]]] = {}
+    for place, (_, comparison) in zip(places, comparisons, strict=True):
+        for agent, runs in comparison.metrics.items():
+            samples.setdefault(agent, {})[place] = [run[name] for run in runs]
+    axes = metric_lines(samples, xlabel=option.replace("-", " "), ylabel=heading(comparisons[0][1], name))
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return [save_figure(figure, directory / "sweep.png", "png")]
