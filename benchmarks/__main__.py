@@ -24,6 +24,7 @@ BENCHMARKS = (
     "rollout",
     "deferrable",
     "learning",
+    "shares",
 )
 ON_DEMAND = ("long",)
 

@@ -157,8 +157,8 @@ def environment_speed(name: str) -> float:
     return 2_000 / seconds
 
 
-def training_speed(name: str) -> float:
-    """Return decisions a second of a training in one process: network, full updates and measures, no validation."""
+def trainings(name: str) -> tuple[Any, Any]:
+    """Return a training in one process, and its learner, whose updates never end early."""
     from dataclasses import replace
 
     import numpy as np
@@ -166,7 +166,6 @@ def training_speed(name: str) -> float:
     from desim.agents.batch.training import EpisodeOptions, InspectorTraining, SplitWindowTraining
     from desim.agents.dag.training import GraphTraining
     from desim.agents.deferrable.training import ScoreTraining
-    from desim.agents.learning.policy import one_thread
     from desim.agents.learning.training import Training
 
     episodes = EpisodeOptions(num_traces=4, trace_jobs=5_000)
@@ -178,9 +177,16 @@ def training_speed(name: str) -> float:
     }[name]
     if settings.training.whole_episodes:
         settings = replace(settings, training=replace(settings.training, num_envs=32))
-    settings = replace(settings, learning=replace(settings.learning, target_kl=0.0))  # no update ends early
+    settings = replace(settings, learning=replace(settings.learning, target_kl=0.0))
     learner = settings.learner(settings.agent.policy(np.random.default_rng(0)), np.random.default_rng(1))
-    training = Training(settings.task(), learner, settings.training)
+    return Training(settings.task(), learner, settings.training), learner
+
+
+def training_speed(name: str) -> float:
+    """Return decisions a second of a training in one process: network, full updates and measures, no validation."""
+    from desim.agents.learning.policy import one_thread
+
+    training, learner = trainings(name)
     speeds = []
     with one_thread():
         for _ in range(3):  # the first warms up
