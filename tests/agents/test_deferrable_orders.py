@@ -176,5 +176,7 @@ def test_refusals() -> None:
         FIFO("start")  # type: ignore[arg-type]
     with pytest.raises(InvalidConfiguration, match="delay_weight is nan"):
         Tetris(float("nan"))
-    with pytest.raises(InvalidConfiguration, match="no deferrable agent 'lifo'; there are fifo, sjf"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"no deferrable agent 'lifo' \(did you mean 'fifo'\?\); there are fifo"
+    ):
         create("lifo")

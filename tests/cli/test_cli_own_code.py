@@ -243,7 +243,8 @@ def test_an_agent_that_fails_shows_where(desim: Desim) -> None:
     outcome = desim("compare", "batch", *SMALL, "--agents", "fcfs,mine_agents:Broken")
     assert outcome.status == 1
     assert "mine_agents.py" in outcome.err
-    assert outcome.err.endswith("desim: error: mine_agents:Broken, seed 0: ZeroDivisionError: oh no\n")
+    assert "mine_agents:Broken has failed and is left out (seed 0, 1): ZeroDivisionError: oh no\n" in outcome.err
+    assert outcome.err.endswith("desim: compared with fcfs: the other agents went on\n")
 
 
 def test_a_file_that_an_agent_does_not_find_is_no_fault_of_the_store(desim: Desim, place: Path) -> None:

@@ -233,7 +233,9 @@ def test_ctrl_c_ends_all_and_leaves_what_there_is(tmp_path: Path) -> None:
 def test_unusable_arguments_end_it_at_once(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="2"):
         FAMILY.reproduce(["--seeds", "many"], out=tmp_path)
-    with pytest.raises(InvalidConfiguration, match="small has no experiment 'fifth'; there are first"):
+    with pytest.raises(
+        InvalidConfiguration, match=r"small has no experiment 'fifth' \(did you mean 'first'\?\); there are first"
+    ):
         FAMILY.reproduce([], out=tmp_path, only=["fifth"])
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InvalidConfiguration, match="has left anything"):
@@ -414,7 +416,10 @@ def test_reproduce_runs_all_papers_each_in_its_own_directory(
     [
         (["reproduce", "nothing"], "no paper 'nothing'; there are dbf, lachesis, ogasched, openb, osdec, and all"),
         (["reproduce", "osdec", "--only", "table9"], "no experiment table9: osdec has table1"),
-        (["experiment", "run", "osdec", "table9"], "osdec has no experiment 'table9'; there are table1"),
+        (
+            ["experiment", "run", "osdec", "table9"],
+            "osdec has no experiment 'table9' (did you mean 'table4'?); there are table1",
+        ),
         (["experiment", "run", "nothing", "table1"], "no paper 'nothing'"),
         (["experiment", "report", "osdec", "--out", "nowhere"], "no experiment of osdec has left anything in nowhere"),
         (["experiment", "status"], "of which paper"),

@@ -255,7 +255,7 @@ def test_nothing_is_loaded_before_it_is_needed():
         "from desim.problem import kind_of\n"
         "from desim.problems.batch import BatchCluster, Job\n"
         "class Nobody:\n"
-        "    act = None\n"
+        "    def act(self, observation): return None\n"
         "result = simulate(BatchCluster([], 1), Nobody())\n"
         "kind_of(result).words, kind_of(result).figures\n"
         "assert 'matplotlib' not in sys.modules\n"
