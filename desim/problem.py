@@ -145,10 +145,18 @@ class Figure:
         for.
     caption : str
         What it shows.
+    when : callable or None
+        Tells of a result whether it has what is drawn; where one has not, the figure is passed over unless it is asked
+        for.
     """
 
     draw: Callable[..., Axes | list[Axes]]
     caption: str
+    when: Callable[[Result], bool] | None = None
+
+    def suits(self, results: Iterable[Result]) -> bool:
+        """Tell whether all results have what is drawn."""
+        return self.when is None or all(map(self.when, results))
 
 
 @dataclass(frozen=True)

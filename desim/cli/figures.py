@@ -105,7 +105,8 @@ def draw_figures(
 
     make_directory(directory)
     paths = []
-    for name in kind.figures if kinds is None else kinds:
+    fitting = [name for name, figure in kind.figures.items() if figure.suits(results.values())]
+    for name in fitting if kinds is None else kinds:
         draw = kind.figures[name].draw
         options = {} if window is None or not _has_window(draw) else {"window": window}
         with figure_style(style):

@@ -298,7 +298,7 @@ class ReportOfRuns:
             marks = f", values without the jobs that had not finished have a {MARK}" if self.left else ""
             bars = compare_metrics(metrics, problem=self.kind, unfinished=self.left)
             blocks.append(self._picture(bars, f"Main metrics side by side: the best value of each is bold{marks}."))
-        ordered = list(self.kind.figures.values())
+        ordered = [figure for figure in self.kind.figures.values() if figure.suits(self._results.values())]
         for figure in ordered[1:] + ordered[:1]:
             try:
                 blocks.append(self._picture(figure.draw(self._results), figure.caption))

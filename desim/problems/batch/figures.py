@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FIGURES",
     "WORDS",
+    "color_executions",
     "executions",
     "gantt",
     "queue_length",
@@ -183,7 +184,7 @@ def gantt(
         seen = (pl.col("finish_time") > span[0]) & (pl.col("starting_time") < span[1])
         most = max(table.filter(seen).height for table in tables)
         color_by = "job" if most <= MOST_JOB_COLORS else "waiting_time"
-    coloring = _color(runs, tables, color_by)
+    coloring = color_executions(runs, tables, color_by)
     tallest = max(run.info["num_cores"] if by == "core" else len(run.jobs) for run in runs)
     height = min(max(0.3 * tallest, 1.8), 4.2 if len(runs) == 1 else 2.6)
     panels = new_panels(axes, len(runs), height=height)
@@ -248,8 +249,23 @@ def unavailable(run: Run) -> Floats:
     return boxes_of(table["begin"], table["end"], table["first"], 0.5, table["last"])
 
 
-def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
-    """Colour the executions of several runs alike."""
+def color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -> Coloring:
+    """Colour the executions of several runs alike.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        They are of ``batch``.
+    tables : sequence of polars.DataFrame
+        Their executions, see :func:`executions`.
+    color_by : str
+        As for :func:`gantt`.
+
+    Returns
+    -------
+    Coloring
+        Colours of the rows of each table.
+    """
     if color_by == "job":
         faces = []
         for run, table in zip(runs, tables, strict=True):

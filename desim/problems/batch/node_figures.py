@@ -1,0 +1,312 @@
+"""Figures of batch runs on nodes: which job held how much of which node when, and how full nodes were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from desim.exceptions import InvalidConfiguration
+from desim.plotting.axes import (
+    add_legend,
+    color_bar,
+    drawn_entries,
+    label_panels,
+    name_rows,
+    new_panels,
+    plain,
+    set_titles,
+    time_axis,
+)
+from desim.plotting.bars import CUT, DOWN, add_boxes, boxes_of, draw_bars
+from desim.plotting.colors import DOWN_COLOR
+from desim.plotting.maps import draw_map, integrals, share_scale
+from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
+from desim.plotting.words import duration_words, how_many, nice_count, nice_duration
+from desim.problem import Figure
+from desim.problems.batch.figures import DURATIONS, MOST_JOB_COLORS, UNFINISHED, color_executions, executions
+from desim.problems.batch.figures import FIGURES as CORE_FIGURES
+from desim.problems.batch.holdings import capacities, devices, holdings, is_readable, placed
+from desim.problems.batch.nodes import GPU
+from desim.problems.batch.occupancy import read_core_ranges
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from desim.result import Result
+
+__all__ = ["FIGURES", "node_gantt", "node_map"]
+
+Floats = NDArray[np.float64]
+
+#: At most so many rows and columns of a map.
+MOST_ROWS, MOST_COLUMNS = 80, 160
+#: What a chart shows besides executions, and how it is filled.
+MARKS = {"cut by an outage": CUT, "node down": DOWN}
+KEY = ["arrival_number", "starting_time"]
+
+
+@one_panel_a_run
+def node_gantt(
+    results: Results,
+    resource: str = "cores",
+    *,
+    color_by: str | None = None,
+    window: Window = None,
+    labels: bool = True,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw which job held how much of each node when.
+
+    A row is a node, as high as what it has of the resource, and an execution is as high as what it holds of that. On
+    GPUs it stands where it was; of other resources it takes the lowest part of the row that is free, in pieces if need
+    be. Nodes that have nothing of the resource have no row.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run on nodes, or several by name, which are drawn one above the other over the same time axis.
+    resource : str
+        ``"cores"``, ``"memory"``, ``"gpus"`` or a further resource.
+    color_by : str, optional
+        As for :func:`~desim.problems.batch.figures.gantt`.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    labels : bool
+        Whether rectangles carry job ids, where they fit.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Row i reaches from i - 0.5 to i + 0.5.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or a run is not one of ``batch`` on nodes with such a resource.
+    """
+    runs = _load(results, resource)
+    span = span_of(runs, window)
+    tables = [executions(run.jobs, run.table("interruptions"), run.end) for run in runs]
+    if color_by is None:
+        seen = (pl.col("finish_time") > span[0]) & (pl.col("starting_time") < span[1])
+        most = max(table.filter(seen).height for table in tables)
+        color_by = "job" if most <= MOST_JOB_COLORS else "waiting_time"
+    coloring = color_executions(runs, tables, color_by)
+    rows = [_rows(run, resource) for run in runs]
+    tallest = max(map(len, rows))
+    panels = new_panels(axes, len(runs), height=min(max(0.5 * tallest, 1.8), 4.6 if len(runs) == 1 else 3.0))
+    for panel, run, table, names, faces in zip(panels, runs, tables, rows, coloring.faces, strict=True):
+        time_axis(panel, *span)
+        plain(panel)
+        name_rows(panel, names["name"].to_list(), "node")
+        down = _down(run, names)
+        boxes = boxes_of(down["begin"], down["end"], down["row"], 0.5)
+        add_boxes(panel, boxes, "node down", zorder=1.0, **DOWN)
+        _draw_pieces(panel, _pieces(run, resource, names), table, faces, rows=len(names), labels=labels)
+        if 1 < len(names) <= MOST_ROWS // 2:
+            panel.hlines(np.arange(1, len(names)) - 0.5, *span, colors="#808080", linewidth=0.6, zorder=3.0)
+        size = f"{how_many(len(names), 'node')}, {resource}"
+        set_titles(panel, run.title, counted_jobs(run, size, unfinished=UNFINISHED))
+    add_legend(panels, [*coloring.entries, *drawn_entries(panels, MARKS)])
+    if coloring.scale is not None:
+        color_bar(panels, coloring.scale, color_by.replace("_", " "), times=color_by in (*DURATIONS, "submission_time"))
+    label_panels(panels)
+    return panels
+
+
+def _load(results: Results, resource: str) -> list[Run]:
+    """Return the runs, all of which are on nodes that have some of a resource."""
+    runs = load_runs(results, "batch")
+    for run in runs:
+        if "num_nodes" not in run.info:
+            raise InvalidConfiguration(f"results[{run.name!r}] is a run on cores that belong to no nodes")
+        there = capacities(run.table("nodes")).columns[3:]
+        if resource not in there:
+            raise InvalidConfiguration(f"resource is {resource!r}, the nodes have {', '.join(there)}")
+    return runs
+
+
+def _rows(run: Run, resource: str) -> pl.DataFrame:
+    """Return the nodes that have some of a resource: ``node``, ``name``, ``capacity``, and their rows."""
+    nodes = capacities(run.table("nodes")).select("node", "name", capacity=pl.col(resource).cast(pl.Float64))
+    return nodes.filter(pl.col("capacity") > 0).with_row_index("row").with_columns(pl.col("row").cast(pl.Int64))
+
+
+def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return from when to when nodes were down, with their rows."""
+    outages, nodes = run.table("outages"), run.table("nodes")
+    ranges = read_core_ranges(outages["resources"], run.info["num_cores"])
+    first = nodes["first_core"].to_numpy()
+    low, high = np.searchsorted(first, ranges.first), np.searchsorted(first, ranges.last, "right")
+    frame = outages[ranges.row].with_columns(node=pl.int_ranges(pl.Series(low), pl.Series(high))).explode("node")
+    spans = down_spans(frame.drop_nulls("node"), "node", run.end)
+    return spans.rename({"lane": "node"}).join(rows, on="node", maintain_order="left")
+
+
+def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return what is drawn: key of an execution, ``job_id``, its end, and lower and upper edge on the y axis."""
+    tables = run.table("nodes"), run.table("requests"), run.table("placements")
+    if resource == "gpus":
+        held = devices(placed(*tables).filter(is_readable())).select(
+            *KEY, "job_id", "node", "finish_time", "gpu", amount="share"
+        )
+        held = held.with_columns(size=pl.lit(GPU))
+    else:
+        held = holdings(*tables).select(*KEY, "job_id", "node", "finish_time", gpu=0, amount=resource)
+        held = held.join(rows.select("node", size="capacity"), on="node", maintain_order="left")
+    held = held.join(rows.select("node", "row", "capacity"), on="node", maintain_order="left")
+    held = held.with_columns(pl.col("finish_time").fill_null(run.end))
+    lasting = (pl.col("starting_time") < pl.col("finish_time")) & (pl.col("amount") > 0)
+    held = held.filter(lasting).sort("starting_time", "arrival_number")
+    index, low, high = _stack(held)
+    parts = pl.col("capacity") if resource == "gpus" else pl.lit(1.0)  # a row is as high as all GPUs of its node
+    bottom, lane = pl.col("row") - 0.5, pl.col("gpu")
+    return (
+        held[index]
+        .with_columns(low=pl.Series(low), high=pl.Series(high))
+        .with_columns(
+            low=bottom + (lane + pl.col("low") / pl.col("size")) / parts,
+            high=bottom + (lane + pl.col("high") / pl.col("size")) / parts,
+        )
+    )
+
+
+def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
+    """Give each holding, in order of begin, the lowest free parts of its lane: index, lower and upper edge of each."""
+    lanes: dict[tuple[int, int], list[tuple[float, float, float]]] = {}  # low, high and end of what is taken, ascending
+    found: tuple[list[int], list[float], list[float]] = ([], [], [])
+    columns = held.select("node", "gpu", "starting_time", "finish_time", "amount", "size")
+    for index, (node, gpu, begin, end, amount, size) in enumerate(columns.iter_rows()):
+        lane = [taken for taken in lanes.get((node, gpu), ()) if taken[2] > begin]
+        bottom, left, fresh = 0.0, float(amount), []
+        for low, high in [*((low, high) for low, high, _ in lane), (float(size), float(size))]:
+            take = min(low - bottom, left)
+            if take > 0:
+                fresh.append((bottom, bottom + take, end))
+                left -= take
+            bottom = max(bottom, high)
+        lanes[node, gpu] = sorted([*lane, *fresh])
+        for low, high, _ in fresh:
+            for column, value in zip(found, (index, low, high), strict=True):
+                column.append(value)  # type: ignore[arg-type]
+    return found
+
+
+def _draw_pieces(
+    axes: Axes, pieces: pl.DataFrame, table: pl.DataFrame, faces: Floats, *, rows: int, labels: bool
+) -> None:
+    """Draw pieces in the colours of their executions, one rectangle each."""
+    index = table.select(*KEY, "cut", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
+    bars = pieces.join(index, on=KEY, maintain_order="left")
+    middle, half = (bars["low"] + bars["high"]) / 2, ((bars["high"] - bars["low"]) / 2).to_numpy()
+    boxes = boxes_of(bars["starting_time"], bars["finish_time"], middle, half)
+    cut = bars["cut"].to_numpy().astype(np.bool_)
+    texts = bars["job_id"].cast(str).to_list() if labels else ()
+    draw_bars(axes, boxes, "executions", faces[bars["execution"].to_numpy()], rows=rows, texts=texts, framed=cut)
+    add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
+
+
+@one_panel_a_run
+def node_map(
+    results: Results,
+    resource: str = "cores",
+    *,
+    window: Window = None,
+    axes: Axes | Iterable[Axes] | None = None,
+) -> list[Axes]:
+    """Draw how full each node was over time.
+
+    The darker a cell, the larger the share of the node that executions hold of the resource, on the mean over the time of
+    the cell in which the node was up; where it never was, or has nothing of the resource, the cell is grey. A job that is
+    alone on a node holds all of it. Of many nodes a row shows several.
+
+    Parameters
+    ----------
+    results : Result or mapping of str to Result
+        One run on nodes, or several by name, which are drawn one above the other with the same colours.
+    resource : str
+        ``"cores"``, ``"memory"``, ``"gpus"`` or a further resource.
+    window : (float, float), optional
+        Show only this span of time, in seconds.
+    axes : Axes or iterable of Axes, optional
+        Where to draw, one a run; by default on a new figure.
+
+    Returns
+    -------
+    Axes or list of Axes
+        One for a Result, a list for a mapping. Row i reaches from i - 0.5 to i + 0.5.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or a run is not one of ``batch`` on nodes with such a resource.
+    """
+    runs = _load(results, resource)
+    span = span_of(runs, window)
+    width = nice_duration((span[1] - span[0]) / MOST_COLUMNS)
+    grids = [_grid(run, resource, span, width) for run in runs]
+    tallest = max(len(values) for _, values, _ in grids)
+    panels = new_panels(axes, len(runs), height=min(max(0.22 * tallest, 1.6), 4.6 if len(runs) == 1 else 3.4))
+    scale = share_scale(100.0)
+    for panel, run, (edges, values, names) in zip(panels, runs, grids, strict=True):
+        draw_map(panel, edges, 100.0 * values, scale, names=names, label="node")
+        time_axis(panel, *span)
+        together = -(-run.info["num_nodes"] // max(len(names), 1))
+        shared = f" and {together} nodes" if together > 1 else ""
+        set_titles(panel, run.title, f"a cell is the mean of {duration_words(width)}{shared}")
+    missing = any(np.isnan(values).any() for _, values, _ in grids)
+    add_legend(panels, [(f"down, or without {resource}", {"facecolor": DOWN_COLOR})] * missing)
+    color_bar(panels, scale, f"{resource} that jobs hold\n(% of the node's)")
+    label_panels(panels)
+    return panels
+
+
+def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> tuple[Floats, Floats, Sequence[str]]:
+    """Return edges of bins, the share of each row of nodes that is held in each bin, and names of rows."""
+    nodes = run.table("nodes")
+    together = nice_count(len(nodes) / MOST_ROWS)
+    end = min(span[1], run.end)
+    edges = np.append(np.arange(span[0], end, width), end) if end > span[0] else np.array([span[0], span[0] + width])
+    row = pl.col("node") // together
+    capacity = capacities(nodes).select(row=row, capacity=pl.col(resource).cast(pl.Float64))
+    count = int(capacity["row"].max()) + 1  # type: ignore[call-overload]
+    whole = np.bincount(capacity["row"].to_numpy(), capacity["capacity"].to_numpy(), count)
+    held = holdings(nodes, run.table("requests"), run.table("placements"))
+    amounts = held.select(
+        row=row,
+        begin="starting_time",
+        end=pl.col("finish_time").fill_null(run.end),
+        amount=pl.col(resource).cast(pl.Float64),
+    )
+    numbered = nodes.select("node", "name", row="node", capacity=capacities(nodes)[resource].cast(pl.Float64))
+    down = _down(run, numbered).select(row=row, begin="begin", end="end", amount="capacity")
+    up = whole[:, None] * np.diff(edges) - integrals(down, edges, count)
+    used = integrals(amounts, edges, count)
+    there = up > 1e-9 * whole[:, None]
+    shares = np.divide(used, up, out=np.full(used.shape, np.nan), where=there)
+    return edges, shares, nodes["name"].to_list()[::together]
+
+
+def _is_on_nodes(result: Result) -> bool:
+    return "num_nodes" in result.info
+
+
+FIGURES = CORE_FIGURES | {
+    "nodes": Figure(
+        node_map,
+        "How full nodes were over time: the share of its cores that executions hold. Nodes that are down are grey.",
+        when=_is_on_nodes,
+    ),
+    "node-gantt": Figure(
+        node_gantt,
+        "Which job held how many cores of each node when: a row is a node, as high as its cores.",
+        when=_is_on_nodes,
+    ),
+}
+"""The figures of a batch run, those on nodes included."""
