@@ -193,8 +193,9 @@ def _stack(held: pl.DataFrame) -> tuple[list[int], list[float], list[float]]:
             bottom = max(bottom, high)
         lanes[node, gpu] = sorted([*lane, *fresh])
         for low, high, _ in fresh:
-            for column, value in zip(found, (index, low, high), strict=True):
-                column.append(value)  # type: ignore[arg-type]
+            found[0].append(index)
+            found[1].append(low)
+            found[2].append(high)
     return found
 
 
@@ -222,9 +223,9 @@ def node_map(
 ) -> list[Axes]:
     """Draw how full each node was over time.
 
-    The darker a cell, the larger the share of the node that executions hold of the resource, on the mean over the time of
-    the cell in which the node was up; where it never was, or has nothing of the resource, the cell is grey. A job that is
-    alone on a node holds all of it. Of many nodes a row shows several.
+    The darker a cell, the larger the share of the node that executions hold of the resource, on the mean over the time
+    of the cell in which the node was up; where it never was, or has nothing of the resource, the cell is grey. A job
+    that is alone on a node holds all of it. Of many nodes a row shows several.
 
     Parameters
     ----------
@@ -275,7 +276,7 @@ def _grid(run: Run, resource: str, span: tuple[float, float], width: float) -> t
     edges = np.append(np.arange(span[0], end, width), end) if end > span[0] else np.array([span[0], span[0] + width])
     row = pl.col("node") // together
     capacity = capacities(nodes).select(row=row, capacity=pl.col(resource).cast(pl.Float64))
-    count = int(capacity["row"].max()) + 1  # type: ignore[call-overload]
+    count = -(-len(nodes) // together)
     whole = np.bincount(capacity["row"].to_numpy(), capacity["capacity"].to_numpy(), count)
     held = holdings(nodes, run.table("requests"), run.table("placements"))
     amounts = held.select(
