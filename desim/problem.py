@@ -398,7 +398,7 @@ class Problem(Summarized):
         self.listening = False
 
     def summary(self) -> dict[str, Any]:
-        """Return the arguments that say most, for :func:`repr` and notebooks."""
+        """Return the arguments that say most, for ``repr`` and notebooks."""
         return arguments_of(self, self.describe())
 
     def on(self, event: str, listener: Callable[[float, Any], None]) -> None:

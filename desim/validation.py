@@ -112,7 +112,7 @@ class ValidationReport(Summarized):
             raise DesimError(str(self))
 
     def summary(self) -> dict[str, object]:
-        """Return whether all is well, and how much is not, for :func:`repr` and notebooks."""
+        """Return whether all is well, and how much is not, for ``repr`` and notebooks."""
         found: dict[str, object] = {
             "ok": self.ok,
             "rules": len(self.checks),

@@ -188,7 +188,7 @@ class Trace(Summarized):
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
 
     def summary(self) -> dict[str, Any]:
-        """Return what is known of the jobs, for :func:`repr` and notebooks."""
+        """Return what is known of the jobs, for ``repr`` and notebooks."""
         last = self.jobs[-1].submission_time - self.jobs[0].submission_time if self.jobs else 0.0
         found = {"jobs": len(self.jobs), "num_cores": self.num_cores, "days": round(last / 86_400, 2)}
         found |= {"nodes": len(self.nodes)} if self.nodes else {}
