@@ -174,6 +174,8 @@ class ReportWords:
         The statuses of jobs that metrics do not cover, with the metric that counts them.
     of_finished_jobs : tuple of str
         Beginnings of the names of metrics that miss those jobs, or count them too low.
+    in_force : callable or None
+        Returns what a site had told the cluster of a result to do, in sentences.
     all_finished, left_out, blind, below_workload : str
         Sentences: if there are no such jobs; what the metrics miss otherwise; the metrics that tell nothing of such
         jobs; what stands below the table of the workload.
@@ -181,6 +183,7 @@ class ReportWords:
 
     workload: Callable[[Result], dict[str, float]] | None = None
     size: Callable[[Result], tuple[str, int]] | None = None
+    in_force: Callable[[Result], list[str]] | None = None
     left_behind: Mapping[str, str] = field(default_factory=dict)
     of_finished_jobs: tuple[str, ...] = ()
     all_finished: str = ""

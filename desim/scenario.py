@@ -107,6 +107,8 @@ class Instance:
         What was repaired, if anything was read.
     is_streamed : bool
         Whether jobs come one by one, so that records should not stay in memory, either.
+    decided : tuple of str
+        Columns of the workload that depend on who decides, such as the submission times of jobs that come after others.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Instance:
     facts: Mapping[str, Any] = field(default_factory=dict)
     report: plugins.RepairReport | None = None
     is_streamed: bool = False
+    decided: tuple[str, ...] = ()
 
 
 class System(Protocol):
@@ -584,6 +587,9 @@ def workload_digest(result: Result, instance: Instance) -> str:
     """
     digest, tables = hashlib.sha256(), instance.kind.workload_tables(result)
     for name, table in tables.items():
+        if instance.decided:
+            table = table.drop(instance.decided, strict=False)  # noqa: PLW2901  # the order of rows depends on them, too
+            table = table.sort(table.columns)  # noqa: PLW2901
         digest.update(f"{name}\n{table.write_csv()}".encode())
     return digest.hexdigest()[:16] if tables else ""
 

@@ -149,9 +149,10 @@ class Fidelity:
             raise InvalidConfiguration(f"the logs of {problem_of(self)} record no waits: only those of batch do")
         options: BatchOptions = getattr(self, "options", None) or BatchOptions()
         agents = listed(self.agents)
-        if not agents or options.stream or options.workload.load is not None:
+        changes = (options.workload.load, options.site.moldable, options.site.dependencies)
+        if not agents or options.stream or changes not in ((None, None, None), (None, None, "drop")):
             raise InvalidConfiguration(
-                "want --agents, and neither --stream nor --load, which changes what was recorded"
+                "want --agents, and no --stream; nor --load, --moldable, --dependencies, which change the log"
             )
         for agent in agents:
             plugins.create_agent("batch", agent)

@@ -114,6 +114,9 @@ def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: 
     print_text(f"{info['agent']} on {instance.place}, {source}: {end}")
     if instance.report is not None:
         print_repairs(instance.report.as_dict())
+    told = instance.kind.words.in_force
+    for sentence in [] if told is None else told(result):
+        print_text(sentence)
 
 
 def print_repairs(repairs: Mapping[str, Any]) -> None:

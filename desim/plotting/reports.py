@@ -185,11 +185,24 @@ class ReportOfRuns:
         own = [key for key, texts in settings.items() if len(set(texts)) > 1]
         of = " of all runs" if len(infos) > 1 else ""
         blocks: list[Block] = [Paragraph(f"Settings{of}: {shared}.")] if shared else []
+        blocks += self.in_force()
         if own:
             rows = [[run.name, *(settings[key][index] for key in own)] for index, run in enumerate(self.runs)]
             words = range(1, len(own) + 1)
             blocks.append(Table("Settings in which the runs differ", ["run", *own], rows, words=words))
         return blocks
+
+    def in_force(self) -> list[Block]:
+        """Return what sites had told the clusters to do, once if it was the same in all runs."""
+        told = self.kind.words.in_force
+        if told is None:
+            return []
+        said = [" ".join(told(run.result)) for run in self.runs]
+        if len(set(said)) == 1:
+            return [Paragraph(said[0])] if said[0] else []
+        return [
+            Paragraph(f"{run.name}: {text or 'no rules of a site'}") for run, text in zip(self.runs, said, strict=True)
+        ]
 
     def workload(self) -> list[Block]:
         """Return what the jobs were like, once if all runs had the same workload."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from numpy.random import Generator
 
 from desim.checks import did_you_mean, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import Job, Node
+from desim.problems.batch import After, Job, Node
 from desim.problems.batch.nodes import NodeTable
 from desim.workloads.batch import batsim, cerit, job_table, lublin, node_file, philly, swf
+from desim.workloads.batch import moldable as molding
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
@@ -23,6 +24,7 @@ from desim.workloads.files import Pathish
 __all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
 
 _GENERATED = "lublin"
+Dependencies = Literal["drop", "keep"]
 LOG = "log"
 """Nodes are those that the log tells of."""
 #: Readers of logs that tell the nodes of the machine; each knows its own by ``is_such``.
@@ -103,6 +105,8 @@ class Workload:
         What was read; None for a generated workload.
     nodes : sequence of Node
         Those of the machine; none if it is a row of cores.
+    after : mapping of int to After
+        What jobs come after, by id.
     """
 
     name: str
@@ -111,6 +115,12 @@ class Workload:
     num_jobs: int | None
     trace: Trace | SWFStream | None = None
     nodes: Sequence[Node] = ()
+    after: Mapping[int, After] = field(default_factory=dict)
+
+    @property
+    def queues(self) -> dict[int, str]:
+        """The queue of each job by its id, as far as the file tells."""
+        return self.trace.queues() if isinstance(self.trace, Trace) else {}
 
     @property
     def report(self) -> TraceReport | None:
@@ -142,6 +152,8 @@ def load(
     overestimate: float = 1.0,
     stream: bool = False,
     nodes: str | Sequence[Node] = (),
+    dependencies: Dependencies | None = None,
+    moldable: float | None = None,
 ) -> Workload:
     """Draw or read a workload.
 
@@ -165,6 +177,10 @@ def load(
         The machine, whose cores need not be told then: a file, or counts such as ``18x80,26x12``, see
         `desim.workloads.batch.node_file`, or ``"log"`` for what the log itself tells. Job tables are read with what
         jobs request of nodes.
+    dependencies : {"drop", "keep"}, optional
+        Whether jobs come after others as the file says; by default those of a job table do.
+    moldable : float, optional
+        Let jobs run in several sizes, see `desim.workloads.batch.moldable`; this is sigma of the speedup.
 
     Returns
     -------
@@ -197,7 +213,30 @@ def load(
         if overestimate != 1:
             raise InvalidConfiguration(f"overestimate is {overestimate!r}, but {source} has requested times of its own")
         workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader)
-    return workload if table is None else replace(workload, num_cores=table.num_cores, nodes=table.nodes)
+    if table is not None:
+        workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
+    if dependencies is not None:
+        workload = _with_dependencies(workload, source, dependencies)
+    return workload if moldable is None else _molded(workload, moldable)
+
+
+def _with_dependencies(workload: Workload, source: Pathish, dependencies: Dependencies) -> Workload:
+    """Return a workload whose jobs come after others as is asked for."""
+    if dependencies == "drop":
+        return replace(workload, after={})
+    if not isinstance(workload.trace, Trace):
+        what = "a generated workload says" if workload.trace is None else "a stream is read row by row, which says"
+        raise InvalidConfiguration(f"dependencies is {dependencies!r}, but {what} nothing of what jobs come after")
+    if _READERS.get(_suffix(source), swf.read) is swf.read:
+        return replace(workload, after=swf.dependencies(source, workload.trace.jobs))
+    return workload
+
+
+def _molded(workload: Workload, sigma: float) -> Workload:
+    """Return a workload whose jobs have further sizes."""
+    if workload.num_cores is None or workload.nodes or isinstance(workload.trace, SWFStream):
+        raise InvalidConfiguration(f"moldable is {sigma!r}, but only jobs on cores that are known can be made so")
+    return replace(workload, jobs=molding.moldable(workload.jobs, workload.num_cores, sigma=sigma))
 
 
 def _generated(

@@ -109,7 +109,7 @@ class TraceReason(ListedReason):
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
     UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: tasks of one CPU taken")
-    DEPENDENCY = ("noted", "comes after another job, which only swf.dependencies reads")
+    DEPENDENCY = ("noted", "comes after another job, which only swf.dependencies reads, and --dependencies keep")
     EXTRA_FIELDS = ("noted", "more fields than the format's 18: the others were not read")
     IGNORED_PROPERTIES = ("noted", "properties of nodes requested of which nobody says which nodes have them: ignored")
 
@@ -186,6 +186,15 @@ class Trace(Summarized):
             return {}
         waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
+
+    def queues(self) -> dict[int, str]:
+        """Return the queue of each job, by its number, as far as the file tells: by name, or its number as text."""
+        if self.queue_name is not None:
+            return {job.job_id: name for job, name in zip(self.jobs, self.queue_name, strict=True) if name}
+        if self.queue is None:
+            return {}
+        numbers = zip(self.jobs, self.queue.tolist(), strict=True)
+        return {job.job_id: str(number) for job, number in numbers if number >= 0}
 
     def summary(self) -> dict[str, Any]:
         """Return what is known of the jobs, for ``repr`` and notebooks."""

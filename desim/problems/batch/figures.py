@@ -33,6 +33,7 @@ from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, 
 from desim.plotting.words import how_many, nice_count
 from desim.problem import Figure, ReportWords
 from desim.problems.batch.cores import parse_core_sets
+from desim.problems.batch.site_rules import in_force
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -460,6 +461,7 @@ FIGURES = {
 WORDS = ReportWords(
     workload=_workload,
     size=lambda result: ("cores", int(result.info["num_cores"])),
+    in_force=in_force,
     left_behind={"queued": "jobs_queued", "running": "jobs_running", "lost": "jobs_lost"},
     of_finished_jobs=(
         "waiting_time",

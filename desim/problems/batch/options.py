@@ -15,6 +15,7 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND
+from desim.problems.batch.site_rules import limits_of_text, windows_of_text
 from desim.scenario import Instance, SeededSystem, Steps, failures
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "BatchOptions",
     "BatchSystem",
     "MetricOptions",
+    "SiteOptions",
     "SystemOptions",
     "WorkloadOptions",
     "cluster",
@@ -75,6 +77,28 @@ class SystemOptions:
 
 
 @dataclass(frozen=True)
+class SiteOptions:
+    """What the site and its users do."""
+
+    windows: Annotated[str | None, arg(metavar="FILE|START:END:CORES+...", help_behavior_hint="(default: none)")] = None
+    """Announced times in which cores are not for jobs, in seconds."""
+    limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
+        None
+    )
+    """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
+    grace: Annotated[float, arg(metavar="S")] = 0.0
+    """Jobs may run for so long beyond their requested time before they are killed, in seconds."""
+    checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
+    """Jobs that an outage cuts go on from what they have saved every S seconds of work."""
+    dependencies: Annotated[
+        Literal["drop", "keep"] | None, arg(help_behavior_hint="(default: those of a job table are kept)")
+    ] = None
+    """Whether jobs are submitted when those have ended that the log says they come after (SWF: fields 17, 18)."""
+    moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: jobs are rigid)")] = None
+    """Let jobs run on 1/4 to 4 times their cores, by Downey's model; SIGMA is 0 for a linear speedup."""
+
+
+@dataclass(frozen=True)
 class MetricOptions:
     """What the metrics cover."""
 
@@ -90,6 +114,7 @@ class BatchOptions:
 
     workload: WorkloadOptions = field(default_factory=WorkloadOptions)
     system: SystemOptions = field(default_factory=SystemOptions)
+    site: SiteOptions = field(default_factory=SiteOptions)
     metrics: MetricOptions = field(default_factory=MetricOptions)
     stream: bool = False
     """Take the jobs one by one from the file or generator, and keep records in files: for millions of jobs."""
@@ -105,8 +130,8 @@ class BatchSystem(SeededSystem):
 
     def instance(self, options: BatchOptions) -> Instance:
         """Return what is simulated."""
-        workload = load_workload(options.workload, stream=options.stream)
-        cluster(workload, options.system)  # so that unusable options are found here
+        workload = load_workload(options.workload, options.site, stream=options.stream)
+        cluster(workload, options.system, options.site)  # so that unusable options are found here
         report = workload.report
         known = replace(options.workload, cores=workload.num_cores)
         if report is None:
@@ -120,7 +145,7 @@ class BatchSystem(SeededSystem):
             place=place,
             options=replace(options, workload=known),
             kind=KIND,
-            make=partial(_made, workload, options.system),
+            make=partial(_made, workload, options.system, options.site),
             workload=workload.jobs,
             is_drawn=report is None or options.system.mean_time_to_failure is not None,
             steps=Steps("completion", "jobs", workload.num_jobs),
@@ -128,6 +153,7 @@ class BatchSystem(SeededSystem):
             facts={"cores": workload.num_cores} | ({"nodes": len(nodes)} if nodes else {}),
             report=report,
             is_streamed=options.stream,
+            decided=_decided(workload, options.site),
         )
 
     def seed_of(self, options: BatchOptions) -> int:
@@ -153,19 +179,26 @@ class BatchSystem(SeededSystem):
             del system["placement"]  # as if there were no such option: stored runs remain known
         else:
             workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
-        return {"workload": workload, "system": system}
+        plain = asdict(SiteOptions())
+        site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
+        site |= {name: Path(site[name]) for name in ("windows", "limits") if name in site and Path(site[name]).exists()}
+        return {"workload": workload, "system": system} | ({"site": site} if site else {})
 
 
 SYSTEM = BatchSystem()
 
 
-def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.Workload:
+def load_workload(
+    options: WorkloadOptions, site: SiteOptions | None = None, *, stream: bool = False
+) -> plugins.Workload:
     """Draw or read the jobs.
 
     Parameters
     ----------
     options : WorkloadOptions
         Which jobs.
+    site : SiteOptions, optional
+        Whether they come after others, and can run in several sizes.
     stream : bool
         Take them one by one while they are used.
 
@@ -182,7 +215,10 @@ def load_workload(options: WorkloadOptions, *, stream: bool = False) -> plugins.
         If there is no such file, it cannot be read, or its content is broken.
     """
     provider = plugins.workload_provider("batch", options.trace)
-    machine = {} if options.nodes is None else {"nodes": options.nodes}
+    machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
+    for name in ("dependencies", "moldable"):
+        if site is not None and getattr(site, name) is not None:
+            machine[name] = getattr(site, name)
     workload: plugins.Workload = provider.load(
         options.trace,
         num_jobs=options.jobs,
@@ -215,7 +251,7 @@ def shared_workload(options: WorkloadOptions) -> plugins.Workload:
     return load_workload(options)
 
 
-def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
+def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:
     """Return the cluster with its jobs.
 
     Parameters
@@ -224,6 +260,8 @@ def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
         Jobs and cores.
     options : SystemOptions
         Behaviour.
+    site : SiteOptions, optional
+        What the site does.
 
     Returns
     -------
@@ -236,6 +274,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
         If an option is out of range, or only one of the two times of outages is given.
     """
     assert workload.num_cores is not None
+    site = SiteOptions() if site is None else site
     outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
@@ -247,11 +286,23 @@ def cluster(workload: plugins.Workload, options: SystemOptions) -> BatchCluster:
         None if nodes else workload.num_cores,
         **({"nodes": nodes, "placement": options.placement} if nodes else {}),
         kill_at_request=options.kill_at_request,
+        grace=site.grace,
+        checkpoint_interval=site.checkpoint_interval,
+        after=getattr(workload, "after", None),
+        limits=() if site.limits is None else limits_of_text(site.limits, getattr(workload, "queues", {})),
+        windows=() if site.windows is None else windows_of_text(site.windows),
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         processes=outages,
     )
 
 
-def _made(workload: plugins.Workload, options: SystemOptions, agent: Agent) -> BatchCluster:
-    return cluster(workload, options)
+def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions, agent: Agent) -> BatchCluster:
+    return cluster(workload, options, site)
+
+
+def _decided(workload: plugins.Workload, site: SiteOptions) -> tuple[str, ...]:
+    """Return what of the jobs depends on who decides: when some are submitted, in which size others run."""
+    times = ("submission_time",) if getattr(workload, "after", None) else ()
+    sizes = ("requested_number_of_resources", "requested_time", "run_time") if site.moldable is not None else ()
+    return times + sizes

@@ -469,14 +469,28 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
 
 
+def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
+    """Return the jobs of the workload in the size and with the run times in which they ran."""
+    if "num_nodes" in run.info:
+        return run_where_they_were(run)
+    if not any(getattr(job, "sizes", ()) for job in run.workload or ()):
+        return map(tuple, run.workload or ())
+    columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
+    as_run = set(columns.iter_rows())
+    return (
+        next((tuple(size) for size in getattr(job, "sizes", ()) if (size[0], *size[2:5]) in as_run), tuple(job))
+        for job in run.workload or ()
+    )
+
+
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload, those that come after others with the times at which they were submitted."""
     if "dependencies" not in run.info:
-        return run_where_they_were(run) if "num_nodes" in run.info else map(tuple, run.workload or ())
+        return _given(run)
     columns = run["dependencies"].select("job_id", "planned_time", "submission_time")
     times = {job_id: (planned, submitted) for job_id, planned, submitted in columns.iter_rows()}
     rows = []
-    for job_id, planned, *others in run_where_they_were(run) if "num_nodes" in run.info else run.workload or ():
+    for job_id, planned, *others in _given(run):
         known, submitted = times.get(job_id, (None, None))
         if known != planned:
             rows.append((job_id, planned, *others))

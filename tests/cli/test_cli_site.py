@@ -1,0 +1,121 @@
+"""What the site and its users do, on the command line: in force, told, swept, and refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Desim
+
+from desim import Result
+from desim.plotting.reports import report
+
+SMALL = ("--jobs", 60, "--cores", 32)
+WINDOWS = "0:3600:8+86400:90000:32"
+LIMITS = "user:running_jobs=2:running_cores=20+queue=3|4:job_time=90000"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return a log with users, queues, and jobs that come after others."""
+    rows = []
+    for n in range(1, 41):
+        fields = dict(enumerate([-1] * 18, 1)) | {1: n, 2: 10 * n, 4: 50, 5: 4, 11: 1, 12: n % 3, 15: n % 5}
+        fields |= {17: n - 2, 18: 7} if n > 2 else {}
+        rows.append(" ".join(map(str, fields.values())))
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 32\n" + "\n".join(rows) + "\n")
+    return path
+
+
+def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    site = ("--windows", WINDOWS, "--limits", LIMITS, "--grace", 60, "--checkpoint-interval", 600)
+    outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
+    assert outcome.status == 0, outcome.err
+    for sentence in (
+        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s a job.",
+        "Not for jobs: 8 cores from 0 to 3,600 s; 32 cores from 86,400 to 90,000 s.",
+        "Jobs may run for 60 s beyond their requested time.",
+        "Jobs save what they have done every 600 s.",
+        "38 jobs are submitted when others have ended.",
+    ):
+        assert sentence in " ".join(outcome.out.split())
+    result = Result.load(out)
+    assert result.info["windows"] == 2 and result.info["limits"] == 2
+    assert result.table("dependencies")["think_time"].unique().to_list() == [7.0]
+    page = tmp_path / "page.html"
+    report(result, page)
+    assert "each user: at most 2 jobs at once" in page.read_text()
+    again = json.loads(desim("run", "batch", "--trace", log, *site, "--json").out)
+    assert "dependencies" not in again["run"]  # of a log they are dropped unless they are asked for
+
+
+def test_files_say_the_same_as_the_notation(desim: Desim, log: Path, tmp_path: Path) -> None:
+    windows, limits = tmp_path / "windows.csv", tmp_path / "limits.yaml"
+    windows.write_text("start, end, cores\n0,3600,8\n86400,90000,32\n")
+    limits.write_text(
+        "limits:\n- {by: user, running_jobs: 2, running_cores: 20}\n- {by: queue, of: [3, 4], job_time: 90000}\n"
+    )
+    of_files = desim("run", "batch", "--trace", log, "--windows", windows, "--limits", limits)
+    of_text = desim("run", "batch", "--trace", log, "--windows", WINDOWS, "--limits", LIMITS)
+    assert of_files.status == 0, of_files.err
+    assert of_files.out.splitlines()[1:] == of_text.out.splitlines()[1:]
+
+
+def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> None:
+    """All agents have the same jobs, though these are submitted at other times and run in other sizes."""
+    arguments = ("--agents", "lcfs,easy", "--workers", 1, "--json")
+    limits = "user:running_jobs=1,user:running_jobs=3"
+    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--limits", limits).out)
+    assert [point["values"]["limits"] for point in swept] == limits.split(",")
+    waits = [point["means"]["easy-fcfs"]["waiting_time_mean"]["mean"] for point in swept]
+    assert waits[0] > waits[1]
+    closed = desim("compare", "batch", "--trace", log, *arguments, "--cores", 6, "--dependencies", "keep")
+    assert closed.status == 0 and closed.err == ""
+    molded = desim("compare", "batch", *SMALL, *arguments[2:], "--agents", "easy,easy-molding", "--moldable", 1)
+    assert molded.status == 0 and molded.err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--windows", "0:10"), "--windows is 0:10, want a file, or START:END:CORES"),
+        (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window is 3.0"),
+        (("--windows", "0:9:64"), "windows take 64 cores, the cluster has 32"),
+        (("--windows", "none.csv"), "none.csv: cannot be read"),
+        (("--limits", "usr:running_jobs=4"), "by is 'usr' (did you mean 'user'?)"),
+        (("--limits", "user:running=4"), "there is no 'running'"),
+        (("--limits", "user:running_jobs=0"), "running_jobs is 0"),
+        (("--limits", "user"), "--limits is user, want a file, or such as user:running_jobs=4"),
+        (("--limits", "queue:running_jobs=4"), "nothing tells the queue of any job"),
+        (("--grace", -1), "--grace is -1"),
+        (("--checkpoint-interval", 0), "--checkpoint-interval is 0"),
+        (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
+        (("--moldable", -1), "sigma is -1"),
+        (("--moldable", 1, "--nodes", "2x16"), "--moldable is 1.0, but only jobs on cores"),
+    ],
+)
+def test_what_makes_no_sense_is_named(desim: Desim, options: tuple[object, ...], message: str) -> None:
+    arguments = ("--jobs", 5) if "--nodes" in options else ("--jobs", 5, "--cores", 32)
+    outcome = desim("run", "batch", *arguments, *options)
+    assert outcome.status == 2
+    assert message in " ".join(outcome.err.split())
+
+
+def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, tmp_path: Path) -> None:
+    for name, text, message in (
+        ("w.csv", "start,end,cores\n0,9,4\n5,x,4\n", "w.csv: line 3: end is 'x', want a number"),
+        ("w.csv", "start,end,core\n0,9,4\n", "w.csv: line 2: unknown 'core' (did you mean 'cores'?)"),
+        ("w.csv", "start,end,cores\n", "w.csv: holds no windows"),
+        ("w.yaml", "- {start: 0, end: 9, cores: 1.5}\n", "w.yaml: entry 1: the cores of a window is 1.5"),
+        ("w.yaml", "start: 0\n", "w.yaml: want a list of windows"),
+        ("w.yaml", "- 7\n", "w.yaml: entry 1 is 7, want names and values"),
+        ("w.yaml", "{\n", "w.yaml: is no YAML file"),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        outcome = desim("run", "batch", *SMALL, "--windows", path)
+        assert outcome.status == 2
+        assert message in " ".join(outcome.err.split()), outcome.err
