@@ -119,3 +119,17 @@ def test_files_that_make_no_sense_are_named_with_line_and_column(desim: Desim, t
         outcome = desim("run", "batch", *SMALL, "--windows", path)
         assert outcome.status == 2
         assert message in " ".join(outcome.err.split()), outcome.err
+
+
+def test_columns_of_a_job_table_are_in_force(desim: Desim, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job_id,submission_time,cores,run_time,user,queue,after,think_time,sizes\n"
+        "1,0,4,100,ann,long,,,8:60\n2,0,4,50,bob,short,,,\n3,0,4,10,ann,short,1 2,30,\n4,0,4,10,bob,short,,,\n"
+    )
+    limits = "queue=short:running_jobs=1+user=ann:running_jobs=1"
+    arguments = ("run", "batch", "--trace", path, "--cores", 64, "--limits", limits, "--agent", "easy")
+    for more, makespan, said in (((), 140.0, "1 jobs are submitted"), (("--dependencies", "drop"), 110.0, "short: at")):
+        outcome = desim(*arguments, *more)
+        assert outcome.status == 0, outcome.err
+        assert f"complete at {makespan:g} s" in outcome.out and said in outcome.out

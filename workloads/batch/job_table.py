@@ -8,14 +8,15 @@ submission time     ``submission_time``, ``subtime``
 cores               ``requested_number_of_resources``, ``requested_cores``, ``res``, ``cores``
 requested time      ``requested_time``, ``walltime``; the run time if there is none
 run time            ``run_time``, ``execution_time``, ``runtime``
-user                ``user_id``, ``user``; -1 if there is none
+user                ``user_id``, ``user``; -1 if there is none; names are numbered in order of appearance
 recorded wait       ``waiting_time``, else ``starting_time`` less the submission time
 ==================  =============================================================================================
 
 Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
 workload; any further column is not read, which the report says. Times are numbers of seconds, or durations. Submission
 and start may also be dates, in text as ISO 8601 has them: they count as seconds since 1970, in UTC where they state no
-zone. A cell without a value is unknown. With ``requests=True`` the columns of :mod:`desim.workloads.batch.requests` are
+zone. A cell without a value is unknown. Queues, partitions, what jobs come after and their sizes have the columns of
+:mod:`desim.workloads.batch.site_columns`. With ``requests=True`` those of :mod:`desim.workloads.batch.requests` are
 read as well: what jobs request of nodes. Rows are repaired and counted by the same rules as those of a Standard
 Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, where they
 are known.
@@ -38,8 +39,10 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
 from desim.problems.batch.tables import JOBS
+from desim.workloads.batch._cells import cells_of
 from desim.workloads.batch.requests import RequestColumns
 from desim.workloads.batch.selection import Columns, Floats, TraceOptions, check_writable, identified, select
+from desim.workloads.batch.site_columns import SiteColumns, named_users
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReason, TraceReport
 from desim.workloads.documents import LARGEST, shown
 from desim.workloads.files import Pathish, plain_number, read_bytes, write_lines, writing
@@ -308,13 +311,14 @@ def _read_text(source: str) -> _Table:
 def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions, *, requests: bool) -> Trace:
     """Make jobs of the columns that mean something."""
     of_nodes = RequestColumns.of(table.columns, names or {}) if requests else None
-    own = {} if of_nodes is None else of_nodes.found
+    of_site = SiteColumns.of(table.columns, names or {}, on_nodes=requests)
+    own = dict(of_site.found) | ({} if of_nodes is None else dict(of_nodes.found))
     found = _found(table, {what: name for what, name in (names or {}).items() if what not in own})
     used = {*found.values(), *own.values()}
     unread = tuple(name for name in table.columns if name not in used and name not in _OUTCOMES)
     report = TableReport(unit=table.unit, unread=unread)
     count = len(table.columns[found["run_time"]])
-    uneven = next((name for name in found.values() if len(table.columns[name]) != count), None)
+    uneven = next((name for name in sorted(used) if len(table.columns[name]) != count), None)
     if uneven is not None:
         raise WorkloadError(
             f"{table.source}: column {uneven} has {len(table.columns[uneven])} rows, {found['run_time']} has {count}"
@@ -328,7 +332,9 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
         job_id, is_kept = _identities(table, found["job_id"])
         if not is_kept:
             report.add(TraceReason.UNREADABLE_ID, (job_id if table.places is None else table.places).tolist())
-    known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time", "user_id")]
+    users = named_users(cells_of(table.columns[found["user_id"]])) if "user_id" in found else None
+    known = [numbers(what) for what in ("submission_time", "requested_cores", "requested_time", "run_time")]
+    known.append(numbers("user_id") if users is None else np.array(users[0], np.float64))
     if of_nodes is not None:
         asked, known[1] = of_nodes.requests(
             known[1], of_each_task=found["requested_cores"] == "cores", where=table.where
@@ -340,7 +346,14 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
     if table.places is not None:
         rows = replace(rows, place=table.places)
     trace = select(table.source, rows, table.header, report, **options)
-    return trace if of_nodes is None else of_nodes.applied(trace, asked, rows.place)
+    if of_nodes is not None:
+        trace = of_nodes.applied(trace, asked, rows.place)
+    if users is not None:
+        assert trace.place is not None
+        by_place = dict(zip(rows.place.tolist(), users[1], strict=True))
+        trace = replace(trace, user_name=[by_place[place] for place in trace.place.tolist()])
+    ids = cells_of(table.columns[found["job_id"]]) if "job_id" in found else range(count)
+    return of_site.applied(table.source, trace, rows.place, ids, table.where)
 
 
 def _found(table: _Table, names: Mapping[str, str]) -> dict[str, str]:

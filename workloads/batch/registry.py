@@ -118,9 +118,9 @@ class Workload:
     after: Mapping[int, After] = field(default_factory=dict)
 
     @property
-    def queues(self) -> dict[int, str]:
-        """The queue of each job by its id, as far as the file tells."""
-        return self.trace.queues() if isinstance(self.trace, Trace) else {}
+    def groups(self) -> dict[str, dict[int, str]]:
+        """The ``queue``, ``partition`` and ``user`` of jobs by name, by job id, as far as the file tells."""
+        return self.trace.groups() if isinstance(self.trace, Trace) else {}
 
     @property
     def report(self) -> TraceReport | None:
@@ -285,7 +285,7 @@ def _read(
         if cores is None:
             raise InvalidConfiguration(f"{source} does not tell the cores of the machine, which a load refers to")
         jobs = rescale_load(jobs, cores, load)
-    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes)
+    return Workload(Path(source).name, jobs, cores, len(jobs), trace, trace.nodes, trace.after)
 
 
 def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
@@ -293,7 +293,8 @@ def _check_requests(source: str, trace: Trace, table: NodeTable) -> None:
     assert trace.place is not None
     for job, place in zip(trace.jobs, trace.place.tolist(), strict=True):
         try:
-            table.shape_of(job)
+            for size in getattr(job, "sizes", (job,)):
+                table.shape_of(size)
         except WorkloadError as error:
             raise WorkloadError(f"{source}: {trace.report.locate(place)}: job {job.job_id}: {error}") from error
 

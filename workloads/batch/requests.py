@@ -21,7 +21,6 @@ result. A cell without a value asks for nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -31,6 +30,7 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import Job, NodeJob, Request
+from desim.workloads.batch._cells import cells_of, is_missing, number, several
 from desim.workloads.batch.node_file import amount_of_memory
 from desim.workloads.batch.trace import Trace
 
@@ -44,7 +44,6 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 }
 _RESOURCE = "resource:"
 _YES, _NO = ("true", "yes", "1", "1.0"), ("false", "no", "0", "0.0")
-_MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
 
 
 @dataclass(frozen=True)
@@ -97,36 +96,36 @@ class RequestColumns:
             If a cell holds what it should not, or a request makes no sense; the message names row and column.
         """
         names = [what for what in self.found if what != "queue"]
-        cells = [_cells(self.columns[self.found[what]]) for what in names]
+        cells = [cells_of(self.columns[self.found[what]]) for what in names]
         known: dict[tuple[Any, ...], Request] = {}
         asked: list[Request | None] = []
         rows = zip(*cells, strict=True) if cells else ((),) * len(cores)
-        for row, (number, values) in enumerate(zip(cores.tolist(), rows, strict=True)):
-            if number < 1:
+        for row, (count, values) in enumerate(zip(cores.tolist(), rows, strict=True)):
+            if count < 1:
                 asked.append(None)
                 continue
-            key = (number, *map(str, values))
+            key = (count, *map(str, values))
             request = known.get(key)
             if request is None:
-                given = {what: value for what, value in zip(names, values, strict=True) if not _is_missing(value)}
+                given = {what: value for what, value in zip(names, values, strict=True) if not is_missing(value)}
                 try:
-                    request = known[key] = self._request(int(number), given, of_each_task=of_each_task)
+                    request = known[key] = self._request(int(count), given, of_each_task=of_each_task)
                 except InvalidConfiguration as error:
                     raise WorkloadError(f"{where(row)}: {error}") from error
             asked.append(request)
-        totals = [number if one is None else one.tasks * one.cores for number, one in zip(cores, asked, strict=True)]
+        totals = [each if one is None else one.tasks * one.cores for each, one in zip(cores, asked, strict=True)]
         return asked, np.array(totals, np.float64)
 
     def _request(self, cores: int, given: Mapping[str, Any], *, of_each_task: bool) -> Request:
         """Return the request of a row; the name of a column at fault is that of the table."""
         values: dict[str, Any] = {what: _whole(self.found[what], given[what]) for what in _WHOLE if what in given}
-        values |= {what: _several(given[what]) for what in _SEVERAL if what in given}
+        values |= {what: several(given[what]) for what in _SEVERAL if what in given}
         if "partition" in given:
             values["partition"] = str(given["partition"]).strip()
         if "memory" in given:
             values["memory"] = amount_of_memory(given["memory"])
         if "gpus" in given:
-            values["gpus"] = _number(self.found["gpus"], given["gpus"])
+            values["gpus"] = number(self.found["gpus"], given["gpus"])
         if "exclusive" in given:
             values["exclusive"] = _truth(self.found["exclusive"], given["exclusive"])
         further = {what.removeprefix(_RESOURCE): what for what in given if what.startswith(_RESOURCE)}
@@ -152,39 +151,13 @@ class RequestColumns:
             jobs.append(NodeJob.requesting(job, request))
         queues = None
         if "queue" in self.found:
-            cells = _cells(self.columns[self.found["queue"]])
-            queues = ["" if _is_missing(cells[row]) else str(cells[row]).strip() for row in rows]
+            cells = cells_of(self.columns[self.found["queue"]])
+            queues = ["" if is_missing(cells[row]) else str(cells[row]).strip() for row in rows]
         return replace(trace, jobs=jobs, queue_name=queues)
 
 
-def _cells(column: Any) -> list[Any]:
-    """Return the cells of whatever is a column."""
-    for method in ("to_list", "tolist"):
-        if hasattr(column, method):
-            return list(getattr(column, method)())
-    return list(column)
-
-
-def _is_missing(cell: Any) -> bool:
-    if isinstance(cell, list | tuple | np.ndarray):
-        return False
-    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell).strip() in _MISSING
-
-
-def _number(name: str, cell: Any) -> float:
-    try:
-        if isinstance(cell, bool):
-            raise ValueError
-        value = float(cell)
-    except (TypeError, ValueError):
-        value = math.nan
-    if math.isnan(value):
-        raise InvalidConfiguration(f"{name} is {cell!r}, want a number")
-    return value
-
-
 def _whole(name: str, cell: Any) -> int:
-    value = _number(name, cell)
+    value = number(name, cell)
     if value % 1 or value < 0:
         raise InvalidConfiguration(f"{name} is {cell!r}, want a whole number of at least 0")
     return int(value)
@@ -195,8 +168,3 @@ def _truth(name: str, cell: Any) -> bool:
     if text not in (*_YES, *_NO):
         raise InvalidConfiguration(f"{name} is {cell!r}, want true or false")
     return text in _YES
-
-
-def _several(cell: Any) -> tuple[str, ...]:
-    words = cell.replace("|", " ").split() if isinstance(cell, str) else list(map(str, cell))
-    return tuple(words)

@@ -418,7 +418,8 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
     rows = Columns.concatenate(list(blocks))
     [rows] = shifted([rows.take(np.argsort(rows.submission_time, kind="stable"))], shift)
     waits = np.where(rows.wait < 0, np.nan, rows.wait)
-    return Trace(list(rows.jobs()), header, report, waits, rows.queue.astype(np.int64), rows.place)
+    queue, partition = rows.queue.astype(np.int64), rows.partition.astype(np.int64)
+    return Trace(list(rows.jobs()), header, report, waits, queue, rows.place, partition=partition)
 
 
 def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.problems.batch.dependencies import After
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import Node
 from desim.reprs import Summarized
@@ -157,8 +158,12 @@ class Trace(Summarized):
         The queue that each job was submitted to, -1 where unknown.
     place : array of int, optional
         Where each job stands in the file, see `TraceReport.locate`.
-    queue_name : list of str, optional
-        What the queue of each job is called, where the file has names instead of numbers.
+    partition : array of int, optional
+        The partition, in the same way.
+    queue_name, partition_name, user_name : list of str, optional
+        What the queue, partition and user of each job are called, where the file has names instead of numbers.
+    after : mapping of int to After
+        What jobs come after, by job number, where the reader knows: for ``BatchCluster(jobs, after=...)``.
     nodes : tuple of Node
         Those of the machine, where the file tells.
     recorded_nodes : mapping of int to sequence of (str, int), optional
@@ -172,6 +177,10 @@ class Trace(Summarized):
     queue: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     place: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     queue_name: list[str] | None = field(default=None, compare=False, repr=False)
+    partition: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    partition_name: list[str] | None = field(default=None, compare=False, repr=False)
+    user_name: list[str] | None = field(default=None, compare=False, repr=False)
+    after: Mapping[int, After] = field(default_factory=dict, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
     recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
 
@@ -187,14 +196,19 @@ class Trace(Summarized):
         waits = zip(self.jobs, self.waiting_time.tolist(), strict=True)
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
 
-    def queues(self) -> dict[int, str]:
-        """Return the queue of each job, by its number, as far as the file tells: by name, or its number as text."""
-        if self.queue_name is not None:
-            return {job.job_id: name for job, name in zip(self.jobs, self.queue_name, strict=True) if name}
-        if self.queue is None:
-            return {}
-        numbers = zip(self.jobs, self.queue.tolist(), strict=True)
-        return {job.job_id: str(number) for job, number in numbers if number >= 0}
+    def groups(self) -> dict[str, dict[int, str]]:
+        """Return the ``queue``, ``partition`` and ``user`` of jobs by name, by job number, as far as the file tells.
+
+        Queues and partitions without names are called by their numbers, those of users jobs know themselves.
+        """
+        named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
+        groups: dict[str, dict[int, str]] = {}
+        for by, (names, numbers) in (named | {"user": (self.user_name, None)}).items():
+            if names is None and numbers is not None:
+                names = ["" if number < 0 else str(number) for number in numbers.tolist()]  # noqa: PLW2901
+            found = {job.job_id: name for job, name in zip(self.jobs, names or (), strict=bool(names)) if name}
+            groups |= {by: found} if found else {}
+        return groups
 
     def summary(self) -> dict[str, Any]:
         """Return what is known of the jobs, for ``repr`` and notebooks."""

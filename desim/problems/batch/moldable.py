@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Self
 
 from desim.exceptions import WorkloadError
@@ -64,6 +64,11 @@ class MoldableJob(Job):
     def request(self) -> Any:
         """What the first size requests of nodes; None if that is cores alone."""
         return getattr(self.sizes[0], "request", None)
+
+    @property
+    def run_times(self) -> Mapping[str, float]:
+        """How long the first size runs on nodes with GPUs of a model."""
+        return getattr(self.sizes[0], "run_times", {})
 
     def known(self) -> Self:
         """Return the job as agents know it: in each size it runs for as long as it requests."""

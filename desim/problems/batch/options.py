@@ -289,7 +289,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         grace=site.grace,
         checkpoint_interval=site.checkpoint_interval,
         after=getattr(workload, "after", None),
-        limits=() if site.limits is None else limits_of_text(site.limits, getattr(workload, "queues", {})),
+        limits=() if site.limits is None else limits_of_text(site.limits, getattr(workload, "groups", {})),
         windows=() if site.windows is None else windows_of_text(site.windows),
         too_wide=options.too_wide,
         on_outage=options.on_outage,

@@ -81,15 +81,15 @@ def windows_of_text(text: str) -> list[Window]:
     return windows
 
 
-def limits_of_text(text: str, queues: Mapping[int, str]) -> list[Limit]:
+def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[Limit]:
     """Return limits.
 
     Parameters
     ----------
     text : str
         A CSV or YAML file, or the notation.
-    queues : mapping of int to str
-        The queue of each job, by its id, as far as they are known.
+    groups : mapping of str to mapping of int to str
+        The ``queue`` of each job by its id, and its ``partition`` and ``user`` where these have names beside the jobs.
 
     Returns
     -------
@@ -109,11 +109,11 @@ def limits_of_text(text: str, queues: Mapping[int, str]) -> list[Limit]:
     4
     """
     if _is_file(text):
-        return [_limit(where, entry, queues) for where, entry in _entries(text, "limits", _OF_LIMITS)]
+        return [_limit(where, entry, groups) for where, entry in _entries(text, "limits", _OF_LIMITS)]
     limits = []
     for part in text.split("+"):
-        groups, *values = (word.strip() for word in part.split(":"))
-        by, _, of = groups.partition("=")
+        whose, *values = (word.strip() for word in part.split(":"))
+        by, _, of = whose.partition("=")
         pairs = [value.partition("=") for value in values]
         if not pairs or not all(middle for _, middle, _ in pairs):
             raise InvalidConfiguration(f"limits is {text!r}, {_WANT_LIMITS}")
@@ -122,7 +122,7 @@ def limits_of_text(text: str, queues: Mapping[int, str]) -> list[Limit]:
             if unknown := set(entry).difference(_OF_LIMITS):
                 name = min(unknown)
                 raise WorkloadError(f"there is no {name!r}{did_you_mean(name, _UNITS)}: {', '.join(_UNITS)}")
-            limits.append(_limit("limits", entry, queues))
+            limits.append(_limit("limits", entry, groups))
         except (WorkloadError, InvalidConfiguration) as error:
             raise InvalidConfiguration(f"limits is {text!r}, but {error}") from error
     return limits
@@ -184,12 +184,13 @@ def _window(where: str, entry: Mapping[str, Any]) -> Window:
         raise WorkloadError(f"{where}: {error}") from error
 
 
-def _limit(where: str, entry: Mapping[str, Any], queues: Mapping[int, str]) -> Limit:
+def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]]) -> Limit:
     """Return the limit of an entry."""
     by = str(entry.get("by", "")).strip()
     if by not in _GROUPS:
         raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, _GROUPS)}, want one of {', '.join(_GROUPS)}")
-    if by == "queue" and not queues:
+    known = groups.get(by) or None
+    if by == "queue" and known is None:
         raise InvalidConfiguration(f"{where}: queues are limited, but nothing tells the queue of any job")
     words = entry.get("of", "")
     of = words.replace("|", " ").split() if isinstance(words, str) else [str(word) for word in words or ()]
@@ -198,7 +199,7 @@ def _limit(where: str, entry: Mapping[str, Any], queues: Mapping[int, str]) -> L
     }
     whole = {name: value if name == "job_time" else _whole(value) for name, value in values.items()}
     try:
-        return Limit(by=queues if by == "queue" else by, of=tuple(of) or None, **whole)  # type: ignore[arg-type]
+        return Limit(by=by if known is None else known, of=tuple(of) or None, **whole)  # type: ignore[arg-type]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
 

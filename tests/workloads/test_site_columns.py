@@ -1,0 +1,124 @@
+"""Columns of job tables on users, queues, dependencies, think times, sizes, and run times by model of GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from desim import WorkloadError, simulate
+from desim.agents.batch import create
+from desim.problems.batch import After, BatchCluster, Limit, MoldableJob, Node
+from desim.validation import validate
+from desim.workloads.batch import job_table
+
+TEXT = """job_id,submission_time,cores,run_time,walltime,user,queue,partition,after,think_time,sizes
+a1,0,4,100,120,ann,long,big,,,2:180:240|8:60:80
+a2,5,2,50,60,bob,short,,a1,30,
+a3,6,2,10,20,ann,,big,a1 a2,,
+a4,7,1,10,20,,short,small,,,
+"""
+
+
+def columns(**more: Any) -> dict[str, Any]:
+    """Return a small table with other columns."""
+    return {"id": [3, 1, 2], "subtime": [2, 0, 1], "cores": [1, 2, 3], "run_time": [10, 20, 30]} | more
+
+
+def test_all_columns_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(TEXT)
+    trace = job_table.read(path)
+    assert trace.report.unread == ()
+    assert [job.user_id for job in trace.jobs] == [0, 1, 0, -1]
+    assert trace.groups() == {
+        "queue": {1: "long", 2: "short", 4: "short"},
+        "partition": {1: "big", 3: "big", 4: "small"},
+        "user": {1: "ann", 2: "bob", 3: "ann"},
+    }
+    assert trace.after == {2: After((1,), 30.0), 3: After((1, 2))}
+    first = trace.jobs[0]
+    assert isinstance(first, MoldableJob)
+    assert [(job[2], job[3], job[4]) for job in first.sizes] == [(4, 120, 100), (2, 240, 180), (8, 80, 60)]
+    limits = [Limit(by=trace.groups()["queue"], of=("short",), running_jobs=1)]
+    cluster = BatchCluster(trace.jobs, 8, after=trace.after, limits=limits)
+    result = simulate(cluster, create("easy-molding"))
+    starts = dict(result.jobs.select("job_id", "submission_time").iter_rows())
+    ends = dict(result.jobs.select("job_id", "finish_time").iter_rows())
+    assert starts[2] == ends[1] + 30 and starts[3] == max(ends[1], ends[2])
+    validate(result, trace.jobs).raise_if_invalid()
+
+
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, lambda table: pl.DataFrame(table, strict=False)])
+def test_tables_in_memory(make: Any) -> None:
+    """Ids are numbers here, of a list or of one job; rows need not be in the order of submission."""
+    table = make(columns(after=["1|2", None, "1"], think_time=[1.5, None, None], queue=["x", None, "y"]))
+    trace = job_table.jobs_from(table)
+    assert trace.after == {3: After((1, 2), 1.5), 2: After((1,))}
+    assert trace.groups()["queue"] == {3: "x", 2: "y"}
+    assert job_table.jobs_from(pl.DataFrame(columns(after=[[1, 2], [], None]))).after == {3: After((1, 2))}
+    assert job_table.jobs_from(pd.DataFrame(columns(after=[1.0, np.nan, 1.0]))).after == {
+        3: After((1,)),
+        2: After((1,)),
+    }
+    named = job_table.jobs_from(columns(needs=["1", "", ""]), names={"after": "needs"})
+    assert named.after == {3: After((1,))}
+
+
+def test_a_job_does_not_wait_for_one_that_is_dropped() -> None:
+    trace = job_table.jobs_from(columns(after=["1 2", "", ""], run_time=[10, 20, -1]))
+    assert trace.after == {3: After((1,))}
+
+
+def test_run_times_by_model_and_sizes_on_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job_id,submission_time,run_time,walltime,tasks,cores,gpus,run_time:A100,run_time:T4,sizes\n"
+        "1,0,100,400,2,2,1,40,200,8:60:300\n2,0,100,400,1,1,1,,,\n3,0,100,400,1,1,1,25,,\n"
+    )
+    trace = job_table.read(path, requests=True)
+    first, second, third = trace.jobs
+    assert first.sizes[0].run_times == {"A100": 40.0, "T4": 200.0}  # type: ignore[attr-defined]
+    assert [(size.request.tasks, size[2:5]) for size in first.sizes] == [(2, (4, 400, 100)), (4, (8, 300, 60))]  # type: ignore[attr-defined]
+    assert second.run_times == {} and third.run_times == {"A100": 25.0}  # type: ignore[attr-defined]
+    nodes = Node.several(2, 8, gpus=4, gpu_model="A100")
+    result = simulate(BatchCluster(trace.jobs, nodes=nodes), create("fcfs"))
+    assert result.jobs.sort("job_id")["execution_time"].to_list() == [40.0, 100.0, 25.0]
+    validate(result, trace.jobs).raise_if_invalid()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"after": ["7", "", ""]}, "row 0: after names 7, but there is no such job"),
+        ({"after": ["1", "2", "1"]}, "table: after: jobs wait for each other: 1 after 2 after 1"),
+        (
+            {"after": ["1", "", ""], "think_time": [-1, 0, 0]},
+            "row 0: think_time is -1, want a finite number",
+        ),
+        ({"after": ["1", "", ""], "think_time": ["x", 0, 0]}, "row 0: think_time is 'x', want a number"),
+        ({"sizes": ["", "4", ""]}, "row 1: sizes has '4', want sizes such as 8:60 or 8:60:90"),
+        ({"sizes": ["", "", "0.5:9"]}, "row 2: sizes has '0.5:9', want sizes such as"),
+        ({"sizes": ["", "", "4:x"]}, "row 2: sizes is 'x', want a number"),
+        ({"sizes": ["", "", "4:-3"]}, "row 2: sizes is '-3', want a finite number of at least 0"),
+        ({"think_time": [1.0]}, "column think_time has 1 rows, run_time has 3"),
+    ],
+)
+def test_what_is_wrong_is_said_by_column_and_row(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(WorkloadError, match="table: ") as caught:
+        job_table.jobs_from(columns(**more))
+    assert message in str(caught.value)
+
+
+def test_what_is_wrong_on_nodes() -> None:
+    for more, message in (
+        ({"sizes": ["", "5:9", ""]}, "row 1: sizes has '5:9', which is no number of tasks of 2 cores"),
+        ({"run_time:A": [1, "", "y"]}, "row 2: run_time:A is 'y', want a number"),
+    ):
+        with pytest.raises(WorkloadError) as caught:
+            job_table.jobs_from(columns(**more), requests=True)
+        assert message in str(caught.value)

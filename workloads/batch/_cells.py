@@ -1,0 +1,48 @@
+"""Cells of columns of whatever is a table: lists, what is missing, numbers, several words."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["cells_of", "is_missing", "number", "several"]
+
+_MISSING = ("", "NA", "NaN", "nan", "null", "None", "<NA>")
+
+
+def cells_of(column: Any) -> list[Any]:
+    """Return the cells of whatever is a column."""
+    for method in ("to_list", "tolist"):
+        if hasattr(column, method):
+            return list(getattr(column, method)())
+    return list(column)
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell has no value."""
+    if isinstance(cell, list | tuple | np.ndarray):
+        return False
+    return cell is None or (isinstance(cell, float) and math.isnan(cell)) or str(cell).strip() in _MISSING
+
+
+def number(name: str, cell: Any) -> float:
+    """Return a cell as a number; the name of its column is for errors."""
+    try:
+        if isinstance(cell, bool):
+            raise ValueError
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = math.nan
+    if math.isnan(value):
+        raise InvalidConfiguration(f"{name} is {cell!r}, want a number")
+    return value
+
+
+def several(cell: Any) -> tuple[str, ...]:
+    """Return the words of a cell, which have blanks or ``|`` between them in text."""
+    words = cell.replace("|", " ").split() if isinstance(cell, str) else list(map(str, cell))
+    return tuple(words)
