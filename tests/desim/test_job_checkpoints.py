@@ -107,6 +107,19 @@ def test_forks_know_what_is_saved() -> None:
     assert ends == [[115.0, 65.0], [170.0, 70.0]]
 
 
+@pytest.mark.parametrize("speeds", [(0.5, 4.0), (4.0, 0.5), (2.0, 2.0)])
+def test_what_is_saved_is_a_share_of_the_work(speeds: tuple[float, float]) -> None:
+    """Half of 80 s of work is saved on the first node; the second one does the other half at its own speed."""
+    nodes = [Node(f"node {speed} {number}", 1, speed=speed) for number, speed in enumerate(speeds)]
+    half = 40.0 / speeds[0]
+    outage = planned_outages([Outage(half + 0.25, 500.0, 0b1)])
+    jobs = [Job(1, 0.0, 1, 200.0, 80.0)]
+    result = simulate(BatchCluster(jobs, nodes=nodes, checkpoint_interval=half, processes=[outage]), create("fcfs"))
+    assert result.jobs.select("starting_time", "finish_time").rows() == [(half + 0.25, half + 0.25 + 40.0 / speeds[1])]
+    assert result.table("checkpoints")["saved"].to_list() == [half]
+    assert validate(result, jobs).ok
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [({"grace": -1.0}, "grace is -1.0"), ({"checkpoint_interval": 0.0}, "checkpoint_interval is 0.0")],

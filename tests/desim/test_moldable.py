@@ -28,7 +28,7 @@ def sized(job_id: int, submission: float, *sizes: tuple[int, float] | tuple[int,
 def run(jobs: list[Any], num_cores: int, agent: Any, **options: Any) -> list[tuple[float, float, int]]:
     """Return start, end and cores of all jobs, by id; the records are valid."""
     result = simulate(BatchCluster(jobs, num_cores, **options), create(agent) if isinstance(agent, str) else agent)
-    validate(result).raise_if_invalid()
+    validate(result, jobs).raise_if_invalid()
     columns = ["starting_time", "finish_time", "requested_number_of_resources"]
     return result.jobs.sort("job_id").select(columns).rows()
 
@@ -129,7 +129,7 @@ class TestOnNodes:
     def test_the_size_is_chosen_recorded_and_explained(self) -> None:
         jobs = [self.JOB, self.JOB._replace(job_id=2)]
         result = simulate(BatchCluster(jobs, nodes=self.NODES), Answers(StartAs(1, 1), None, 2))
-        validate(result).raise_if_invalid()
+        validate(result, jobs).raise_if_invalid()
         assert result.table("requests").select("job_id", "tasks", "memory").rows() == [(1, 2, 9), (2, 4, 0)]
         assert result.jobs["starting_time"].to_list() == [0, 15]
         with pytest.raises(InfeasibleAction, match="job 2 cannot start in size 1"):

@@ -150,6 +150,28 @@ def test_what_is_free_before_a_window_is_used() -> None:
     assert result.table("outages").select("time", "event", "cores_up").rows() == [(50.0, "down", 4)]
 
 
+def test_a_window_that_begins_as_another_ends_takes_its_cores() -> None:
+    jobs = [Job(1, 0.0, 2, 100.0, 100.0), Job(2, 1.0, 4, 10.0, 10.0)]
+    windows = [Window(50.0, 100.0, 6), Window(10.0, 50.0, 6)]
+    result = simulate(BatchCluster(jobs, 8, windows=windows), create("easy-fcfs"))
+    assert result.table("interruptions").is_empty()
+    assert result.jobs["starting_time"].to_list() == [0.0, 100.0]
+    assert result.table("outages")["cores_up"].to_list() == [2, 8, 2, 8]
+    assert validate(result, jobs).ok
+
+
+def test_cores_that_are_repaired_during_a_window_stay_away() -> None:
+    """Six of eight cores have failed when a window takes five: two that were up, and three that were not."""
+    outage = planned_outages([Outage(5.0, 20.0, 0b11111100)])
+    windows = [Window(10.0, 50.0, 5), Window(10.0, 60.0, 2)]  # no core belongs to two windows
+    cluster = BatchCluster([Job(1, 0.0, 8, 100.0, 100.0)], 8, windows=windows, processes=[outage])
+    result = simulate(cluster, create("fcfs"))
+    assert result.table("outages").select("time", "cores_up").rows() == [
+        (5.0, 2), (10.0, 0), (20.0, 1), (50.0, 6), (60.0, 8)
+    ]  # fmt: skip
+    assert validate(result).ok
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

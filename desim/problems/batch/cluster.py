@@ -10,7 +10,8 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from operator import attrgetter
+from functools import reduce
+from operator import attrgetter, or_
 from typing import Any, ClassVar, Literal, Self
 
 import simpy
@@ -222,6 +223,8 @@ class BatchCluster(FailingCluster, Problem):
                 tables["limits"].append((number, limit))
         self._state.windows = self.windows
         self._taken: dict[int, int] = {}  # the cores of windows that have begun, by the numbers of these
+        for number, window in enumerate(self.windows):  # first the ends, which make room for what begins just then
+            at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
         for number, window in enumerate(self.windows):
             at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
             tables["windows"].append((number, window.start, window.end, window.cores))
@@ -567,14 +570,17 @@ class BatchCluster(FailingCluster, Problem):
         self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
 
     def _open_window(self, event: simpy.Event) -> None:
-        """Take the cores of a window down: the highest that are free, and others only if there are too few."""
+        """Take the cores of a window down: the highest that are free, and others only if there are too few.
+
+        Cores that have failed are the last choice: they stay away, however soon they are repaired.
+        """
         number: Any = event.value
         window = self.windows[number]
         free, up = to_core_ids(self._state.free).tolist(), to_core_ids(self._up()).tolist()
         busy = sorted(set(up).difference(free))
-        cores = core_set([*busy, *free][-window.cores :])
+        failed = to_core_ids(self._state.down & ~reduce(or_, self._taken.values(), 0)).tolist()
+        cores = core_set([*failed, *busy, *free][-window.cores :])
         self._taken[number] = cores
-        at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
         self.fail(cores)
 
     def _close_window(self, event: simpy.Event) -> None:
@@ -703,6 +709,7 @@ class NodeCluster(BatchCluster):
         self._empty = Room(self.table)
         self._held: dict[int, tuple[Held, ...]] = {}  # what running jobs hold, by id
         self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
+        self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
         self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
@@ -801,6 +808,8 @@ class NodeCluster(BatchCluster):
             if time != job.run_time:
                 self._elsewhere[job.job_id] = job
                 job = job._replace(run_time=time)
+            if job.job_id in self._saved:  # the same share of the work takes another time here
+                self._saved[job.job_id] = min(time, self._saved[job.job_id] * (time / self._saved_of[job.job_id]))
         self._start(job, cores)
 
     def _complete(self, execution: Execution) -> None:
@@ -813,6 +822,8 @@ class NodeCluster(BatchCluster):
         self._vacate(execution, self.env.now)
         super()._interrupt(execution)
         self._elsewhere.pop(execution.job.job_id, None)
+        if execution.job.job_id in self._saved:
+            self._saved_of[execution.job.job_id] = execution.job.run_time
 
     def _as_submitted(self, job: Job) -> Job:
         """Return a job that has been cut with the run time that it was submitted with."""

@@ -14,11 +14,12 @@ import numpy as np
 import polars as pl
 
 from desim.problems.batch.holdings import amount_of, devices, further_resources, is_readable, placed
+from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, told
 
-__all__ = ["NODE_RULES", "run_where_they_were"]
+__all__ = ["NODE_RULES", "in_their_sizes", "is_uneven", "run_where_they_were"]
 
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
@@ -54,7 +55,7 @@ def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
     nodes = {node: (model if gpus else "", speed) for node, gpus, model, speed in table.iter_rows()}
     is_even = all(speed == 1 for _, speed in nodes.values())
     where: dict[int, Iterator[set[tuple[str, float]]]] | None = None
-    for job in run.workload or ():
+    for job in in_their_sizes(run):
         if is_even and not getattr(job, "run_times", None):
             yield tuple(job)
             continue
@@ -63,6 +64,52 @@ def run_where_they_were(run: Recorded) -> Iterator[tuple[Any, ...]]:
         times = getattr(job, "run_times", {})
         there = next(where.get(job.job_id, iter(())), None) or {("", 1.0)}  # as submitted, if it never started
         yield (*job[:4], max(times.get(model, job[4]) / speed for model, speed in there), *job[5:])
+
+
+def in_their_sizes(run: Recorded) -> Iterator[Job]:
+    """Yield the jobs of the workload; those in several sizes in the one that is recorded, if it is among them.
+
+    Parameters
+    ----------
+    run : Recorded
+        Whose workload may be read once.
+
+    Yields
+    ------
+    Job
+        In order of arrival.
+    """
+    recorded: dict[int, set[tuple[Any, ...]]] | None = None
+    for job in run.workload or ():
+        sizes: tuple[Any, ...] = getattr(job, "sizes", ())
+        if len(sizes) < 2:
+            yield job
+            continue
+        if recorded is None:
+            recorded = {}
+            columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
+            for job_id, *values in columns.iter_rows():
+                recorded.setdefault(job_id, set()).update((tuple(values), tuple(values[:2])))
+        told = recorded.get(job.job_id, set())
+        exact = (size for size in sizes if size[2:5] in told)
+        near = (size for size in sizes if size[2:4] in told)  # on nodes run times may be others
+        yield next(exact, None) or next(near, sizes[0])
+
+
+def is_uneven(run: Recorded) -> bool:
+    """Tell whether jobs may run for another time on some nodes than on others.
+
+    Parameters
+    ----------
+    run : Recorded
+        On nodes or cores.
+
+    Returns
+    -------
+    bool
+        Whether speeds, or models of GPUs, differ.
+    """
+    return _on_nodes(run) and run["nodes"].select("speed", "gpu_model").n_unique() > 1
 
 
 def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:

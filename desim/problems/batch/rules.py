@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.problems.batch.node_rules import NODE_RULES, run_where_they_were
+from desim.problems.batch.node_rules import NODE_RULES, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.tables import ENDED
 from desim.validation import (
@@ -70,17 +70,22 @@ def _allowed(run: Recorded) -> pl.Expr:
 
 
 def _left(run: Recorded) -> pl.Expr:
-    """Return the work of a job that no checkpoint has saved."""
-    if "checkpoint_interval" not in run.info or run["checkpoints"].is_empty():
+    """Return the work of a job that no checkpoint has saved; all of it where nobody knows what that is elsewhere."""
+    if "checkpoint_interval" not in run.info or run["checkpoints"].is_empty() or run.once(is_uneven):
         return run_time
     last = run["checkpoints"].group_by("arrival_number").agg(pl.col("saved").max())
     return run_time - pl.col("arrival_number").replace_strict(last["arrival_number"], last["saved"], default=0.0)
 
 
 def _execution_time(run: Recorded) -> pl.Expr:
-    left, allowed = _left(run), _allowed(run)
-    too_long = (left > allowed) & pl.lit(run.info["kill_at_request"])
-    completed = (status == "completed") & ((execution != left) | too_long)
+    left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["kill_at_request"])
+    too_long = (left > allowed) & kills
+    is_other, is_too_long = execution != left, too_long
+    if "checkpoint_interval" in run.info and run.once(is_uneven):  # of what is saved only the seconds there are known
+        saved = pl.col("arrival_number").is_in(run["checkpoints"]["arrival_number"].implode())
+        is_other = pl.when(saved).then(execution > left).otherwise(is_other)
+        is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
+    completed = (status == "completed") & (is_other | is_too_long)
     killed = (status == "killed") & ((execution != allowed) | ~too_long)
     whole = _whole(run)
     lost = (status == "lost") & (execution > whole + rounding(finish, whole))
@@ -330,11 +335,12 @@ def _clashes(run: Recorded) -> Clashes:
 
 def _cuts(run: Recorded) -> pl.DataFrame:
     """Return the interruptions, with the job of each."""
+    whole = pl.lit(np.inf) if run.once(is_uneven) else run_time  # elsewhere it may have taken longer
     jobs = _jobs_by_number(run).select(
         *KEY,
         "submission_time",
         status_of_job=status,
-        whole=pl.min_horizontal(run_time, _allowed(run)) if run.info["kill_at_request"] else run_time,
+        whole=pl.min_horizontal(whole, _allowed(run)) if run.info["kill_at_request"] else whole,
         job_start=start,
         job_finish=finish,
         job_cores="allocated_resources",
@@ -471,16 +477,7 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
 
 def _given(run: Recorded) -> Iterable[tuple[Any, ...]]:
     """Return the jobs of the workload in the size and with the run times in which they ran."""
-    if "num_nodes" in run.info:
-        return run_where_they_were(run)
-    if not any(getattr(job, "sizes", ()) for job in run.workload or ()):
-        return map(tuple, run.workload or ())
-    columns = run["jobs"].select("job_id", "requested_number_of_resources", "requested_time", "run_time")
-    as_run = set(columns.iter_rows())
-    return (
-        next((tuple(size) for size in getattr(job, "sizes", ()) if (size[0], *size[2:5]) in as_run), tuple(job))
-        for job in run.workload or ()
-    )
+    return run_where_they_were(run) if "num_nodes" in run.info else map(tuple, in_their_sizes(run))
 
 
 def _submitted(run: Recorded) -> Iterable[tuple[Any, ...]]:
@@ -700,7 +697,7 @@ RULES = (
                 "interruptions",
                 _wrongly_saved,
                 "job {job_id} has saved {saved} s of work when it is cut at {finish_time} s, want {want} s",
-                when=lambda run: "checkpoint_interval" in run.info,
+                when=lambda run: "checkpoint_interval" in run.info and not run.once(is_uneven),
             ),
         ),
     ),

@@ -25,7 +25,7 @@ class Window:
         Half-open interval, in seconds.
     cores : int
         How many cores. Which ones is decided when the window begins: the highest of those that are free, and if these
-        are too few, the highest of those on which jobs run, which are cut.
+        are too few, the highest of those on which jobs run, which are cut; in the end, of those that have failed.
     """
 
     start: float

@@ -1,0 +1,228 @@
+"""Everything that sites do, at once, against a plain event loop written from the definitions."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from plain_batch import Cores, Nodes, PlainCluster, Policy, Site, by_counts, conservative, on_nodes, widest_first
+
+from desim import simulate
+from desim.agents.batch import create
+from desim.problems.batch import (
+    After,
+    BatchCluster,
+    BatchObservation,
+    Job,
+    Limit,
+    MoldableJob,
+    Node,
+    NodeJob,
+    Request,
+    StartAs,
+    Window,
+)
+from desim.processes.outages import Outage, planned_outages
+from desim.validation import validate
+
+NODES = [*Node.several(2, 4, memory=10, speed=2.0), Node("slow", 8, memory=30, speed=0.5, partition="p")]
+
+
+def random_after(rng: np.random.Generator, count: int) -> dict[int, After]:
+    """Return what some jobs come after; the order has nothing to do with their times."""
+    order = rng.permutation(count).tolist()
+    return {
+        job_id: After(
+            tuple(rng.choice(order[:place], min(place, int(rng.integers(1, 4))), replace=False).tolist()),
+            float(rng.choice([0, 0, 1, 7])),
+        )
+        for place, job_id in enumerate(order)
+        if place and rng.random() < 0.3
+    }
+
+
+def random_limits(rng: np.random.Generator, count: int, most: int, on_nodes: bool) -> list[Limit]:
+    """Return limits of users, queues and partitions; some turn jobs away."""
+    queues = {number: str(rng.choice(["short", "long"])) for number in range(count) if rng.random() < 0.8}
+    limits = [
+        Limit(running_jobs=int(rng.integers(1, 4)), running_cores=most - int(rng.integers(0, 2))),
+        Limit(by="user", of=("1",), running_cores=most),
+        Limit(by=queues, running_cores=most),
+        Limit(by=queues, of=("short",), job_time=10.0, job_cores=most),
+        Limit(by="partition", of=("p",), running_jobs=1) if on_nodes else Limit(of=("0", "2"), running_jobs=2),
+    ]
+    return [limits[place] for place in rng.permutation(5)[: int(rng.integers(1, 5))].tolist()]
+
+
+def random_windows(rng: np.random.Generator, num_cores: int) -> list[Window]:
+    """Return windows that leave a core at least; some begin as others end."""
+    windows, time = [], float(rng.integers(0, 20))
+    for _ in range(int(rng.integers(1, 5))):
+        end = time + float(rng.integers(1, 20))
+        windows.append(Window(time, end, int(rng.integers(1, max(2, num_cores - 2)))))
+        time = end + float(rng.choice([0, 0, 5, 20]))
+    if rng.random() < 0.5:
+        windows.append(Window(3.0, 40.0, 1))
+    return windows
+
+
+def random_outages(rng: np.random.Generator, units: int) -> list[Outage]:
+    """Return outages between whole seconds, so that none begins when a window does."""
+    starts = sorted((rng.integers(0, 120, int(rng.integers(1, 8))) + 0.5).tolist())
+    return [
+        Outage(start, start + float(rng.integers(1, 15)), int(rng.integers(1, 1 << units)))
+        if rng.random() < 0.3
+        else Outage(start, start + float(rng.integers(1, 15)), 1 << int(rng.integers(0, units)))
+        for start in starts
+    ]
+
+
+def random_jobs(rng: np.random.Generator, kind: str, num_cores: int, count: int, kills: bool) -> list[Any]:
+    """Return jobs in whole seconds, so that much happens at once."""
+    gaps = rng.choice(rng.choice([0, 1, 2, 4, 12], 3), count)
+    times = gaps.cumsum().astype(float).tolist()
+    jobs: list[Any] = []
+    for job_id, time in zip(rng.permutation(count).tolist(), times, strict=True):
+        requested = float(rng.integers(1, 16))
+        run, user = float(rng.integers(0, int(requested) + (4 if kills else 1))), int(rng.integers(-1, 3))
+        if kind == "nodes":
+            request = Request(
+                int(rng.integers(1, 5)),
+                int(rng.integers(1, 4)),
+                memory=int(rng.integers(0, 9)),
+                partition="p" if rng.random() < 0.2 else "",
+            )
+            jobs.append(NodeJob.of(job_id, time, request, requested, run, user))
+        elif kind == "sizes" and rng.random() < 0.7:
+            widths = rng.permutation(np.arange(1, num_cores + 1))[: int(rng.integers(1, 4))].tolist()
+            spans = [(float(rng.integers(1, 16)), float(rng.integers(0, 18))) for _ in widths]
+            jobs.append(
+                MoldableJob.of(Job(job_id, time, width, *span, user) for width, span in zip(widths, spans, strict=True))
+            )
+        else:
+            width = int(rng.integers(1, num_cores + 1 + (rng.random() < 0.05)))
+            jobs.append(Job(job_id, time, width, requested, run, user))
+    return jobs
+
+
+class Widest:
+    """Starts every job that fits, in the first of its sizes that does."""
+
+    def act(self, observation: BatchObservation) -> list[Any]:
+        free, answer = observation.free_cores, []
+        for job_id in observation.queue.job_id.tolist():
+            sizes = [cores for cores, _ in observation.sizes_of(job_id)]
+            size = next((number for number, cores in enumerate(sizes) if cores <= free), None)
+            if size is not None:
+                free -= sizes[size]
+                answer.append(StartAs(job_id, size) if len(sizes) > 1 else job_id)
+        return answer
+
+
+def agents(rng: np.random.Generator, kind: str) -> tuple[Any, Policy]:
+    """Return an agent and the plain policy that does the same."""
+    order = str(rng.choice(["fcfs", "sjf"]))
+    if kind == "sizes":
+        return Widest(), widest_first
+    if kind == "promises":
+        return create(f"conservative-{order}"), conservative(order)
+    rule = str(rng.choice(["strict", "backfilling", "easy"]))
+    name = order if rule == "strict" else f"{rule}-{order}"
+    return create(name), (on_nodes if kind == "nodes" else by_counts)(rule, order)
+
+
+def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
+    """Return some of what sites do, often all of it."""
+    much = 0.4 + 0.6 * rng.random()
+    promises = kind == "promises"  # jobs that overrun break those
+    return Site(
+        after=random_after(rng, count) if rng.random() < much else {},
+        limits=random_limits(rng, count, 7 if kind == "nodes" else num_cores, kind == "nodes")
+        if rng.random() < much
+        else (),
+        windows=random_windows(rng, num_cores) if kind != "nodes" and rng.random() < much else (),
+        outages=random_outages(rng, 3 if kind == "nodes" else num_cores) if rng.random() < much else (),
+        interval=float(rng.choice([0.5, 1, 4])) if rng.random() < much else None,
+        grace=0.0 if promises else float(rng.choice([0, 0, 2, 5])),
+        kills=promises or bool(rng.random() < 0.8),
+        loses=bool(rng.random() < 0.2),
+        until=float(rng.integers(10, 150)) if rng.random() < 0.15 else inf,
+    )
+
+
+def held_of(result: Any, kind: str, job_id: int) -> Any:
+    """Return what a job held last, as the plain cluster says it."""
+    row = result.jobs.filter(result.jobs["job_id"] == job_id)
+    if kind != "nodes":
+        parts = [part.split("-") for part in (row["allocated_resources"].item() or "").split()]
+        return frozenset(core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)) or None
+    start, placements = row["starting_time"].item(), result.table("placements")
+    rows = placements.filter((placements["job_id"] == job_id) & (placements["starting_time"] == start))
+    return sorted(rows.select("node", "tasks").rows())
+
+
+def compare(seed: int, kind: str, count: int = 25) -> None:
+    """Simulate a random scenario and say where the plain loop parts from it."""
+    rng = np.random.default_rng(seed)
+    num_cores = int(rng.integers(3, 11))
+    site = random_site(rng, kind, num_cores, count)
+    jobs = random_jobs(rng, kind, num_cores, count, site.kills)
+    agent, policy = agents(rng, kind)
+    plain = PlainCluster(jobs, Nodes(NODES) if kind == "nodes" else Cores(num_cores), policy, site).run()
+    cluster = BatchCluster(
+        jobs,
+        **({"nodes": NODES} if kind == "nodes" else {"num_cores": num_cores}),
+        kill_at_request=site.kills,
+        grace=site.grace,
+        checkpoint_interval=site.interval,
+        infeasible="forward" if kind == "sizes" else "raise",
+        too_wide="reject",
+        on_outage="lose" if site.loses else "requeue",
+        after=site.after or None,
+        limits=site.limits,
+        windows=site.windows,
+        processes=[planned_outages(site.outages)],
+    )
+    result = simulate(cluster, agent, until=site.until)
+    columns = ["submission_time", "starting_time", "finish_time", "status"]
+    more = ["requested_number_of_resources", "attempts"]
+    found = {
+        job_id: (*row[:4], held_of(result, kind, job_id) if row[1] is not None else None, *row[4:])
+        for job_id, *row in result.jobs.select("job_id", *columns, *more).iter_rows()
+    }
+    wanted = {
+        job_id: (*row[:4], sorted(one[:2] for one in row[4]) if kind == "nodes" and row[4] else row[4], *row[5:])
+        for job_id, row in plain.rows.items()
+    }
+    assert found == wanted
+    columns = ["finish_time", "job_id", "starting_time"]
+    assert result.table("interruptions").select(columns).rows() == sorted(plain.cuts)
+    if site.interval is not None:
+        assert result.table("checkpoints").select("finish_time", "job_id", "saved").rows() == sorted(plain.kept)
+    if any(one.jobs for one in site.after.values()):
+        told = result.table("dependencies").select("job_id", "submission_time")
+        assert {job_id: time for job_id, time in told.iter_rows() if time is not None} == plain.asked_for
+    report = validate(result, jobs)
+    assert report.ok, str(report)
+
+
+KINDS = ["cores", "promises", "nodes", "sizes"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32))
+def test_all_at_once_is_that_of_a_plain_loop(kind: str, seed: int) -> None:
+    compare(seed, kind)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=2000)
+@given(seed=st.integers(0, 2**32))
+def test_all_at_once_is_that_of_a_plain_loop_in_thousands_of_scenarios(kind: str, seed: int) -> None:
+    compare(seed, kind)
