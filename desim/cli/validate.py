@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
 from desim.cli.options import JsonFlag
 from desim.cli.output import print_json, print_text
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch.options import WorkloadOptions, load_workload
+from desim.problems.batch.options import SiteOptions, WorkloadOptions, load_workload
 from desim.result import Result
 from desim.scenario import validation_document
 
@@ -48,6 +48,16 @@ class Validate:
         str | None, arg(metavar="FILE|COUNTxCORES,...|log", help_behavior_hint="(default: as for desim run)")
     ] = None
     """The nodes that were simulated: a job table then says what its jobs request."""
+    dependencies: Annotated[
+        Literal["drop", "keep", "users", "sequential"] | None, arg(help_behavior_hint="(default: as for desim run)")
+    ] = None
+    """What jobs came after, as for desim run."""
+    session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
+    """The longest think time within a session of a user."""
+    users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: as for desim run)")] = None
+    """How many users jobs were dealt to."""
+    moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: as for desim run)")] = None
+    """Sigma of the speedup of moldable jobs."""
     stop_after: Annotated[int, arg(metavar="N")] = 20
     """How many violations of each rule to describe."""
     as_json: JsonFlag = False
@@ -68,7 +78,10 @@ class Validate:
             cores = result.info["num_cores"]
             drawn = self.jobs, self.seed, self.load, self.overestimate
             options = WorkloadOptions(self.trace, cores, *drawn, nodes=self.nodes)
-            jobs = load_workload(options).jobs
+            site = SiteOptions(
+                dependencies=self.dependencies, session_gap=self.session_gap, users=self.users, moldable=self.moldable
+            )
+            jobs = load_workload(options, site).jobs
         report = validate(result, jobs, stop_after=self.stop_after)
         if self.as_json:
             print_json({"records": self.directory, **validation_document(report)})

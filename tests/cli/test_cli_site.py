@@ -93,6 +93,10 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--grace", -1), "--grace is -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval is 0"),
         (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
+        (("--dependencies", "users"), "the user of no job is known"),
+        (("--dependencies", "users", "--stream"), "--dependencies is users, but of a stream nobody knows"),
+        (("--session-gap", 5), "--session-gap is 5.0, but only users who wait"),
+        (("--users", 0), "--users is 0, want a whole number of at least 1"),
         (("--moldable", -1), "sigma is -1"),
         (("--moldable", 1, "--nodes", "2x16"), "--moldable is 1.0, but only jobs on cores"),
     ],
@@ -133,3 +137,19 @@ def test_columns_of_a_job_table_are_in_force(desim: Desim, tmp_path: Path) -> No
         outcome = desim(*arguments, *more)
         assert outcome.status == 0, outcome.err
         assert f"complete at {makespan:g} s" in outcome.out and said in outcome.out
+
+
+def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) -> None:
+    """Of a model and of a log; the workload of the records is found again."""
+    out = tmp_path / "out"
+    for source in (("--trace", log), ("--jobs", 60, "--cores", 32, "--users", 4)):
+        site = (*source, "--dependencies", "sequential", "--session-gap", 1e6)
+        outcome = desim("run", "batch", *site, "--out", out, "--force")
+        assert outcome.status == 0 and "jobs are submitted when others have ended" in outcome.out
+        trace = () if "--trace" in source else ("--trace", "lublin")
+        arguments = site[:2] + site[4:] if "--trace" not in source else site
+        seen = desim("validate", out, *trace, *arguments, *(("--jobs", 60) if trace else ()))
+        assert seen.status == 0, seen.out + seen.err
+    refused = desim("run", "batch", "--trace", log, "--dependencies", "users", "--load", 0.5)
+    assert refused.status == 2 and "--load is 0.5, but it is up to users" in refused.err
+    assert "--users is 3, but only generated jobs" in desim("run", "batch", "--trace", log, "--users", 3).err

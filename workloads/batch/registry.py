@@ -8,14 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from numpy.random import Generator
 
 from desim.checks import did_you_mean, whole
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import After, Job, Node
 from desim.problems.batch.nodes import NodeTable
-from desim.workloads.batch import batsim, cerit, job_table, lublin, node_file, philly, swf
+from desim.workloads.batch import batsim, cerit, closed_loop, job_table, lublin, node_file, philly, swf
 from desim.workloads.batch import moldable as molding
+from desim.workloads.batch.closed_loop import SESSION_GAP
 from desim.workloads.batch.swf import SWFStream
 from desim.workloads.batch.trace import Trace, TraceHeader, TraceReport
 from desim.workloads.batch.transform import rescale_load
@@ -24,7 +26,7 @@ from desim.workloads.files import Pathish
 __all__ = ["Workload", "descriptions", "draw", "load", "read", "tells_nodes", "texts", "write"]
 
 _GENERATED = "lublin"
-Dependencies = Literal["drop", "keep"]
+Dependencies = Literal["drop", "keep", "users", "sequential"]
 LOG = "log"
 """Nodes are those that the log tells of."""
 #: Readers of logs that tell the nodes of the machine; each knows its own by ``is_such``.
@@ -153,6 +155,8 @@ def load(
     stream: bool = False,
     nodes: str | Sequence[Node] = (),
     dependencies: Dependencies | None = None,
+    session_gap: float = SESSION_GAP,
+    users: int | None = None,
     moldable: float | None = None,
 ) -> Workload:
     """Draw or read a workload.
@@ -177,8 +181,13 @@ def load(
         The machine, whose cores need not be told then: a file, or counts such as ``18x80,26x12``, see
         `desim.workloads.batch.node_file`, or ``"log"`` for what the log itself tells. Job tables are read with what
         jobs request of nodes.
-    dependencies : {"drop", "keep"}, optional
-        Whether jobs come after others as the file says; by default those of a job table do.
+    dependencies : {"drop", "keep", "users", "sequential"}, optional
+        Whether jobs come after others, and which: those that the file says, as those of a job table do by default; or
+        those of the same user, in batches or one by one, see `desim.workloads.batch.closed_loop`.
+    session_gap : float
+        Longest think time within a session of a user, in seconds.
+    users : int, optional
+        Deal generated jobs to so many users at random.
     moldable : float, optional
         Let jobs run in several sizes, see `desim.workloads.batch.moldable`; this is sigma of the speedup.
 
@@ -215,7 +224,16 @@ def load(
         workload = _read(source, num_jobs, num_cores, load, stream=stream, table=table, reader=reader)
     if table is not None:
         workload = replace(workload, num_cores=table.num_cores, nodes=table.nodes)
-    if dependencies is not None:
+    if users is not None:
+        if workload.trace is not None or stream:
+            raise InvalidConfiguration(f"users is {users!r}, but only generated jobs that are no stream have none yet")
+        dealt = closed_loop.deal(workload.jobs, users, np.random.default_rng([seed, users]))
+        workload = replace(workload, jobs=dealt)
+    if dependencies in ("users", "sequential"):
+        workload = _closed(workload, session_gap, load=load, stream=stream, sequential=dependencies == "sequential")
+    elif session_gap != SESSION_GAP:
+        raise InvalidConfiguration(f"session_gap is {session_gap!r}, but only users who wait for their jobs have one")
+    elif dependencies is not None:
         workload = _with_dependencies(workload, source, dependencies)
     return workload if moldable is None else _molded(workload, moldable)
 
@@ -230,6 +248,19 @@ def _with_dependencies(workload: Workload, source: Pathish, dependencies: Depend
     if _READERS.get(_suffix(source), swf.read) is swf.read:
         return replace(workload, after=swf.dependencies(source, workload.trace.jobs))
     return workload
+
+
+def _closed(workload: Workload, session_gap: float, *, load: float | None, stream: bool, sequential: bool) -> Workload:
+    """Return a workload whose users wait for their jobs."""
+    what = "sequential" if sequential else "users"
+    if stream:
+        raise InvalidConfiguration(f"dependencies is {what!r}, but of a stream nobody knows who waits for what")
+    waits = workload.trace.waiting_time if isinstance(workload.trace, Trace) else None
+    if waits is not None and load is not None:
+        raise InvalidConfiguration(f"load is {load!r}, but it is up to users who wait for their jobs: leave it out")
+    known = None if waits is None else waits.tolist()
+    jobs, after = closed_loop.closed_loop(workload.jobs, known, session_gap=session_gap, sequential=sequential)
+    return replace(workload, jobs=jobs, after=after)
 
 
 def _molded(workload: Workload, sigma: float) -> Workload:

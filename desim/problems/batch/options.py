@@ -91,9 +91,15 @@ class SiteOptions:
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
     """Jobs that an outage cuts go on from what they have saved every S seconds of work."""
     dependencies: Annotated[
-        Literal["drop", "keep"] | None, arg(help_behavior_hint="(default: those of a job table are kept)")
+        Literal["drop", "keep", "users", "sequential"] | None,
+        arg(help_behavior_hint="(default: those of a job table are kept)"),
     ] = None
-    """Whether jobs are submitted when those have ended that the log says they come after (SWF: fields 17, 18)."""
+    """Submit jobs when others have ended: those that the log says (keep); or those of the same user, with think times,
+    in sessions of batches (users) or of one job after the other (sequential)."""
+    session_gap: Annotated[float, arg(metavar="S")] = 1_200.0
+    """Of users: think times of more than S seconds end a session."""
+    users: Annotated[int | None, arg(metavar="N", help_behavior_hint="(default: to nobody)")] = None
+    """Deal generated jobs to N users at random."""
     moldable: Annotated[float | None, arg(metavar="SIGMA", help_behavior_hint="(default: jobs are rigid)")] = None
     """Let jobs run on 1/4 to 4 times their cores, by Downey's model; SIGMA is 0 for a linear speedup."""
 
@@ -216,8 +222,8 @@ def load_workload(
     """
     provider = plugins.workload_provider("batch", options.trace)
     machine: dict[str, Any] = {} if options.nodes is None else {"nodes": options.nodes}
-    for name in ("dependencies", "moldable"):
-        if site is not None and getattr(site, name) is not None:
+    for name in ("dependencies", "moldable", "users", "session_gap"):
+        if site is not None and getattr(site, name) != getattr(SiteOptions, name):
             machine[name] = getattr(site, name)
     workload: plugins.Workload = provider.load(
         options.trace,
