@@ -74,7 +74,9 @@ class GraphNetwork:
         self.kind = policy.kind
         self.inputs, self.width = policy.inputs, policy.width
         embedding = policy.embedding
-        self._prepare, self._gather, self._other = map(NumpyMLP, (embedding.prepare, embedding.gather, embedding.other))
+        self._prepare = NumpyMLP(embedding.prepare)
+        if self.kind != "local":
+            self._gather, self._other = NumpyMLP(embedding.gather), NumpyMLP(embedding.other)
         self._of_node, self._of_job = NumpyMLP(policy.of_node), NumpyMLP(policy.of_job)
         self._score, self._wait = NumpyMLP(policy.score), NumpyMLP(policy.wait)
         first, self._bias = self._score.layers[0]
@@ -100,7 +102,9 @@ class GraphNetwork:
         return [EmbeddedJob(told[a:b], scored[a:b]) for a, b in pairwise(starts.tolist())]
 
     def _embed(self, nodes: Floats, edges: NDArray[np.int64], times: Floats) -> Floats:
-        own = self._prepare(nodes)
+        own: Floats = self._prepare(nodes)
+        if self.kind == "local":
+            return own
         levels = np.zeros(len(nodes), np.int64)
         for parent, child in reversed(edges.tolist()):  # in topological order
             levels[parent] = max(levels[parent], levels[child] + 1)
@@ -183,7 +187,7 @@ class GraphConfig(AgentConfig[Policy]):
 
     Parameters
     ----------
-    kind : {"lachesis", "decima"}
+    kind : {"lachesis", "decima", "local"}
         Whose embedding and features.
     mode : {"idle", "immediate", "planned"}
         Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable; or,

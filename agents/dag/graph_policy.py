@@ -89,11 +89,12 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
 
     With x_n a linear map of the features of node n, LACHESIS has e_n = g[sum of e_u over the children] +
     h[sum of a_u over the edges to them] + x_n, and Decima e_n = g[sum of f(e_u) over the children] + x_n; a leaf has
-    e_n = x_n.
+    e_n = x_n. So has every node if the kind is "local": no sums then, which grow with graphs that are larger than those
+    that were learned from; what a node's rank tells of its descendants is all that is known of them.
 
     Parameters
     ----------
-    kind : {"lachesis", "decima"}
+    kind : {"lachesis", "decima", "local"}
         Which of them.
     num_features : int
         Features of a node, F.
@@ -104,11 +105,13 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
     """
 
     def __init__(
-        self, kind: Literal["lachesis", "decima"], num_features: int, width: int, rng: np.random.Generator
+        self, kind: Literal["lachesis", "decima", "local"], num_features: int, width: int, rng: np.random.Generator
     ) -> None:
         super().__init__(aggr="sum", flow="source_to_target")
         self.kind = kind
         self.prepare = initialized(mlp([num_features, 16, width], Activation), rng)
+        if kind == "local":
+            return
         self.gather = initialized(mlp([width, 16, width], Activation), rng)
         edge_inputs = 1 if kind == "lachesis" else width
         self.other = initialized(mlp([edge_inputs, 16, width], Activation), rng)
@@ -126,6 +129,8 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
             What is known of the edges.
         """
         own = self.prepare(nodes)
+        if self.kind == "local":
+            return cast(Tensor, own)
         embedded = own
         levels = levels_of(edges, len(nodes))
         level_of_edge = levels[edges[:, 0]]
@@ -154,9 +159,8 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         return torch.cat([x_j, known], dim=1)
 
 
-Kind = Literal["lachesis", "decima"]
-
-"""Whose network: what it sees, and how it passes messages."""
+Kind = Literal["lachesis", "decima", "local"]
+"""Whose network: what it sees, and how it passes messages. "local" sees what LACHESIS sees, and passes none."""
 
 
 class Inputs(NamedTuple):
@@ -172,21 +176,20 @@ def _columns(all_names: Sequence[str], *names: str) -> list[int]:
     return [all_names.index(name) for name in names or all_names]
 
 
+_ALL_INPUTS = Inputs(
+    _columns(FIXED_FEATURES), _columns(JOB_FEATURES), _columns(CANDIDATE_FEATURES), _columns(SYSTEM_GRAPH_FEATURES)
+)
+
 INPUTS: dict[str, Inputs] = {
-    "lachesis": Inputs(
-        _columns(FIXED_FEATURES),
-        _columns(JOB_FEATURES),
-        _columns(CANDIDATE_FEATURES),
-        _columns(SYSTEM_GRAPH_FEATURES),
-    ),
+    "lachesis": _ALL_INPUTS,
     "decima": Inputs(
         _columns(FIXED_FEATURES, "run_time"),
         _columns(JOB_FEATURES, "unassigned_nodes", "running_nodes", "unassigned_time"),
         [],
         _columns(SYSTEM_GRAPH_FEATURES, "jobs", "idle_executors", "waiting_is_possible"),
     ),
+    "local": _ALL_INPUTS,
 }
-
 """What each kind sees. Decima knows neither transfers nor ranks nor when a node would finish."""
 
 
@@ -229,7 +232,7 @@ class GraphPolicy(Policy):
 
     Parameters
     ----------
-    kind : {"lachesis", "decima"}
+    kind : {"lachesis", "decima", "local"}
         Which embedding and which features.
     rng : numpy.random.Generator
         For the weights.

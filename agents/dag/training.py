@@ -41,6 +41,9 @@ CANDIDATES_PER_JOB = 4
 RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES = 24, 96, 6
 """Room for the nodes and edges of random graphs, and for the executable ones of each."""
 
+VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES = 110, 440, 12
+"""The same for varied ones."""
+
 OBJECTIVE = "objective"
 """The reward that is as the objective says."""
 
@@ -110,7 +113,8 @@ class GraphEpisodes:
     intervals : tuple of float
         Mean seconds between jobs, one of which is drawn for an episode; 0 for all at time 0.
     graphs : tuple of str
-        Kinds of jobs, one of which is drawn for an episode: "tpch" queries, "random" graphs.
+        Kinds of jobs, one of which is drawn for an episode: "tpch" queries, "random" graphs, "varied" ones of up to 110
+        nodes.
     loads : tuple of float
         If there are any, one of them is drawn for an episode in place of the interval: the work that is submitted in a
         time, by what all executors can do in it; 0 for all at time 0.
@@ -169,7 +173,9 @@ class GraphEpisodes:
         most = self.num_jobs[1]
         if self.graphs == ("tpch",):
             return GraphSizes(jobs=most, candidates=CANDIDATES_PER_JOB * most)
-        return GraphSizes(most, RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES * most)
+        if "varied" not in self.graphs:
+            return GraphSizes(most, RANDOM_NODES, RANDOM_EDGES, RANDOM_CANDIDATES * most)
+        return GraphSizes(most, VARIED_NODES, VARIED_EDGES, VARIED_CANDIDATES * most)
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -81,9 +82,9 @@ def draw(
         Draw from these instead of TPC-H's queries.
     task_times : bool
         Give the stages of these durations of their single tasks, too.
-    graphs : {"tpch", "random"}
+    graphs : {"tpch", "random", "varied"}
         Random graphs are of 10 to 24 nodes, long and wide ones, whose mean run time is between 5 and 200 seconds for
-        all of them; no template plays a part then.
+        all of them; no template plays a part then. Varied ones are of 6 to 110 nodes, and of more shapes.
     load : float, optional
         Work that is submitted in a time, by what all executors can do in it; 0 for all at time 0. It takes the place of
         ``mean_interval``.
@@ -110,8 +111,8 @@ def draw(
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     finite("mean_interval", mean_interval, least=0)
-    if one_of("graphs", graphs, (_GENERATED, "random")) == "random":
-        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0)
+    if one_of("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
+        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs])
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
@@ -135,14 +136,30 @@ def _submitted(
     return submissions.poisson(jobs, mean_interval, rng) if mean_interval else submissions.batch(jobs)
 
 
-def _random_graphs(rng: Generator, count: int, ccr: float) -> list[Job]:
+class _Layered(NamedTuple):
+    """What random graphs in layers are drawn from: sizes, shapes, and the most children of a node."""
+
+    draw_size: Callable[[Generator], int]
+    shapes: tuple[float, ...]
+    most_children: int
+
+
+_RANDOM = {
+    "random": _Layered(lambda rng: int(rng.integers(10, 25)), (0.5, 1.0, 2.0), 3),
+    "varied": _Layered(
+        lambda rng: round(math.exp(rng.uniform(math.log(6), math.log(110)))), (0.3, 0.5, 1.0, 2.0, 3.0), 4
+    ),
+}
+
+
+def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered) -> list[Job]:
     """Return random graphs in layers, all of one scale."""
     work = float(np.exp(rng.uniform(np.log(5.0), np.log(200.0)))) * tpch.REFERENCE_SPEED
     return [
         generate(
-            int(rng.integers(10, 25)),
-            shape=float(rng.choice((0.5, 1.0, 2.0))),
-            out_degree=int(rng.integers(1, 4)),
+            kind.draw_size(rng),
+            shape=float(rng.choice(kind.shapes)),
+            out_degree=int(rng.integers(1, kind.most_children + 1)),
             mean_work=work,
             ccr=ccr / tpch.REFERENCE_SPEED,  # of work here, of times there
             seed=rng,
