@@ -181,7 +181,8 @@ class FragmentationGradient(PlacementPolicy):
         scores, devices, since = self._known[shape]
         stale = nodes[since[nodes] < self._changed[nodes]]
         if len(stale):
-            scores[stale], devices[stale] = self._judge(room, shape, stale)
+            states = self._free[stale], self._gpus[stale], self._now[stale]
+            scores[stale], devices[stale] = self._judge(shape, stale, *states)
             since[stale] = self._clock
         return scores[nodes]
 
@@ -191,7 +192,13 @@ class FragmentationGradient(PlacementPolicy):
         if len(fitting) == 1:
             return int(fitting[0])
         self._look(room)
-        return int(self._judge(room, shape, np.array([node]))[1][0])
+        nodes = np.array([node])
+        other_tasks = int((room.gpus[node] - free).sum()) // shape.share  # of the same job, which nobody holds yet
+        if not other_tasks:
+            return int(self._judge(shape, nodes, self._free[nodes], self._gpus[nodes], self._now[nodes])[1][0])
+        left = self._free[nodes] - other_tasks * shape.amounts[self.fragmentation.column]
+        now = self.fragmentation.of(nodes, left, free[None])
+        return int(self._judge(shape, nodes, left, free[None], now)[1][0])
 
     def _look(self, room: Room) -> None:
         """Find out which nodes have changed since the last question, and how fragmented they are now."""
@@ -204,19 +211,18 @@ class FragmentationGradient(PlacementPolicy):
             self._changed[changed] = self._clock
             self._now[changed] = self.fragmentation.of(changed, free[changed], room.gpus[changed])
 
-    def _judge(self, room: Room, shape: Shape, nodes: Whole) -> tuple[Whole, Whole]:
-        """Return scores and best GPUs of some nodes that have room for a task."""
-        free = self._free[nodes] - shape.amounts[self.fragmentation.column]
-        gpus = self._gpus[nodes]
+    def _judge(self, shape: Shape, nodes: Whole, free: Whole, gpus: Whole, now: Floats) -> tuple[Whole, Whole]:
+        """Return scores and best GPUs of some nodes that have room for a task, in some states, as fragmented as now."""
+        free = free - shape.amounts[self.fragmentation.column]
         if not shape.share:
             if shape.gpus:
                 is_free = gpus == GPU
                 gpus = np.where(is_free & (is_free.cumsum(axis=1) <= shape.gpus), 0, gpus)
-            return self._score(self._now[nodes] - self.fragmentation.of(nodes, free, gpus)), np.zeros_like(nodes)
+            return self._score(now - self.fragmentation.of(nodes, free, gpus)), np.zeros_like(nodes)
         row, gpu = (gpus >= shape.share).nonzero()
         after = gpus[row]
         after[np.arange(len(row)), gpu] -= shape.share
-        each = self._score(self._now[nodes][row] - self.fragmentation.of(nodes[row], free[row], after))
+        each = self._score(now[row] - self.fragmentation.of(nodes[row], free[row], after))
         scores = np.full(gpus.shape, -1, np.int64)
         scores[row, gpu] = each
         devices = scores.argmax(axis=1)
