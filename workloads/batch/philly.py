@@ -6,7 +6,8 @@ for each of its GPUs.
 
 * A job of up to 8 GPUs has one task, on one node. A wider one has tasks of as many GPUs as 8 and its number have as
   their greatest common divisor: 16 GPUs are two tasks of 8, 12 are three of 4.
-* The machines are not in the file. Published of them are 321 of 2 GPUs and 231 of 8, 2,490 GPUs in all.
+* The machines are not in the file, nor does what it comes with describe them. Those of `machines` are assumed, from
+  memory of the paper: 321 of 2 GPUs and 231 of 8, 2,490 GPUs in all. Their cores are assumed, too: one for each GPU.
 * Virtual clusters are queues by name; their shares of the machines are not known, and play no part.
 
 Reference: Jeon, Venkataraman, Phanishayee, Qian, Xiao and Yang, "Analysis of large-scale multi-tenant GPU clusters for
@@ -46,7 +47,7 @@ def is_such(path: Pathish) -> bool:
 
 
 def machines() -> list[Node]:
-    """Return the machines: 321 of 2 GPUs, then 231 of 8, with a core for each GPU.
+    """Return machines as assumed: 321 of 2 GPUs, then 231 of 8, with a core for each GPU.
 
     Returns
     -------
