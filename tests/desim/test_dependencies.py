@@ -75,13 +75,24 @@ def times_of(result: Any) -> dict[int, tuple[float, float]]:
     return {job_id: (submitted, start) for job_id, submitted, start in columns.iter_rows()}
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_first_come_first_served_is_that_of_loops(seed: int) -> None:
+def compare_with_loops(seed: int) -> None:
     jobs, after = random_case(seed)
     result = simulate(BatchCluster(jobs, NUM_CORES, after=after), create("fcfs"))
     assert times_of(result) == slow_fcfs(jobs, after)
     assert validate(result, jobs).ok
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_first_come_first_served_is_that_of_loops(seed: int) -> None:
+    compare_with_loops(seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_first_come_first_served_is_that_of_loops_in_thousands_of_scenarios(seed: int) -> None:
+    compare_with_loops(seed)
 
 
 @settings(max_examples=25, deadline=None)

@@ -51,9 +51,10 @@ def slow_runs(
     return runs
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), interval=st.sampled_from([None, 0.5, 4.0, 32.0]), grace=st.sampled_from([0.0, 5.0]))
-def test_one_core_is_that_of_loops(seed: int, interval: float | None, grace: float) -> None:
+INTERVALS, GRACES = st.sampled_from([None, 0.5, 4.0, 32.0]), st.sampled_from([0.0, 5.0])
+
+
+def compare_with_loops(seed: int, interval: float | None, grace: float) -> None:
     """Times are multiples of a quarter, so that sums are exact."""
     jobs = [Job(*(round(value * 4) / 4 for value in job[:5])) for job in random_jobs(seed)]
     jobs = [job._replace(job_id=number, requested_cores=1) for number, job in enumerate(jobs)]
@@ -68,6 +69,19 @@ def test_one_core_is_that_of_loops(seed: int, interval: float | None, grace: flo
         jobs, downtimes, interval, grace
     )
     assert validate(result, jobs).ok
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), interval=INTERVALS, grace=GRACES)
+def test_one_core_is_that_of_loops(seed: int, interval: float | None, grace: float) -> None:
+    compare_with_loops(seed, interval, grace)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(seed=st.integers(0, 2**32), interval=INTERVALS, grace=GRACES)
+def test_one_core_is_that_of_loops_in_thousands_of_scenarios(seed: int, interval: float | None, grace: float) -> None:
+    compare_with_loops(seed, interval, grace)
 
 
 @settings(max_examples=20, deadline=None)

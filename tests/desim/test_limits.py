@@ -118,15 +118,26 @@ def slow_starts(jobs: list[Job], limits: list[Limit], *, strict: bool) -> dict[i
     return starts
 
 
-@settings(max_examples=60, deadline=None)
-@given(seed=st.integers(0, 2**32), strict=st.booleans())
-def test_starts_are_those_of_loops(seed: int, strict: bool) -> None:
+def compare_with_loops(seed: int, strict: bool) -> None:
     jobs, limits = random_case(seed)
     cluster = BatchCluster(jobs, NUM_CORES, limits=limits, too_wide="reject")
     result = simulate(cluster, create("fcfs" if strict else "backfilling-fcfs"))
     started = result.jobs.filter(result.jobs["status"] != "rejected").select("job_id", "starting_time")
     assert dict(started.iter_rows()) == slow_starts(jobs, limits, strict=strict)
     assert validate(result, jobs).ok
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), strict=st.booleans())
+def test_starts_are_those_of_loops(seed: int, strict: bool) -> None:
+    compare_with_loops(seed, strict)
+
+
+@pytest.mark.slow
+@settings(max_examples=2000, deadline=None)
+@given(seed=st.integers(0, 2**32), strict=st.booleans())
+def test_starts_are_those_of_loops_in_thousands_of_scenarios(seed: int, strict: bool) -> None:
+    compare_with_loops(seed, strict)
 
 
 @settings(max_examples=30, deadline=None)

@@ -178,6 +178,13 @@ class TestMolding:
         jobs = random_jobs(seed)
         assert run(jobs, 8, f"easy-molding-{order}") == run(jobs, 8, Slow(order))
 
+    @pytest.mark.slow
+    @given(st.integers(0, 10**6), st.sampled_from(["fcfs", "sjf", "f1", "lcfs"]))
+    @settings(max_examples=1000, deadline=None)
+    def test_it_does_what_its_definition_says_in_a_thousand_scenarios(self, seed: int, order: str) -> None:
+        jobs = random_jobs(seed)
+        assert run(jobs, 8, f"easy-molding-{order}") == run(jobs, 8, Slow(order))
+
 
 def random_jobs(seed: int) -> list[MoldableJob]:
     """Return jobs of one to three sizes that arrive faster than eight cores serve them."""

@@ -72,16 +72,28 @@ def slow_starts(jobs: list[Job], windows: list[Window], rule: str) -> dict[int, 
     return starts
 
 
-@pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs"])
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_starts_are_those_of_loops(agent: str, seed: int) -> None:
+def compare_with_loops(agent: str, seed: int) -> None:
     jobs, windows = random_case(seed)
     result = simulate(BatchCluster(jobs, NUM_CORES, windows=windows), create(agent))
     starts = dict(result.jobs.select("job_id", "starting_time").iter_rows())
     assert starts == slow_starts(jobs, windows, agent)
     assert result.table("interruptions").is_empty()
     assert validate(result, jobs).ok
+
+
+@pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs"])
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_starts_are_those_of_loops(agent: str, seed: int) -> None:
+    compare_with_loops(agent, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", ["fcfs", "backfilling-fcfs", "easy-fcfs"])
+@settings(max_examples=1000, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_starts_are_those_of_loops_in_thousands_of_scenarios(agent: str, seed: int) -> None:
+    compare_with_loops(agent, seed)
 
 
 @settings(max_examples=30, deadline=None)

@@ -120,6 +120,12 @@ CASES = [
     ("plain", "attempts", lambda run: with_job(run, attempts=2)),
     ("requeued", "one_at_a_time", runs_again_before, "interruptions", "core_exclusive", "core_down"),
     ("requeued", "one_at_a_time", cut_after_its_last_execution, "interruptions"),
+    (
+        "stopped",
+        "horizon",
+        lambda run: run.edited("jobs", run.find("jobs", status="queued"), submission_time=200.0),
+        "conservation",
+    ),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-2x")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="3 1-2")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="0-3 3-5")),
@@ -127,7 +133,9 @@ CASES = [
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="12")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="-1")),
     ("plain", "core_ranges", lambda run: with_job(run, allocated_resources="")),
+    ("requeued", "core_ranges", lambda run: run.edited("interruptions", 0, allocated_resources="3-1")),
     ("plain", "core_count", one_core_less),
+    ("requeued", "core_count", lambda run: run.edited("interruptions", 1, allocated_resources="0-9")),  # 0-10 before
     ("plain", "core_exclusive", on_the_cores_of_another),
     ("plain", "core_exclusive", two_at_once, "capacity"),
     ("plain", "core_down", on_a_core_that_is_down),

@@ -115,3 +115,17 @@ def test_requests_are_compared_with_sequences_only(run: EditableRun) -> None:
     report = validate(asked(run, 15, memory=1), iter(JOBS))
     assert report.ok, str(report)
     assert "conservation" in report.checks
+
+
+def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
+    """A checkpoint tells seconds where the job was cut; elsewhere nobody knows exactly what they are worth."""
+    nodes = [Node("slow", 1, speed=0.5), Node("fast", 1, speed=2.0)]
+    outages = planned_outages([Outage(50.0, 900.0, 0b1)])
+    jobs = [NodeJob.of(1, 0.0, Request(), 90.0, 40.0)]
+    cluster = BatchCluster(jobs, nodes=nodes, checkpoint_interval=20.0, processes=[outages])
+    run = EditableRun(simulate(cluster, create("fcfs")))  # 20 s of work are done, the others take 10 s
+    assert run.result.jobs.select("finish_time", "run_time").rows() == [(60.0, 20.0)]
+    assert validate(run.result, jobs).ok
+    for values in ({"run_time": 9.0}, {"status": "killed", "success": False}, {"requested_time": 9.0}):
+        report = validate(run.edited("jobs", 0, **values))
+        assert set(report.counts) == {"execution_time"} | ({"interruptions"} if "requested_time" in values else set())

@@ -1,0 +1,30 @@
+"""Each single check of the rules of batch, not only each rule, has a corruption that it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import test_batch_corruptions as on_cores
+import test_node_corruptions as on_nodes
+from test_node_corruptions import run  # noqa: F401 - a fixture
+
+from desim.validation import kind_of, validate
+
+
+def test_every_check_has_its_corruption(request: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind = kind_of("batch")
+    alone = {  # each check as a rule of its own
+        f"{rule.name}, check {number}": replace(rule, name=f"{rule.name}, check {number}", checks=(check,))
+        for rule in kind.rules
+        for number, check in enumerate(rule.checks)
+    }
+    monkeypatch.setattr(type(kind), "rules", tuple(alone.values()))
+    found: set[str] = set()
+    for scenario, _, corrupt, *_ in on_cores.CASES:
+        corrupted = request.getfixturevalue(scenario)
+        found |= set(validate(corrupt(corrupted), corrupted.jobs).counts)
+    for _, corrupt, _ in on_nodes.CASES:
+        found |= set(validate(corrupt(request.getfixturevalue("run")), on_nodes.JOBS).counts)
+    assert alone.keys() <= found, sorted(alone.keys() - found)
