@@ -1,5 +1,9 @@
 """desim: discrete-event simulation for cluster scheduling, on SimPy."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from desim.core import Decision, Phase, Simulation, SimulationInterrupted, at, reschedule, simulate
 from desim.exceptions import (
     DesimError,
@@ -12,6 +16,9 @@ from desim.exceptions import (
 from desim.problem import Extension, Figure, Kind, Metric, Metrics, Problem
 from desim.result import Result
 from desim.tables import Column, Table
+
+if TYPE_CHECKING:
+    from desim.sweep.comparing import compare
 
 __all__ = [
     "Column",
@@ -34,8 +41,18 @@ __all__ = [
     "Table",
     "WorkloadError",
     "at",
+    "compare",
     "reschedule",
     "simulate",
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """Import what only comparisons need when it is asked for."""
+    if name == "compare":
+        from importlib import import_module
+
+        return import_module("desim.sweep.comparing").compare
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,8 @@
     ├── RecordError            stored results that cannot be read or written (OSError)
     └── MissingDependency      an optional package that is not installed (ImportError)
 
-A run that ends before its work is done, since nothing will do it, warns with a :class:`StalledWarning`.
+A run that ends before its work is done, since nothing will do it, warns with a :class:`StalledWarning`; a comparison
+with runs that are not to be relied on, with a :class:`ComparisonWarning`.
 
 Every error carries exactly one string, so that SimPy, which raises a process's error again as
 ``type(error)(*error.args)``, loses nothing.
@@ -18,6 +19,7 @@ Every error carries exactly one string, so that SimPy, which raises a process's 
 from __future__ import annotations
 
 __all__ = [
+    "ComparisonWarning",
     "DesimError",
     "InfeasibleAction",
     "InvalidConfiguration",
@@ -54,3 +56,7 @@ class MissingDependency(DesimError, ImportError):
 
 class StalledWarning(UserWarning):
     """A run has status ``"stalled"``: work was left that nothing would have done; the message says why."""
+
+
+class ComparisonWarning(UserWarning):
+    """Runs of a comparison are not valid, have come to nothing or have failed; the message says which and why."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from html import escape
 from typing import Any
 
 from desim.checks import shown
 
-__all__ = ["Named", "Summarized", "arguments_of", "html_table"]
+__all__ = ["Named", "Summarized", "arguments_of", "html_rows", "html_table"]
 
 
 class Summarized:
@@ -120,6 +120,36 @@ def html_table(title: str, facts: Mapping[str, Any], rows: Mapping[str, Mapping[
         )
         parts.append(f"<table><tr><th></th>{heads}</tr>{body}</table>")
     return "".join(parts)
+
+
+def html_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
+    """Return a table of rows for notebooks.
+
+    Parameters
+    ----------
+    title : str
+        Its heading.
+    heads : sequence of str
+        Headings of the columns.
+    rows : sequence of sequence of str
+        Cells, of which the first names its row.
+    note : str
+        What stands below.
+
+    Returns
+    -------
+    str
+        HTML without style of its own.
+    """
+    left = "style='text-align:left'"
+    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+    body = "".join(
+        f"<tr><th {left}>{escape(first)}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in rest)}</tr>"
+        for first, *rest in rows
+    )
+    parts = [f"<b>{escape(title)}</b>"] if title else []
+    parts += [f"<table><tr>{head}</tr>{body}</table>"] if rows else []
+    return "".join([*parts, f"<p>{escape(note)}</p>"] if note else parts)
 
 
 def _text(value: Any) -> str:

@@ -10,7 +10,7 @@ import ast
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -127,7 +127,7 @@ class Instance:
     decided: tuple[str, ...] = ()
 
 
-class System(Protocol):
+class System(Hashable, Protocol):
     """A problem with the options that make one."""
 
     @property
@@ -329,11 +329,18 @@ class OwnSystem(SeededSystem):
         """What it is, in a line."""
         return f"What {self.name} makes."
 
-    def instance(self, options: OwnOptions) -> Instance:
+    def settings(self, options: Any) -> dict[str, Any]:
+        """Return what the function is called with, by name."""
+        return settings_of(options.set)
+
+    def made(self, rng: np.random.Generator, settings: Mapping[str, Any]) -> Any:
+        """Return what the function returns."""
+        return own_function(self.name, load(self.name), rng, **settings)()
+
+    def instance(self, options: Any) -> Instance:
         """Return what is simulated."""
-        settings = settings_of(options.set)
-        rng = generator(options.seed)
-        problem = own_function(self.name, load(self.name), rng, **settings)()
+        settings = self.settings(options)
+        problem = self.made(generator(options.seed), settings)
         if not isinstance(problem, Problem):
             raise InvalidConfiguration(f"{self.name} returns {problem!r}, want a desim.Problem")
         kind = problem.kind or kind_of(problem.name)
@@ -358,18 +365,18 @@ class OwnSystem(SeededSystem):
             facts={"kind": problem.name, "settings": settings},
         )
 
-    def identity(self, options: OwnOptions) -> dict[str, Any]:
+    def identity(self, options: Any) -> dict[str, Any]:
         """Return what tells runs apart."""
-        return {"set": settings_of(options.set), "seed": options.seed, "until": options.until}
+        return {"set": self.settings(options), "seed": options.seed, "until": options.until}
 
 
-def system_of(problem: str) -> System:
+def system_of(problem: str | System) -> System:
     """Return what is known of a problem.
 
     Parameters
     ----------
-    problem : str
-        A name, or ``module:name`` of a function that makes a problem.
+    problem : str or System
+        A name, or ``module:name`` of a function that makes a problem; what is known of it already is returned as it is.
 
     Returns
     -------
@@ -381,6 +388,8 @@ def system_of(problem: str) -> System:
     InvalidConfiguration
         If there is no such problem.
     """
+    if not isinstance(problem, str):
+        return problem
     known = kinds()
     if problem in known and (system := known[problem].system) is not None:
         return system
@@ -392,12 +401,12 @@ def system_of(problem: str) -> System:
 
 
 @lru_cache(maxsize=1)
-def shared_instance(problem: str, options: Any) -> Instance:
+def shared_instance(problem: str | System, options: Any) -> Instance:
     """Make what several runs in a row simulate.
 
     Parameters
     ----------
-    problem : str
+    problem : str or System
         Such as ``"batch"``.
     options : object
         The problem's own options.
@@ -416,13 +425,15 @@ class Scenario:
 
     Attributes
     ----------
-    problem, agent : str
+    problem : str or System
+        By name, as a rule.
+    agent : str
         By name.
     options : object
         Those of the problem: workload, seed, system, metrics.
     """
 
-    problem: str
+    problem: str | System
     agent: str
     options: Any
 

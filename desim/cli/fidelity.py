@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from tyro.conf import arg
 
 from desim import plugins
-from desim.cli.compare import Named, System
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import plain, print_json, print_table, print_text, remark
@@ -42,6 +41,7 @@ from desim.problems.batch.options import BatchOptions, shared_workload
 from desim.records import write_atomically
 from desim.scenario import Instance, Scenario, measure, replay, shared_instance
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, perform_all
+from desim.sweep.simulated import Named, System
 
 __all__ = ["Fidelity", "simulate_waits"]
 

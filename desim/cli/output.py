@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from html import escape
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Text", "plain", "print_json", "print_table", "print_text", "progress", "remark"]
+__all__ = ["Text", "command_line", "plain", "print_json", "print_table", "print_text", "progress", "remark"]
 
 #: Text that is not for a terminal is never wrapped or cut.
 ENDLESS = 100_000
+#: Seconds from one drawing of a bar in a notebook to the next.
+BETWEEN_DRAWINGS = 0.2
 
 
 class Text(NamedTuple):
@@ -125,9 +131,16 @@ def plain(value: Any) -> Any:
     return fspath(value) if isinstance(value, PathLike) else value
 
 
+def command_line() -> str | None:
+    """Return the command line that this program was started with; None if it is another program."""
+    program = Path(sys.argv[0])
+    is_ours = program.stem == "desim" or program.parts[-2:] == ("desim", "__main__.py")
+    return shlex.join(["desim", *sys.argv[1:]]) if is_ours else None
+
+
 @contextmanager
 def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar on the terminal while the block runs.
+    """Show a bar on the terminal, or below the cell of a notebook, while the block runs.
 
     Parameters
     ----------
@@ -141,8 +154,12 @@ def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int
     Yields
     ------
     callable or None
-        To be called with the number of steps done; None if standard error is no terminal.
+        To be called with the number of steps done; None if there is neither a terminal nor a notebook.
     """
+    if _is_notebook():
+        with _notebook_bar(title, total, unit) as advance:
+            yield advance
+        return
     console = _console(sys.stderr)
     if not console.is_terminal:
         yield None
@@ -155,6 +172,40 @@ def progress(title: str, total: int | None, unit: str) -> Iterator[Callable[[int
     with Progress(*columns, *left, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done: bar.update(task, completed=done)
+
+
+def _is_notebook() -> bool:
+    """Return whether a kernel runs this program, which shows what is displayed."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def _notebook_bar(title: str, total: int | None, unit: str) -> Iterator[Callable[[int], None]]:
+    """Show a bar in the output of a cell, drawn anew a few times a second; it stays as a line that tells the time."""
+    display = sys.modules["IPython"].display
+    begin = last = time.monotonic()
+    done = 0
+
+    def shown(bar: str) -> Any:
+        count = f"{done:,}{f' / {total:,}' if total else ''} {unit}, {time.monotonic() - begin:.0f} s"
+        return display.HTML(f"{escape(title)} {bar} {escape(count)}")
+
+    def draw() -> Any:
+        return shown(f"<progress{f' max={total} value={done}' if total else ''}></progress>")
+
+    def advance(steps: int) -> None:
+        nonlocal done, last
+        done = steps
+        if time.monotonic() - last >= BETWEEN_DRAWINGS:
+            last = time.monotonic()
+            handle.update(draw())
+
+    handle = display.display(draw(), display_id=True)
+    try:
+        yield advance
+    finally:
+        handle.update(shown("-"))
 
 
 def _console(file: Any) -> Console:

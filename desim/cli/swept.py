@@ -13,11 +13,12 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from desim.cli.compare import Compare, Compared
+from desim.cli.compare import Compare, tell
 from desim.cli.comparison import cell, heading
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.output import print_json, print_table, print_text, remark
 from desim.records import write_atomically
+from desim.sweep.comparing import Compared
 from desim.sweep.comparison import Comparison
 
 __all__ = ["Point", "Swept", "points_of", "write_sweep"]
@@ -124,7 +125,7 @@ class Swept:
             _print_sweep(comparisons)
             for path in files:
                 print_text(f"written: {path}")
-        statuses = [compared.told() for _, compared in found]
+        statuses = [tell(compared) for _, compared in found]
         return max(statuses)
 
 

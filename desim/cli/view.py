@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +15,7 @@ from tyro.conf import Positional, arg
 
 from desim.cli.comparison import heading, sentences, tables
 from desim.cli.figures import make_directory
-from desim.cli.output import print_text
+from desim.cli.output import command_line, print_text
 from desim.cli.plot import load_named
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problem import kind_of
@@ -156,7 +154,7 @@ def write_comparison(
         notes=notes,
         comparison=Compared(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
         estimates=_estimates(comparison) if several else (),
-        made=_settings(described) | made(),
+        made=_settings(described) | made() | _command(described),
     )
 
 
@@ -192,9 +190,15 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
     return {name: text for name, text in found.items() if text}
 
 
+def _command(described: Mapping[str, Any]) -> dict[str, str]:
+    """Return the command line that made a comparison, where it is known."""
+    return {"command": str(described["command"])} if described.get("command") else {}
+
+
 def made() -> dict[str, str]:
     """Return what made a page: the command, the commit of desim where that is known, and versions."""
-    found = {"command": shlex.join(["desim", *sys.argv[1:]])} if Path(sys.argv[0]).stem in ("desim", "__main__") else {}
+    command = command_line()
+    found = {} if command is None else {"command": command}
     commit = _commit()
     if commit:
         found["commit"] = commit

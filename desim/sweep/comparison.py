@@ -38,6 +38,7 @@ __all__ = [
     "check_criterion",
     "compare_runs",
     "document",
+    "rows_of",
     "smallest_p_value",
     "write_csv",
 ]
@@ -252,7 +253,7 @@ def check_criterion(kind: Kind, metric: str | None, better: Better | None) -> No
 
 def _criterion(names: Sequence[str], kind: Kind, metric: str | None, better: Better | None) -> Criterion | None:
     if metric is not None and metric not in names:
-        raise InvalidConfiguration(f"--metric is {metric}{did_you_mean(metric, names)}; there are {', '.join(names)}")
+        raise InvalidConfiguration(f"metric is {metric!r}{did_you_mean(metric, names)}; there are {', '.join(names)}")
     chosen = metric or next((name for name in kind.metrics.headline if name in names), names[0])
     direction = better or kind.metrics[chosen].better
     if direction is None and metric is not None:
@@ -404,6 +405,38 @@ def _profile_document(comparison: Comparison) -> dict[str, Any] | None:
     return {"metric": criterion.metric, "ratios": profile.ratios.tolist(), "shares": shares}
 
 
+def rows_of(comparison: Comparison) -> tuple[list[str], list[list[str | int | float]]]:
+    """Return a table with one row for each agent and metric.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What it is of.
+
+    Returns
+    -------
+    (list of str, list of list)
+        Names of the columns, of which the first three are no measurements; and the rows, NaN where there is no value.
+    """
+    ends = ("mean", "low", "high")
+    heads = ["agent", "metric", "seeds", *ends, *(f"difference_{end}" for end in ends)]
+    ranks = {} if comparison.ranking is None else comparison.ranking.mean_ranks
+    rows: list[list[str | int | float]] = []
+    for agent, means in comparison.means.items():
+        for name, found in means.items():
+            difference = comparison.differences.get(agent, {}).get(name)
+            test = comparison.tests.get(name, {}).get(agent)
+            is_ranked = comparison.criterion is not None and comparison.criterion.metric == name
+            numbers = [
+                *found[:3],
+                *(difference[:3] if difference else [math.nan] * 3),
+                *([test.p_value, test.adjusted] if test else [math.nan] * 2),
+                ranks.get(agent, math.nan) if is_ranked else math.nan,
+            ]
+            rows.append([agent, name, len(comparison.seeds), *map(float, numbers)])
+    return [*heads, "p_value", "p_value_adjusted", "mean_rank"], rows
+
+
 def write_csv(comparison: Comparison, path: Path) -> Path:
     """Write one row for each agent and metric.
 
@@ -426,22 +459,10 @@ def write_csv(comparison: Comparison, path: Path) -> Path:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    ends = ("mean", "low", "high")
-    heads = ["agent", "metric", "seeds", *ends, *(f"difference_{end}" for end in ends)]
-    writer.writerow([*heads, "p_value", "p_value_adjusted", "mean_rank"])
-    ranks = {} if comparison.ranking is None else comparison.ranking.mean_ranks
-    for agent, means in comparison.means.items():
-        for name, found in means.items():
-            difference = comparison.differences.get(agent, {}).get(name)
-            test = comparison.tests.get(name, {}).get(agent)
-            is_ranked = comparison.criterion is not None and comparison.criterion.metric == name
-            numbers = [
-                *found[:3],
-                *(difference[:3] if difference else [math.nan] * 3),
-                *([test.p_value, test.adjusted] if test else [math.nan] * 2),
-                ranks.get(agent, math.nan) if is_ranked else math.nan,
-            ]
-            cells = [repr(float(number)) if math.isfinite(number) else "" for number in numbers]
-            writer.writerow([agent, name, len(comparison.seeds), *cells])
+    heads, rows = rows_of(comparison)
+    writer.writerow(heads)
+    for agent, name, seeds, *numbers in rows:
+        cells = [repr(number) if math.isfinite(float(number)) else "" for number in numbers]
+        writer.writerow([agent, name, seeds, *cells])
     write_atomically(path, lambda draft: draft.write_text(text.getvalue()))
     return path

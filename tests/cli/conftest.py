@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from command_line import HEADER, ROWS, Desim, Outcome, swf_row
 
-from desim.cli import compare, main
+from desim.cli import main
+from desim.sweep import comparing
+from desim.sweep import simulated as performed
 
 
 @pytest.fixture
@@ -55,13 +57,13 @@ def stored(tmp_path: Path, desim: Desim, log: Path) -> Path:
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Return a list that takes agent and seed of every run that is compared in this process."""
     runs: list[tuple[str, int]] = []
-    original = compare.replay
+    original = performed.replay
 
     def replay(scenario: Any, *arguments: Any, **options: Any) -> Any:
         runs.append((scenario.agent, scenario.seed))
         return original(scenario, *arguments, **options)
 
-    monkeypatch.setattr(compare, "replay", replay)
+    monkeypatch.setattr(performed, "replay", replay)
     return runs
 
 
@@ -69,8 +71,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what is slow when agents are compared."""
     panel = SimpleNamespace(get_figure=lambda root: panel)
-    monkeypatch.setattr(compare, "draw_figures", lambda *arguments: [])
-    monkeypatch.setattr(compare, "write_comparison", lambda comparison, summaries, described, path: path)
-    monkeypatch.setattr(compare, "save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr(comparing, "draw_figures", lambda *arguments: [])
+    monkeypatch.setattr(comparing, "write_comparison", lambda comparison, summaries, described, path: path)
+    monkeypatch.setattr(comparing, "save_figure", lambda figure, path, file_format: path)
     monkeypatch.setattr("desim.plotting.comparison.compare_metrics", lambda table, **options: [panel])
     monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)

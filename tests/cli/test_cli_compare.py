@@ -19,11 +19,11 @@ from command_line import INTERRUPTIBLE, Desim
 
 from desim import Result, plugins, simulate
 from desim.agents.batch import create
-from desim.cli import compare as command
 from desim.cli import demo
 from desim.exceptions import InfeasibleAction
 from desim.problems.batch import BatchCluster
 from desim.statistics import mean_interval, paired_difference
+from desim.sweep import simulated as command
 from desim.sweep.digest import modules_behind
 from desim.workloads import lublin
 

@@ -1,0 +1,607 @@
+"""Agents compared from Python as on the command line: :func:`compare`."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from desim import own_code, plugins
+from desim.checks import did_you_mean, shown, whole
+from desim.cli.comparison import heading, print_comparison, sentences, tables
+from desim.cli.figures import draw_figures, make_directory, save_figure
+from desim.cli.output import plain, remark
+from desim.cli.view import write_comparison
+from desim.core import Agent
+from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.meeting import agent_for
+from desim.problem import Better, Problem, kinds
+from desim.records import write_atomically
+from desim.reprs import html_rows
+from desim.result import Result
+from desim.scenario import Instance, OwnOptions, Scenario, metrics_of_run, shared_instance, system_of
+from desim.sweep.comparison import (
+    Comparison,
+    IntervalKind,
+    RunSummary,
+    check_criterion,
+    compare_runs,
+    document,
+    rows_of,
+    write_csv,
+)
+from desim.sweep.options import options_of
+from desim.sweep.runner import Run, SweepFailed, perform_all, settings_of
+from desim.sweep.simulated import Given, GivenOptions, GivenSystem, Named, System, simulate_run
+from desim.sweep.store import Store
+from desim.sweep.workers import Backend, Failed, WorkerDied, Workers
+
+if TYPE_CHECKING:
+    import polars as pl
+    from matplotlib.axes import Axes
+
+__all__ = ["Compared", "Contest", "compare"]
+
+#: Seeds where nothing is said.
+SEEDS = 10
+
+
+@dataclass(frozen=True, repr=False)
+class Compared:
+    """What has come of a comparison; shows its tables in a notebook, and when it is printed.
+
+    Attributes
+    ----------
+    comparison : Comparison
+        Means, differences, tests and ranks of the agents that have not failed.
+    summaries : tuple of RunSummary
+        Their runs.
+    failed : mapping of str to sequence of Failed
+        The runs that have failed, by agent.
+    described : dict
+        All as plain values, which ``comparison.json`` holds.
+    files : tuple of Path
+        What was written.
+    """
+
+    comparison: Comparison
+    summaries: tuple[RunSummary, ...]
+    failed: Mapping[str, Sequence[Failed[Run]]]
+    described: dict[str, object]
+    files: tuple[Path, ...] = ()
+
+    def __repr__(self) -> str:
+        """Say in a line who was compared, and who is the best."""
+        found = self.comparison
+        agents = ", ".join(found.means)
+        by = "" if found.criterion is None else f", best by {found.criterion.metric}: {self.best}"
+        count = len(found.seeds)
+        return f"Compared({found.kind.name}: {agents}; {count} seed{'s' if count > 1 else ''}{by})"
+
+    def __str__(self) -> str:
+        """Return the tables as text, as the command line prints them."""
+        with redirect_stdout(io.StringIO()) as text:
+            print_comparison(self.comparison)
+        return text.getvalue()
+
+    def _repr_html_(self) -> str:
+        """Return the tables and what they mean, for notebooks."""
+        found = [
+            html_rows(table.title, table.heads, [[cell.text for cell in row] for row in table.cells], table.note)
+            for table in tables(self.comparison)
+        ]
+        return "".join([*found, html_rows("", [], [], " ".join(sentences(self.comparison)))])
+
+    @property
+    def best(self) -> str | None:
+        """The agent with the best mean of the metric that agents are ranked by; None if there is none."""
+        criterion = self.comparison.criterion
+        means = {
+            agent: row[criterion.metric].value
+            for agent, row in self.comparison.means.items()
+            if criterion is not None and agent not in self.comparison.left_out
+        }
+        if criterion is None or not means:
+            return None
+        return (min if criterion.better == "lower" else max)(means, key=lambda agent: means[agent])
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """A row for each agent and metric: mean, interval, difference from the baseline, tests and rank."""
+        import polars as pl
+
+        heads, rows = rows_of(self.comparison)
+        blank = [[None if isinstance(cell, float) and math.isnan(cell) else cell for cell in row] for row in rows]
+        schema: dict[str, Any] = {"agent": pl.String, "metric": pl.String, "seeds": pl.Int64}
+        return pl.DataFrame(blank, schema=schema | dict.fromkeys(heads[3:], pl.Float64), orient="row")
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """A row for each run: agent, seed, whether it is valid, and its metrics."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {"agent": one.agent, "seed": one.seed, "valid": one.validation["valid"], **one.metrics}
+                for one in self.summaries
+            ]
+        )
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What is wrong, a sentence each: runs that are not valid, that came to nothing or failed."""
+        found = list(self.comparison.unequal)
+        for one in self.summaries:
+            if one.stalled:
+                found.append(f"{one.agent}, seed {one.seed}: stalled: {one.stalled}")
+        for one in self.summaries:
+            if one.validation["valid"] is False:
+                found.append(f"{one.agent}, seed {one.seed}: not valid: {', '.join(one.validation['counts'])}")
+        for agent, runs in self.failed.items():
+            seeds = ", ".join(str(one.task.seed) for one in runs)
+            found.append(f"{agent} has failed and is left out (seed {seeds}): {runs[0].kind}: {runs[0].message}")
+        if self.failed:
+            found.append(f"compared with {self.comparison.baseline}: the other agents went on")
+        return tuple(found)
+
+    @property
+    def status(self) -> int:
+        """0 if all runs are valid and none has failed, else 1."""
+        return int(bool(self.failed) or any(one.validation["valid"] is False for one in self.summaries))
+
+    def result(self, agent: str, seed: int | None = None) -> Result:
+        """Return a run that was kept.
+
+        Parameters
+        ----------
+        agent : str
+            Whose it is.
+        seed : int, optional
+            By default the first.
+
+        Returns
+        -------
+        Result
+            Its records, which are read when they are asked for.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such run, or nothing was kept, for want of ``out``.
+        """
+        wanted = self.comparison.seeds[0] if seed is None else seed
+        found = {(one.agent, one.seed): one.directory for one in self.summaries}
+        if (agent, wanted) not in found:
+            near = did_you_mean(agent, self.comparison.means)
+            raise InvalidConfiguration(f"no run of {agent!r} with seed {wanted}{near}")
+        directory = found[agent, wanted]
+        if directory is None:
+            raise InvalidConfiguration("records of runs were not kept: compare(..., out=DIRECTORY) does")
+        return Result.load(directory)
+
+    def figures(self) -> dict[str, list[Axes]]:
+        """Return figures: ``metrics``, and ``ranks`` and ``profiles`` where there are any."""
+        from desim.plotting.comparison import critical_differences, performance_profiles
+
+        found = {"metrics": _bars(self.comparison)}
+        if self.comparison.ranking is not None:
+            found["ranks"] = [critical_differences(self.comparison.ranking)]
+        if self.comparison.profile is not None:
+            found["profiles"] = [performance_profiles(self.comparison.profile)]
+        return found
+
+
+def compare(
+    problem: str | Problem | Callable[..., Problem],
+    agents: Sequence[str | Agent] | Mapping[str, str | Agent],
+    *,
+    seeds: int | Sequence[int] | None = None,
+    baseline: str | None = None,
+    metric: str | None = None,
+    better: Better | None = None,
+    interval: IntervalKind = "t",
+    out: str | os.PathLike[str] | None = None,
+    workers: int | None = None,
+    backend: Backend = "local",
+    address: str | None = None,
+    **options: Any,
+) -> Compared:
+    """Simulate several agents on the same workloads, check every run, and compare their metrics.
+
+    It does what ``desim compare`` does, and the same settings have the same results. A bar shows the progress in a
+    terminal and in a notebook.
+
+    Parameters
+    ----------
+    problem : str, Problem or callable
+        A name, such as ``"batch"``, or ``"module:function"``; a problem, whose workload is then the same with all
+        seeds; or a function that is called with ``numpy.random.default_rng(seed)`` and the options, and makes one.
+    agents : sequence or mapping
+        Who is compared: names, and agents of any kind, of which each run gets a copy; a mapping says what they are
+        called.
+    seeds : int or sequence of int, optional
+        How many, counted from the option ``seed`` on, or which ones: each stands for a workload. By default 10, and one
+        for a problem that is made already and for a file.
+    baseline : str, optional
+        The agent that the others are compared with, seed by seed; by default fcfs, else the first.
+    metric : str, optional
+        What agents are ranked by; by default the main one of the problem.
+    better : {"lower", "higher"}, optional
+        Which values of it are better; by default as is known of it.
+    interval : {"t", "bootstrap"}
+        What confidence intervals rest on.
+    out : path, optional
+        Directory for runs, tables, report and figures. Runs that are stored there are not repeated: a comparison that
+        was interrupted goes on. Agents and problems that are defined in a program or notebook itself are simulated
+        anew by the next one, since their code cannot be told from another.
+    workers : int, optional
+        Processes at a time; by default one a processor.
+    backend : {"local", "ray", "dask"}
+        Where they run: on this machine, or on a cluster.
+    address : str, optional
+        Of the cluster.
+    **options
+        Options of the problem as ``desim compare PROBLEM --help`` has them, such as ``cores=64, load=0.9``; those of a
+        function of your own are its arguments, besides ``seed`` and ``until``.
+
+    Returns
+    -------
+    Compared
+        Tables, figures and runs; a ``ComparisonWarning`` says what is wrong with any.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If a name is not known, or an argument is out of range, before the first run.
+    SweepInterrupted
+        On Ctrl-C; what has finished is stored, if there is ``out``.
+    DesimError
+        If the runs of all agents have failed.
+
+    Examples
+    --------
+    >>> found = compare("batch", ["fcfs", "easy"], seeds=2, workers=1, cores=32, jobs=50, load=0.9)
+    >>> found
+    Compared(batch: fcfs, easy-fcfs; 2 seeds, best by waiting_time_mean: easy-fcfs)
+    >>> found.table.columns[:4]
+    ['agent', 'metric', 'seeds', 'mean']
+    """
+    if isinstance(problem, str):
+        source: str | GivenSystem = problem
+        system = system_of(problem)
+    else:
+        source = system = GivenSystem(_name_of(problem), _problem_or_function(problem))
+    contest = Contest(
+        problem=source,
+        options=_options(system.options, options),
+        agents=_entrants(agents),
+        seeds=seeds if seeds is not None or not isinstance(problem, Problem) else 1,
+        baseline=baseline,
+        metric=metric,
+        better=better,
+        interval=interval,
+        out=None if out is None else Path(out),
+        workers=workers,
+        backend=backend,
+        address=address,
+    )
+    found = contest.held()
+    for text in found.troubles:
+        warnings.warn(text, ComparisonWarning, 2)
+    return found
+
+
+def _problem_or_function(problem: Any) -> Any:
+    """Return what can be simulated; InvalidConfiguration for anything else."""
+    if isinstance(problem, Problem):
+        problem.check_replayable()
+    elif isinstance(problem, type) or not callable(problem):
+        raise InvalidConfiguration(
+            f"the problem is {shown(problem)}, want a name, a desim.Problem, or a function (rng, **options) of one"
+        )
+    return problem
+
+
+def _name_of(problem: Any) -> str:
+    return str(getattr(problem, "__name__", type(problem).__name__))
+
+
+def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
+    """Return options of a problem; of what makes problems of the user's own, all but two are its arguments."""
+    if kind not in (OwnOptions, GivenOptions):
+        return options_of(kind, given)
+    rest = dict(given)
+    own = {name: rest.pop(name) for name in ("seed", "until") if name in rest}
+    if kind is GivenOptions:
+        return GivenOptions(rest, **own)
+    return OwnOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)
+
+
+def _entrants(agents: Any) -> tuple[Named | Given, ...]:
+    """Return who takes part, by name or as it is."""
+    if isinstance(agents, str) or not isinstance(agents, Iterable):
+        raise InvalidConfiguration(f"agents is {shown(agents)}, want a list of names and agents, or a mapping")
+    if isinstance(agents, Mapping):
+        return tuple(Given(str(name), agent) for name, agent in agents.items())
+    return tuple(
+        Named(agent) if isinstance(agent, str) else Given(str(getattr(agent, "name", type(agent).__name__)), agent)
+        for agent in agents
+    )
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What is to be compared; see :func:`compare`.
+
+    Attributes
+    ----------
+    problem : str or GivenSystem
+        What is simulated.
+    options : object
+        Those of the problem.
+    agents : tuple of Named or Given
+        Who is compared.
+    seeds : int, sequence of int, or None
+        How many, or which.
+    baseline, metric, better, interval, out, workers, backend, address
+        As in :func:`compare`.
+    tell : callable or None
+        Called with the workload and the runs before these begin.
+    command : str or None
+        The command line, which is kept with the results.
+    """
+
+    problem: str | GivenSystem
+    options: Any
+    agents: tuple[Named | Given, ...]
+    seeds: int | Sequence[int] | None = None
+    baseline: str | None = None
+    metric: str | None = None
+    better: Better | None = None
+    interval: IntervalKind = "t"
+    out: Path | None = None
+    workers: int | None = None
+    backend: Backend = "local"
+    address: str | None = None
+    tell: Callable[[Instance, Sequence[Run]], None] | None = field(default=None, repr=False)
+    command: str | None = None
+
+    def held(self) -> Compared:
+        """Simulate, compare, write.
+
+        Returns
+        -------
+        Compared
+            What has come of it.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If a name is not known, or an argument is out of range, before the first run.
+        SweepInterrupted
+            On Ctrl-C.
+        DesimError
+            If the runs of all agents have failed.
+        """
+        system = system_of(self.problem)
+        self._check()
+        if not system.is_own:
+            self._named(system.name)  # before the workload is read
+        instance = shared_instance(self.problem, self.options)
+        entrants, baseline = self._named(instance.kind.name)
+        for one in entrants:
+            if isinstance(one, Given):
+                agent_for(instance.make(one.agent), one.agent)
+        runs = self._runs(entrants, instance)
+        if instance.kind is kinds().get(instance.kind.name):  # of users, not all metrics need be described
+            check_criterion(instance.kind, self.metric, self.better)
+        if self.tell is not None:
+            self.tell(instance, runs)
+        summaries, failed = self._summaries(runs)
+        agents = [one.policy for one in entrants if one.policy not in failed]
+        comparison = compare_runs(
+            summaries,
+            baseline if baseline in agents else agents[0],
+            instance.kind,
+            interval=self.interval,
+            metric=self.metric,
+            better=self.better,
+        )
+        repairs = instance.report.as_dict() if instance.report is not None else None
+        described = {
+            "workload": {"name": instance.name, **instance.facts, "repairs": repairs},
+            "command": self.command,
+            "options": self._described(agents),
+            **document(comparison, summaries),
+        }
+        files = [] if self.out is None else _written(self.out, comparison, summaries, described, instance)
+        return Compared(comparison, tuple(summaries), failed, described, tuple(files))
+
+    def _check(self) -> None:
+        """Complain about arguments that no problem is needed to know of."""
+        if not self.agents:
+            raise InvalidConfiguration("agents is (), want at least one")
+        if self.workers is not None:
+            whole("workers", self.workers, least=1)
+        if isinstance(self.seeds, int):
+            whole("seeds", self.seeds, least=1)
+        elif self.seeds is not None:
+            numbers = list(self.seeds)
+            for seed in numbers:
+                whole("seed", seed)
+            if not numbers or len(set(numbers)) < len(numbers):
+                raise InvalidConfiguration(f"seeds is {shown(self.seeds)}, want at least one, and each once")
+
+    def _named(self, kind: str) -> tuple[list[Named | Given], str]:
+        """Return who takes part under full names, and the baseline; each name is tried once."""
+        full = {one.policy: _full_name(kind, one.policy) for one in self.agents if isinstance(one, Named)}
+        found: dict[str, Named | Given] = {}
+        for one in self.agents:
+            name = full.get(one.policy, one.policy) if isinstance(one, Named) else one.policy
+            if name in found and not (isinstance(one, Named) and isinstance(found[name], Named)):
+                raise InvalidConfiguration(
+                    f"two agents are called {name!r}: tell them apart by a mapping, {{name: agent}}"
+                )
+            if isinstance(one, Given) and isinstance(one.agent, str):
+                found[name] = Given(name, plugins.create_agent(kind, one.agent))
+            else:
+                found[name] = Named(name) if isinstance(one, Named) else one
+        if self.baseline is None:
+            return list(found.values()), "fcfs" if "fcfs" in found else next(iter(found))
+        baseline = self.baseline if self.baseline in found else full.get(self.baseline, "")
+        if not baseline and not any(isinstance(one, Given) for one in self.agents):
+            baseline = _full_name(kind, self.baseline)
+        if baseline not in found:
+            near = did_you_mean(self.baseline, found)
+            raise InvalidConfiguration(
+                f"baseline is {self.baseline!r}{near}, want one of the agents {', '.join(found)}"
+            )
+        return list(found.values()), baseline
+
+    def _runs(self, agents: Sequence[Named | Given], instance: Instance) -> list[Run]:
+        """Return all runs, seed by seed."""
+        system = system_of(self.problem)
+        if isinstance(self.seeds, int) or self.seeds is None:
+            first, count = system.seed_of(instance.options), SEEDS if self.seeds is None else self.seeds
+            seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
+        else:
+            seeds = [int(seed) for seed in self.seeds]
+        return [
+            Run(System(self.problem, instance.kind.name, system.with_seed(instance.options, seed)), agent, seed)
+            for seed in seeds
+            for agent in agents
+        ]
+
+    def _summaries(self, runs: Sequence[Run]) -> tuple[list[RunSummary], dict[str, list[Failed[Run]]]]:
+        """Simulate what is not stored yet; leave agents out of which a run fails, unless all do."""
+        store = None if self.out is None else Store(self.out / "runs")
+        if store is not None:
+            make_directory(store.directory)
+        workers = Workers(self.workers or os.cpu_count() or 1, self.backend, self.address)
+        failed: dict[str, list[Failed[Run]]] = {}
+        try:
+            found = perform_all(simulate_run, runs, store, workers=workers, title="comparison", with_records=True)
+        except SweepFailed as failure:
+            for one in failure.failed:
+                failed.setdefault(one.task.agent.policy, []).append(one)
+            if failure.found is None or {run.agent.policy for run in runs} <= set(failed):
+                _raise(failure.failed[0])
+            found = failure.found
+        fair = [run for run in runs if run.agent.policy not in failed]
+        return [_summary(run, found[run], store, is_reused=run in found.reused) for run in fair], failed
+
+    def _described(self, agents: Sequence[str]) -> dict[str, object]:
+        """Return the settings as plain values."""
+        mine = {
+            item.name: getattr(self, item.name)
+            for item in dataclasses.fields(self)
+            if item.name not in ("options", "tell", "command")
+        }
+        found = {"problem": str(self.problem)} | mine | {"problem": str(self.problem), "agents": ",".join(agents)}
+        if isinstance(self.options, GivenOptions):
+            return found | {name: shown(value) for name, value in vars(self.options).items()}
+        own: Any = self.options
+        return found | asdict(own)
+
+
+def _written(
+    directory: Path,
+    comparison: Comparison,
+    summaries: Sequence[RunSummary],
+    described: dict[str, object],
+    instance: Instance,
+) -> list[Path]:
+    """Write tables, report and figures; return the files."""
+    from desim.plotting.reports import Comparison as Shown
+    from desim.plotting.reports import report
+
+    text = json.dumps(plain(described), indent=2, allow_nan=False) + "\n"
+    path = directory / "comparison.json"
+    write_atomically(path, lambda draft: draft.write_text(text))
+    files = [write_csv(comparison, directory / "comparison.csv"), path]
+    first = [summary for summary in summaries if summary.seed == comparison.seeds[0]]
+    results = {summary.agent: Result.load(str(summary.directory)) for summary in first}
+    criterion = comparison.criterion
+    by = "" if criterion is None else heading(comparison, criterion.metric)
+    several = len(comparison.seeds) > 1
+    page = report(
+        results,
+        directory / "report.html",
+        kind=instance.kind,
+        title=f"{instance.name}: agents compared",
+        metrics=comparison.table,
+        notes=sentences(comparison),
+        comparison=Shown(tables(comparison), comparison.ranking, comparison.profile, by) if several else None,
+    )
+    interactive = write_comparison(comparison, summaries, plain(described), directory / "view.html")
+    files += [page, interactive, *draw_figures(results, directory, instance.kind)]
+    if len(comparison.table) > 1:
+        bars = _bars(comparison)[0].get_figure(root=True)
+        assert bars is not None
+        files.append(save_figure(bars, directory / "metrics.png", "png"))
+    return files
+
+
+def _bars(comparison: Comparison) -> list[Axes]:
+    """Draw the means with their intervals."""
+    from desim.plotting.comparison import compare_metrics
+
+    ends = {
+        agent: {name: (item.low, item.high) for name, item in row.items()} for agent, row in comparison.means.items()
+    }
+    return compare_metrics(comparison.table, problem=comparison.kind, unfinished=comparison.unfinished, intervals=ends)
+
+
+def _summary(run: Run, outcome: dict[str, Any], store: Store | None, *, is_reused: bool) -> RunSummary:
+    """Return what a comparison needs of a run, measured anew if the metrics shall cover something else."""
+    directory = None
+    scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
+    if store is not None:
+        settings = settings_of(simulate_run, run)
+        directory = store.records(settings)
+        if outcome["metric_options"] != plain(scenario.metric_options):
+            measured = metrics_of_run(Result.load(directory), scenario)
+            outcome = plain(outcome | {"metrics": measured, "metric_options": scenario.metric_options})
+            store.save(settings, outcome)
+    metrics = {name: math.nan if value is None else value for name, value in outcome["metrics"].items()}
+    return RunSummary(
+        run.agent.policy,
+        run.seed,
+        metrics,
+        outcome["validation"],
+        outcome["workload"],
+        directory,
+        is_reused,
+        outcome.get("stalled", ""),  # those of earlier versions say nothing
+    )
+
+
+def _raise(failed: Failed[Run]) -> NoReturn:
+    """Raise the error of a run; of what was not expected, such as an error in an agent, show where it happened."""
+    if isinstance(failed.error, DesimError) and not isinstance(failed.error, WorkerDied):
+        raise failed.error  # which names the run
+    if not isinstance(failed.error, WorkerDied):
+        remark(failed.trace.rstrip())
+    run = f"{failed.task.agent.policy}, seed {failed.task.seed}"
+    raise DesimError(f"{run}: {failed.kind}: {failed.message}") from failed.error
+
+
+def _full_name(kind: str, name: str) -> str:
+    """Return the name that the agent gives itself, if that leads to the same agent: ``easy`` means ``easy-fcfs``."""
+    agent = plugins.create_agent(kind, name)
+    full = str(getattr(agent, "name", name))
+    if full == name or own_code.is_reference(name):
+        return name
+    try:
+        other = plugins.create_agent(kind, full)
+    except InvalidConfiguration:
+        return name
+    return full if type(other) is type(agent) and getattr(other, "name", None) == full else name

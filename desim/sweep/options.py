@@ -1,0 +1,100 @@
+"""Options of a problem from keyword arguments, by the names that they have on the command line."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping
+from numbers import Integral, Real
+from os import PathLike, fspath
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from desim.checks import did_you_mean, shown
+from desim.exceptions import InvalidConfiguration
+
+__all__ = ["options_of"]
+
+
+class _Option(NamedTuple):
+    """Where an option stands, and what it may be."""
+
+    path: tuple[str, ...]
+    kinds: tuple[Any, ...]
+
+
+def options_of(kind: type[Any], given: Mapping[str, Any]) -> Any:
+    """Return the options of a problem.
+
+    Parameters
+    ----------
+    kind : type
+        Their frozen dataclass, in which others may lie.
+    given : mapping of str to object
+        By name, as on the command line, with ``_`` in the place of ``-``.
+
+    Returns
+    -------
+    object
+        The dataclass; what is not given has its default.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is no such option, or a value is of the wrong type.
+
+    Examples
+    --------
+    >>> from desim.problems.batch.options import BatchOptions
+    >>> options_of(BatchOptions, {"cores": 64, "load": 0.9}).workload.cores
+    64
+    """
+    known = dict(_known(kind, ()))
+    found = kind()
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidConfiguration(f"no option {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}")
+        found = _replaced(found, known[name].path, _converted(name, value, known[name].kinds))
+    return found
+
+
+def _known(kind: type[Any], above: tuple[str, ...]) -> Iterator[tuple[str, _Option]]:
+    """Yield the options by name, those with several spellings several times."""
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        inner, *settings = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if dataclasses.is_dataclass(inner):
+            yield from _known(inner, (*above, name))  # type: ignore[arg-type]
+            continue
+        kinds = get_args(inner) if get_origin(inner) in (Union, types.UnionType) else (inner,)
+        aliases = (alias for part in settings for alias in getattr(part, "aliases", None) or ())
+        for spelling in (name, *(alias.lstrip("-").replace("-", "_") for alias in aliases)):
+            yield spelling, _Option((*above, name), kinds)
+
+
+def _replaced(options: Any, path: tuple[str, ...], value: Any) -> Any:
+    """Return options of which one has another value, however deep it lies."""
+    name, *rest = path
+    return dataclasses.replace(
+        options, **{name: _replaced(getattr(options, name), tuple(rest), value) if rest else value}
+    )
+
+
+def _converted(name: str, value: Any, kinds: tuple[Any, ...]) -> Any:
+    """Return a value as the command line would make it; InvalidConfiguration if it cannot be one."""
+    choices = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+    is_truth = isinstance(value, bool)
+    is_list = any(get_origin(kind) is tuple for kind in kinds)
+    converters: tuple[tuple[bool, Any], ...] = (  # the first that suits
+        (value is None and type(None) in kinds, lambda none: none),
+        (is_truth and bool in kinds, bool),
+        (not is_truth and isinstance(value, Integral) and int in kinds, int),
+        (not is_truth and isinstance(value, Real) and float in kinds, float),
+        (isinstance(value, str | PathLike) and str in kinds, fspath),
+        (isinstance(value, str) and value in choices, str),
+        (isinstance(value, list | tuple) and is_list, tuple),
+    )
+    for suits, convert in converters:
+        if suits:
+            return convert(value)
+    words = {int: "a whole number", float: "a number", str: "a text", bool: "True or False", type(None): "None"}
+    wanted = [*map(repr, choices), *(words.get(kind, "a list") for kind in kinds if get_origin(kind) is not Literal)]
+    raise InvalidConfiguration(f"{name} is {shown(value)}, want {' or '.join(wanted)}")

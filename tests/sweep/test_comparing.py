@@ -1,0 +1,235 @@
+"""``desim.compare``: the same results as the command line, with objects in the place of names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import desim
+from desim.agents.batch import FCFS, EASYBackfilling, create
+from desim.cli import main
+from desim.cli.output import progress
+from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.problems.batch import BatchCluster
+from desim.sweep.comparing import Compared
+from desim.workloads import lublin
+
+SMALL = {"jobs": 60, "cores": 32, "load": 0.9}
+LINE = ["--jobs", "60", "--cores", "32", "--load", "0.9"]
+
+
+def cluster(rng: np.random.Generator, jobs: int = 60) -> BatchCluster:
+    """Return a small cluster; a function of a module, as users write it."""
+    return BatchCluster(lublin.generate(jobs, 32, seed=int(rng.integers(1000)), load=0.9), 32)
+
+
+class Counting(EASYBackfilling):
+    """Answers as easy-fcfs does until it has answered often, if it remembers that of another run."""
+
+    name = "counting"
+
+    def __init__(self) -> None:
+        super().__init__("fcfs")
+        self.answers = 0
+
+    def act(self, observation: Any) -> Any:
+        """Answer."""
+        self.answers += 1
+        return super().act(observation) if self.answers < 1000 else None
+
+
+class Fails:
+    """Raises."""
+
+    name = "fails"
+
+    def act(self, observation: Any) -> Any:
+        """Raise."""
+        raise ZeroDivisionError
+
+
+class Waits:
+    """Never starts anything."""
+
+    name = "waits"
+
+    def act(self, observation: Any) -> Any:
+        """Wait."""
+        return None
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Skip what is slow."""
+    panel = SimpleNamespace(get_figure=lambda root: panel)
+    monkeypatch.setattr("desim.sweep.comparing.draw_figures", lambda *arguments: [])
+    monkeypatch.setattr("desim.sweep.comparing._bars", lambda comparison: [panel])
+    monkeypatch.setattr("desim.sweep.comparing.save_figure", lambda figure, path, file_format: path)
+    monkeypatch.setattr("desim.sweep.comparing.write_comparison", lambda *arguments: arguments[-1])
+    monkeypatch.setattr("desim.plotting.reports.report", lambda results, path, **options: path)
+
+
+@pytest.mark.parametrize(
+    ("problem", "agents", "options", "line"),
+    [
+        ("batch", ["fcfs", "easy"], SMALL | {"warm_up": 100}, [*LINE, "--warm-up", "100"]),
+        ("dag", ["heft", "fifo-eft"], {"jobs": 3, "executors": 4}, ["--jobs", "3", "--executors", "4"]),
+        ("deferrable", ["fifo", "tetris"], {"trace": "fluctuating"}, ["--workload", "fluctuating"]),
+        (
+            "multiserver",
+            ["drf", "fairness"],
+            {"slots": 20, "ports": 3, "nodes": 8, "seed": 4},
+            ["--slots", "20", "--ports", "3", "--nodes", "8", "--seed", "4"],
+        ),
+    ],
+)
+def test_the_same_as_on_the_command_line(
+    problem: str,
+    agents: list[str],
+    options: dict[str, Any],
+    line: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        main(["compare", problem, "--agents", ",".join(agents), *line, "--seeds", "2", "--workers", "1", "--json"]) == 0
+    )
+    asked = json.loads(capsys.readouterr().out)
+    found = desim.compare(problem, agents, seeds=2, workers=1, **options)
+    from desim.cli.output import plain
+
+    assert json.loads(json.dumps(plain(found.described))) == asked
+
+
+def test_agents_as_objects() -> None:
+    by_name = desim.compare("batch", ["fcfs", "easy"], seeds=2, workers=1, **SMALL)
+    given = desim.compare("batch", [FCFS(), EASYBackfilling("fcfs")], seeds=2, workers=1, **SMALL)
+    mixed = desim.compare("batch", {"fcfs": "fcfs", "easy-fcfs": Counting()}, seeds=2, workers=1, **SMALL)
+    assert by_name.comparison.metrics == given.comparison.metrics == mixed.comparison.metrics
+
+
+def test_problems_as_objects_and_functions() -> None:
+    found = desim.compare(cluster, ["fcfs", "easy"], seeds=[3, 7], workers=1, jobs=40)
+    for seed in (3, 7):
+        problem = cluster(np.random.default_rng(seed), jobs=40)
+        for agent in ("fcfs", "easy-fcfs"):
+            wait = desim.simulate(problem, create(agent), seed=seed).metrics()["waiting_time_mean"]
+            row = found.runs.filter((pl.col("agent") == agent) & (pl.col("seed") == seed))
+            assert row["waiting_time_mean"].to_list() == [wait]
+    problem = cluster(np.random.default_rng(7), jobs=40)
+    alone = desim.compare(problem, ["fcfs", "easy"], workers=1)
+    assert alone.comparison.seeds == [0]
+    assert alone.runs["waiting_time_mean"].to_list() == found.runs["waiting_time_mean"].to_list()[2:]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_stored_runs_are_not_repeated(tmp_path: Path) -> None:
+    agents = {"a": EASYBackfilling("sjf"), "b": "fcfs"}
+    first = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
+    again = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
+    assert [one.reused for one in first.summaries] == [False] * 4
+    assert [one.reused for one in again.summaries] == [True] * 4
+    other = desim.compare(cluster, {"a": EASYBackfilling("f1"), "b": "fcfs"}, seeds=2, workers=1, out=tmp_path)
+    assert [one.reused for one in other.summaries] == [False, True] * 2
+    assert [
+        one.reused for one in desim.compare(cluster, agents, seeds=1, jobs=9, workers=1, out=tmp_path).summaries
+    ] == [
+        False,
+        False,
+    ]
+    assert first.result("a", 1).metrics()["utilization"] == first.runs["utilization"][2]
+    with pytest.raises(InvalidConfiguration, match="no run of 'c' with seed 0"):
+        first.result("c")
+
+
+def test_what_is_wrong_is_told() -> None:
+    with pytest.warns(ComparisonWarning) as told:
+        found = desim.compare(cluster, [Waits(), Fails(), "fcfs"], seeds=1, workers=1)
+    texts = [str(warning.message) for warning in told]
+    assert list(found.troubles) == texts and found.status == 1
+    assert "waits, seed 0: stalled: work is left" in texts[0]
+    assert texts[1].startswith("fails has failed and is left out (seed 0): ZeroDivisionError")
+    with pytest.raises(DesimError, match="fails, seed 0: ZeroDivisionError"):
+        desim.compare(cluster, [Fails()], seeds=1, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "agents", "options", "message"),
+    [
+        ("bach", ["fcfs"], {}, "no problem 'bach' .did you mean 'batch'"),
+        (BatchCluster, ["fcfs"], {}, "want a name, a desim.Problem, or a function"),
+        ("batch", "fcfs", {}, "agents is 'fcfs', want a list"),
+        ("batch", [], {}, "want at least one"),
+        ("batch", ["eazy"], {}, "no batch agent 'eazy' .did you mean"),
+        ("batch", [FCFS], SMALL, "the agent is the class FCFS, want an object"),
+        ("batch", [FCFS(), FCFS()], SMALL, "two agents are called 'fcfs'"),
+        ("batch", ["fcfs"], {"core": 3}, "no option 'core' .did you mean 'cores'"),
+        ("batch", ["fcfs"], {"cores": "many"}, "cores is 'many', want a whole number or None"),
+        ("batch", ["fcfs"], {"stream": 1}, "stream is 1, want True or False"),
+        ("batch", ["fcfs"], {"too_wide": "no"}, "want 'error' or 'reject'"),
+        ("batch", ["fcfs"], {"seeds": 0}, "seeds is 0, want a whole number"),
+        ("batch", ["fcfs"], {"seeds": [1, 1]}, "want at least one, and each once"),
+        ("batch", ["fcfs"], {"baseline": "easy"}, "baseline is 'easy', want one of the agents fcfs"),
+        ("batch", ["fcfs"], {"metric": "wait"} | SMALL, "metric is 'wait'"),
+        (cluster, ["fcfs"], {"jos": 3}, "unexpected keyword argument 'jos'"),
+        (cluster(np.random.default_rng(0)), ["fcfs"], {"jobs": 3}, "has no options any more"),
+    ],
+)
+def test_mistakes_are_found_before_the_first_run(
+    problem: Any, agents: Any, options: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("desim.sweep.simulated.replay", None)
+    with pytest.raises(InvalidConfiguration, match=message):
+        desim.compare(problem, agents, workers=1, **options)
+
+
+@pytest.fixture(scope="module")
+def compared() -> Compared:
+    """Return a comparison with ranks."""
+    return desim.compare(cluster, ["fcfs", "easy", "sjf"], seeds=3, workers=1)
+
+
+def test_it_shows_itself(compared: Compared) -> None:
+    assert repr(compared).startswith("Compared(batch: fcfs, easy-fcfs, sjf; 3 seeds, best by waiting_time_mean: ")
+    assert "Metrics: means over 3 seeds" in str(compared) and "Ranks by" in str(compared)
+    html = compared._repr_html_()
+    assert html.count("<table>") == 4 and "easy-fcfs" in html and "has the best mean" in html
+    assert set(compared.figures()) == {"metrics", "ranks", "profiles"}
+
+
+def test_its_tables_hold_what_the_file_does(compared: Compared, tmp_path: Path) -> None:
+    from desim.sweep.comparison import write_csv
+
+    table = compared.table
+    written = pl.read_csv(write_csv(compared.comparison, tmp_path / "comparison.csv"), infer_schema_length=None)
+    assert table.columns == written.columns
+    for name in table.columns:
+        assert table[name].to_list() == written[name].cast(table[name].dtype).to_list()
+    assert compared.runs.shape[0] == 9
+
+
+def test_progress_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[str] = []
+    handle = SimpleNamespace(update=drawn.append)
+
+    def display(content: str, display_id: bool) -> Any:
+        drawn.append(content)
+        return handle
+
+    monkeypatch.setattr("desim.cli.output.BETWEEN_DRAWINGS", 0.0)
+    shell = SimpleNamespace(kernel=object())
+    fake = SimpleNamespace(get_ipython=lambda: shell, display=SimpleNamespace(HTML=lambda text: text, display=display))
+    monkeypatch.setitem(sys.modules, "IPython", fake)
+    with progress("runs & more", 4, "runs") as advance:
+        assert advance is not None
+        advance(1)
+        advance(3)
+    assert "runs &amp; more <progress max=4 value=0></progress> 0 / 4 runs" in drawn[0]
+    assert "value=1" in drawn[1] and "value=3" in drawn[2]
+    assert "<progress" not in drawn[3] and "3 / 4 runs" in drawn[3]
