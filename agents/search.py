@@ -90,6 +90,8 @@ class Budget:
 class SearchName:
     """A search agent's name: ``search:PROBLEM``, ``search:PROBLEM:OBJECTIVE``, ``search:PROBLEM:OBJECTIVE:BUDGET``.
 
+    Where a search may begin with the plan of another agent, that one's name stands behind the budget.
+
     Attributes
     ----------
     problem : str
@@ -98,14 +100,19 @@ class SearchName:
         What is to be small.
     budget : Budget
         How long to search at each decision.
+    guide : str
+        Whose plan it begins with, too; empty for none.
     """
 
     problem: str
     objective: str
     budget: Budget
+    guide: str = ""
 
     @classmethod
-    def parse(cls, problem: str, rest: str, objectives: Sequence[str], budget: Budget) -> SearchName:
+    def parse(
+        cls, problem: str, rest: str, objectives: Sequence[str], budget: Budget, *, guided: bool = False
+    ) -> SearchName:
         """Return what a name says.
 
         Parameters
@@ -118,6 +125,8 @@ class SearchName:
             What there is to choose from, the default first.
         budget : Budget
             That of names that tell none.
+        guided : bool
+            Whether there may be a guide.
 
         Returns
         -------
@@ -129,17 +138,17 @@ class SearchName:
         InvalidConfiguration
             If a part is unknown.
         """
-        name, *parts = rest.split(":")
-        if name != problem or len(parts) > 2:
+        name, *parts = rest.split(":", 3) if guided else rest.split(":")
+        if name != problem or len(parts) > 2 + guided:
             raise InvalidConfiguration(
                 f"no {problem} agent 'search:{rest}'; want for example search:{problem}:{objectives[0]}:{budget}"
             )
         objective = one_of("objective", parts[0] if parts else objectives[0], objectives)
-        return cls(problem, objective, Budget.parse(parts[1]) if len(parts) == 2 else budget)
+        return cls(problem, objective, Budget.parse(parts[1]) if len(parts) > 1 else budget, "".join(parts[2:]))
 
     def __str__(self) -> str:
         """Return the name in full."""
-        return f"search:{self.problem}:{self.objective}:{self.budget}"
+        return ":".join(("search", self.problem, self.objective, str(self.budget), *filter(None, (self.guide,))))
 
 
 def compiled(function: Function, *, allocates: bool = True) -> Function:

@@ -53,6 +53,7 @@ __all__ = [
     "at",
     "deferred_interrupts",
     "end_of",
+    "introduce",
     "reschedule",
     "schedule_at",
     "simulate",
@@ -613,7 +614,7 @@ def simulate(
     simulation = Simulation(problem, seed=seed, until=until, out=out, log_actions=attaches)
     name = getattr(decider, "name", type(decider).__name__)
     try:
-        _introduce(decider, simulation)
+        introduce(decider, simulation)
         act = decider.act
         with deferred_interrupts() as interrupted:
             decision = simulation.advance()
@@ -661,14 +662,22 @@ def end_of(problem: Problem, agent: Agent) -> Simulation:
     if attaches:
         problem.check_replayable()
     simulation = Simulation(problem, log_actions=attaches)
-    _introduce(agent, simulation)
+    introduce(agent, simulation)
     while (decision := simulation.advance()) is not None:
         decision.answer(agent.act(decision.observation))
     return simulation
 
 
-def _introduce(agent: Agent, simulation: Simulation) -> None:
-    """Give an agent what it asks for before its first decision: forks, and what is known of the system."""
+def introduce(agent: Agent, simulation: Simulation) -> None:
+    """Give an agent what it asks for before its first decision: forks, and what is known of the system.
+
+    Parameters
+    ----------
+    agent : Agent
+        See :class:`Agent` for the two methods that are called if it has them.
+    simulation : Simulation
+        What it is going to decide in; it logs actions if the agent looks ahead.
+    """
     attach = getattr(agent, "attach", None)
     if attach is not None:
         attach(partial(simulation.fork, foresight=False))

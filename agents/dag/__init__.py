@@ -16,7 +16,7 @@ from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
 
 if TYPE_CHECKING:
-    from desim.agents.dag.search import SearchAgent
+    from desim.agents.dag.search import GuidedSearchAgent, SearchAgent
 
 __all__ = [
     "CPOP",
@@ -31,6 +31,7 @@ __all__ = [
     "TDCA",
     "Allocation",
     "CriticalPath",
+    "GuidedSearchAgent",
     "InsertionDEFT",
     "InsertionEFT",
     "LeastWork",
@@ -50,7 +51,7 @@ __all__ = [
     "optimal_schedule",
 ]
 
-_LATER = {"SearchAgent": "desim.agents.dag.search"}
+_LATER = dict.fromkeys(("GuidedSearchAgent", "SearchAgent"), "desim.agents.dag.search")
 
 
 def __getattr__(name: str) -> Any:

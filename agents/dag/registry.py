@@ -70,10 +70,10 @@ def _graph(source: str) -> Agent:
 
 
 def _search(rest: str) -> Agent:
-    """Return the search agent of an objective and perhaps a budget, such as ``makespan:1000``."""
+    """Return the search agent of an objective, perhaps a budget and a guide, such as ``makespan:1000``."""
     from desim.agents.dag.search import SearchAgent
 
-    return SearchAgent.named(f"dag:{rest}")
+    return SearchAgent.named(f"dag:{rest}", _REGISTRY.create)
 
 
 _MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
@@ -109,7 +109,10 @@ _REGISTRY: Registry = Registry(
             _MEMBERS,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
-            "Moves nodes to other places and executors, and follows the best plan; needs numba.", _search, "makespan"
+            "Moves nodes to other places and executors, and follows the best plan; needs numba. With another agent's name "
+            "behind the budget it begins with what that one would do, too.",
+            _search,
+            "makespan",
         ),
     },
     {

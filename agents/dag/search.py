@@ -10,7 +10,7 @@ followed, each copy being assigned no sooner than it must be, so that what arriv
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -23,11 +23,12 @@ from desim.agents.dag.list_scheduling import ListScheduler
 from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, rank_up
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
+from desim.core import Agent, Simulation
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Assign, DagObservation, JobState
+from desim.problems.dag import Assign, Copy, DagObservation, JobState
 from desim.reprs import Named
 
-__all__ = ["SearchAgent", "Situation"]
+__all__ = ["GuidedSearchAgent", "SearchAgent", "Situation"]
 
 Objective = Literal["makespan", "completion_time", "job_slr"]
 Floats = NDArray[np.float64]
@@ -258,7 +259,7 @@ class SearchAgent(Named):
     """
 
     def __init__(self, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
-        self.objective = one_of("objective", objective, get_args(Objective))
+        self.objective: Objective = one_of("objective", objective, get_args(Objective))
         self.budget = budget
         self.name = str(SearchName("dag", objective, budget))
         decoders(DECODERS)  # without numba this fails now
@@ -266,14 +267,16 @@ class SearchAgent(Named):
         self._orders: list[Order] = [RankUp(), SJF(), LeastWork(), CriticalPath()]
         self.reset({}, default_rng(0))
 
-    @classmethod
-    def named(cls, rest: str) -> SearchAgent:
+    @staticmethod
+    def named(rest: str, create: Callable[[str], Agent]) -> SearchAgent:
         """Return the agent of what stands behind ``search:``.
 
         Parameters
         ----------
         rest : str
-            ``dag``, ``dag:OBJECTIVE`` or ``dag:OBJECTIVE:BUDGET``.
+            ``dag``, ``dag:OBJECTIVE``, ``dag:OBJECTIVE:BUDGET`` or ``dag:OBJECTIVE:BUDGET:GUIDE``.
+        create : callable
+            Makes the guide of its name.
 
         Returns
         -------
@@ -285,8 +288,11 @@ class SearchAgent(Named):
         InvalidConfiguration
             If a part is unknown.
         """
-        name = SearchName.parse("dag", rest, get_args(Objective), MOVES)
-        return cls(name.objective, name.budget)  # type: ignore[arg-type]  # it was looked up
+        name = SearchName.parse("dag", rest, get_args(Objective), MOVES, guided=True)
+        objective: Any = name.objective  # it was looked up
+        if name.guide:
+            return GuidedSearchAgent(create(name.guide), objective, name.budget)
+        return SearchAgent(objective, name.budget)
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
         """Begin a new run; a cluster whose nodes run task by task is an InvalidConfiguration."""
@@ -516,3 +522,103 @@ class SearchAgent(Named):
                 copy = copies["before"][copy].item()
             queues.append(queue)
         return queues
+
+
+class GuidedSearchAgent(SearchAgent):
+    """Begins with what another agent would do, too: search around that agent's plan.
+
+    Whenever a plan is made, the guide answers in a fork without foresight until all jobs have ended; the nodes in the
+    order of their starts there, each on the executor that it was given, are one more plan to begin with. Copies are
+    made anew as the search makes them, so that the plan may differ a little from what the guide would do. If the guide
+    has learned from a search, and what is found around it is learned from again, that is expert iteration (T. Anthony,
+    Z. Tian and D. Barber, "Thinking fast and slow with deep learning and tree search", NIPS 2017).
+
+    Parameters
+    ----------
+    guide : Agent
+        It must be one that does not look ahead in forks itself.
+    objective : {"makespan", "completion_time", "job_slr"}
+        What is to be small for the jobs in the system.
+    budget : Budget, optional
+        How long to search whenever a plan is made; by default 1,000 moves.
+
+    Attributes
+    ----------
+    num_plans, num_guided : int
+        Plans of this run, and those among them that began with what the guide would do.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the guide looks ahead itself.
+    """
+
+    def __init__(self, guide: Agent, objective: Objective = "makespan", budget: Budget = MOVES) -> None:
+        own_name = str(getattr(guide, "name", type(guide).__name__))
+        if hasattr(guide, "attach"):
+            raise InvalidConfiguration(f"{own_name} looks ahead itself, and forks are not given forks")
+        self.guide = guide
+        self._fork: Callable[[], Simulation] | None = None
+        super().__init__(objective, budget)
+        self.name = str(SearchName("dag", objective, budget, own_name))
+
+    def attach(self, fork: Callable[[], Simulation]) -> None:
+        """Learn how the system can be copied as far as it is known; called before each run.
+
+        Parameters
+        ----------
+        fork : callable
+            Returns a simulation in the state that is observed, without foresight.
+        """
+        self._fork = fork
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run, for which the guide must be fit, too."""
+        super().reset(info, rng)
+        self._info, self._guide_seed = dict(info), int(rng.integers(2**63))
+        self._guided_order: Whole | None = None
+        self.num_plans = self.num_guided = 0
+        if info:
+            self._reset_guide()
+
+    def _reset_guide(self) -> None:
+        reset = getattr(self.guide, "reset", None)
+        if reset is not None:
+            reset(self._info, default_rng(self._guide_seed))
+
+    def _best_beginning(self, situation: Situation, observation: DagObservation) -> tuple[Whole, Whole, bool, bool]:
+        """Return the best of the usual plans and of what the guide would do."""
+        self._guided_order = None
+        found = super()._best_beginning(situation, observation)
+        self.num_plans += 1
+        self.num_guided += found[0] is self._guided_order
+        return found
+
+    def _beginnings(self, situation: Situation, observation: DagObservation) -> Iterator[tuple[Whole, Whole]]:
+        """Yield the usual plans, and what the guide would do."""
+        yield from super()._beginnings(situation, observation)
+        numbers = {(situation.states[job].job.job_id, node): at for at, (job, node) in enumerate(situation.owners)}
+        keys, own = np.full(len(numbers), np.inf), np.full(len(numbers), NONE)
+        planned = set(situation.planned.tolist())  # only looked up
+        for place, copy in enumerate(self._followed()):
+            number = numbers.get((copy.state.job.job_id, copy.node))
+            if number in planned:
+                keys[number] = min(place, keys[number])
+                if own[number] == NONE or not copy.duplicate:
+                    own[number] = copy.executor
+        if (own[situation.planned] != NONE).all():  # it has had all nodes run
+            self._guided_order = situation.order_by(keys.tolist())
+            yield self._guided_order, own
+
+    def _followed(self) -> list[Copy]:
+        """Return the copies that start if the guide goes on alone, in order of their starts."""
+        if self._fork is None:
+            raise InvalidConfiguration(f"{self.name} was not given forks: see desim.core.introduce")
+        simulation = self._fork()
+        started: list[Copy] = []
+        simulation.problem.on("start", lambda time, copy: started.append(copy))
+        self._reset_guide()
+        while (decision := simulation.advance()) is not None:
+            decision.answer(self.guide.act(decision.observation))
+        # Copies that take no time may start together: a parent's then comes first, as nodes are in topological order.
+        return sorted(started, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))

@@ -18,7 +18,7 @@ from torch import Tensor
 from desim.agents.learning.experience import Arrays, Experience
 from desim.agents.learning.learner import Learner, Samples, between
 from desim.agents.learning.policy import Distribution, one_thread, to_tensors
-from desim.core import Agent
+from desim.core import Agent, introduce
 from desim.envs.base import SchedulingEnv, Translator
 from desim.exceptions import InvalidConfiguration
 
@@ -50,27 +50,23 @@ class Advised(gymnasium.Wrapper[Arrays, Any, Arrays, Any]):
     Raises
     ------
     InvalidConfiguration
-        If the agent looks ahead in forks, or its answers cannot be told in actions.
+        If its answers cannot be told in actions.
     """
 
     def __init__(self, env: SchedulingEnv, agent: Agent) -> None:
         super().__init__(env)
         name = getattr(agent, "name", type(agent).__name__)
-        if hasattr(agent, "attach"):
-            raise InvalidConfiguration(f"{name} looks ahead in forks, which environments do not have")
         if not hasattr(env.encoder, "action_of"):
             raise InvalidConfiguration(f"{type(env.encoder).__name__} cannot tell an answer of {name} as an action")
         self._base, self._agent = env, agent
+        env.forks = hasattr(agent, "attach")
         shape = env.action_space.shape or ()
         self._unknown = np.full(shape, np.nan, np.float32) if shape else np.array(UNKNOWN, np.int64)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Begin an episode, of the agent too."""
         encoded, info = self._base.reset(seed=seed, options=options)
-        reset = getattr(self._agent, "reset", None)
-        if reset is not None:
-            simulation = self._base.simulation
-            reset(simulation.problem.describe(), simulation.stream("agent"))
+        introduce(self._agent, self._base.simulation)
         return self._with_advice(encoded), info
 
     def step(self, action: Any) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:

@@ -192,6 +192,11 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
     skip_forced : bool
         Do not ask where there is no choice but to wait: what is earned and elapses then belongs to the last decision.
 
+    Attributes
+    ----------
+    forks : bool
+        Whether the simulations of the episodes that are yet to begin can be forked. False at first.
+
     Raises
     ------
     InvalidConfiguration
@@ -220,6 +225,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         self.until = until
         self.max_decisions = math.inf if max_decisions is None else max_decisions
         self.skip_forced = skip_forced
+        self.forks = False
         self.observation_space: gymnasium.Space[Any] = encoder.observation_space
         self.action_space = encoder.action_space
         self._simulation: Simulation | None = None
@@ -253,7 +259,7 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         for _ in range(10):
             problem = self.episodes(self.np_random)
             seed = int(self.np_random.integers(2**63))
-            self._simulation = simulation = Simulation(problem, seed=seed, until=self.until, log_actions=False)
+            self._simulation = simulation = Simulation(problem, seed=seed, until=self.until, log_actions=self.forks)
             self.reward.reset(simulation)
             self._decision = self._advance(simulation)
             if self._decision is not None:

@@ -22,7 +22,7 @@ from desim.workloads import random_dags
 
 pytest.importorskip("numba")
 
-from desim.agents.dag.search import SearchAgent, Situation
+from desim.agents.dag.search import GuidedSearchAgent, SearchAgent, Situation
 from desim.agents.search import Budget
 
 ALLOCATIONS = {(False, False): EFT, (True, False): InsertionEFT, (False, True): DEFT, (True, True): InsertionDEFT}
@@ -219,7 +219,54 @@ def test_seconds_are_kept() -> None:
     assert_feasible(run(jobs, executors, agent), jobs, executors)
 
 
+def test_who_is_guided_plans_no_worse_and_follows_guides_that_know_better() -> None:
+    alike = better = 0
+    for seed in range(16):
+        jobs, executors, _, _ = scenario(seed)
+        jobs = [job.submitted(0.0) for job in jobs]
+        alone, guide = (Planner("completion_time", Budget(moves)) for moves in (0, 400))
+        for agent in (alone, guide):
+            run(jobs, executors, agent, plan_ahead=True)
+        guided = GuidedSearchAgent(guide, "completion_time", Budget(0))
+        result = run(jobs, executors, guided, plan_ahead=True)
+        assert_feasible(result, jobs, executors)
+        assert guided.value <= alone.values[0]
+        assert (guided.num_plans, guided.num_guided) == (1, int(guided.value < alone.values[0]))
+        if guide.values[0] < alone.values[0] * (1 - 1e-9):
+            better += 1
+            alike += guided.value <= guide.values[0] * (1 + 1e-9)
+    assert better > 8
+    assert 3 * alike >= 2 * better  # the others have copies of parents that the search makes elsewhere
+
+
+def test_guides_know_only_what_is_known() -> None:
+    """With jobs that arrive, outages and links: all jobs end, and one seed gives one result."""
+    plans = guided = 0
+    for seed in range(8):
+        jobs, executors, settings, _ = scenario(seed)
+        settings |= {"processes": [random_outages(20.0, 3.0)], "plan_ahead": seed % 2 == 0}
+        agents = [GuidedSearchAgent(dag.create("random-eft"), "makespan", Budget(5)) for _ in range(2)]
+        first, second = (run(jobs, executors, agent, seed, **settings) for agent in agents)
+        assert first.jobs["success"].all()
+        assert first.table("copies").equals(second.table("copies"))
+        plans, guided = plans + agents[0].num_plans, guided + agents[0].num_guided
+    assert plans > guided > 0
+
+
+def test_a_guide_cannot_look_ahead_itself_and_forks_must_be_there() -> None:
+    with pytest.raises(InvalidConfiguration, match="rollout:fifo-deft looks ahead itself"):
+        dag.create("search:dag:makespan:10:rollout:fifo-deft")
+    simulation = Simulation(DagCluster(*four_jobs()))
+    decision = simulation.advance()
+    assert decision is not None
+    with pytest.raises(InvalidConfiguration, match=r"search:dag:makespan:10:fifo-deft was not given forks"):
+        dag.create("search:dag:makespan:10:fifo-deft").act(decision.observation)
+
+
 def test_the_names() -> None:
+    assert dag.create("search:dag:makespan:7:rank_up-deft").name == "search:dag:makespan:7:rank_up-deft"
+    name = "search:dag:makespan:0.5s:graph:tpch-lachesis-completion"
+    assert dag.create(name).name == name
     assert dag.create("search:dag").name == "search:dag:makespan:1000"
     assert dag.create("search:dag:job_slr:7").name == "search:dag:job_slr:7"
     for wrong in ("search:dag:energy", "search:dag:makespan:-1", "search:dag:makespan:7:8"):

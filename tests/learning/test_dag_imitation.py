@@ -15,6 +15,7 @@ from desim.agents.dag.graph_agent import GraphConfig
 from desim.agents.dag.training import GraphEpisodes, GraphTraining, make_env
 from desim.agents.learning.imitation import EXPERT, Advised
 from desim.agents.learning.training import TrainingConfig
+from desim.core import introduce
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagCluster, Executors, Job
 from desim.problems.dag.env import DagEnv
@@ -55,9 +56,7 @@ def test_who_follows_advice_does_what_the_expert_does(name: str, mode: Any) -> N
         other = make_env(settings_)
         other.reset(seed=seed)
         simulation, agent = other.simulation, create(name)
-        reset = getattr(agent, "reset", None)
-        if reset is not None:
-            reset(simulation.problem.describe(), simulation.stream("agent"))
+        introduce(agent, simulation)
         while (decision := simulation.advance()) is not None:
             decision.answer(agent.act(decision.observation))
         assert advised.unwrapped.result().jobs.equals(simulation.finish().jobs)  # type: ignore[attr-defined]
@@ -83,12 +82,13 @@ def _small(seed: int) -> tuple[list[Job], Executors]:
     return list(made.jobs), made.executors
 
 
-def test_a_search_gives_advice_whatever_is_done_with_it() -> None:
+@pytest.mark.parametrize("guide", ["", ":graph:tpch-lachesis-completion"])
+def test_a_search_gives_advice_whatever_is_done_with_it(guide: str) -> None:
     pytest.importorskip("numba")
     rng = np.random.default_rng(0)
     for seed in range(3):
         gym_env = make_env(GraphTraining(GraphConfig(), episodes=EVERYTHING))
-        advised = Advised(gym_env, create("search:dag:completion_time:20"))
+        advised = Advised(gym_env, create(f"search:dag:completion_time:20{guide}"))
         seen, _ = advised.reset(seed=seed)
         over, advice_ = False, []
         while not over:

@@ -21,6 +21,7 @@ from desim.agents.learning.imitation import EXPERT, Advised, Expert, advice, clo
 from desim.agents.learning.learner import Learner, LearningConfig
 from desim.agents.learning.policy import Distribution, MLPPolicy, to_tensors
 from desim.agents.learning.ppo import PPO
+from desim.core import introduce
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster, BatchObservation, Job, Start, WaitFor, WaitUntil
@@ -232,7 +233,7 @@ def batch_env() -> BatchEnv:
 
 
 class TestAdvice:
-    @pytest.mark.parametrize("name", ["fcfs", "easy-sjf", "conservative", "window-shortest-6-2"])
+    @pytest.mark.parametrize("name", ["fcfs", "easy-sjf", "conservative", "rollout:easy-sjf", "window-shortest-6-2"])
     def test_who_follows_an_agent_does_what_the_agent_does(self, name: str) -> None:
         advised = Advised(batch_env(), create(name))
         seen, _ = advised.reset(seed=3)
@@ -246,8 +247,10 @@ class TestAdvice:
             assert name != "window-shortest-6-2"
             return
         other = batch_env()
+        other.forks = True
         other.reset(seed=3)
         simulation, agent = other.simulation, create(name)
+        introduce(agent, simulation)
         while (decision := simulation.advance()) is not None:
             decision.answer(agent.act(decision.observation))
         assert advised.unwrapped.result().jobs.equals(simulation.finish().jobs)
@@ -306,8 +309,6 @@ class TestAdvice:
         assert shares == [used[0], used[0] + used[1], used[1] + used[2]]
 
     def test_who_cannot_be_asked_is_refused(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="rollout:fcfs looks ahead in forks"):
-            Advised(batch_env(), create("rollout:fcfs"))
         gym_env = batch_env()
         gym_env.encoder = object()  # type: ignore[assignment]
         with pytest.raises(InvalidConfiguration, match="object cannot tell an answer of fcfs as an action"):
