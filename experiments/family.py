@@ -172,7 +172,7 @@ class Family:
         return write_report(self.title, self.chapters(accounts), version, directory, directory / REPORT_FILE)
 
     def documentation(self, page: Path, out: Path | None = None) -> Path:
-        """Write what was run as a page of documentation.
+        """Write what was run as a page of documentation, which has the name of the study if it is one of several alone.
 
         Parameters
         ----------
@@ -186,7 +186,10 @@ class Family:
         Path
             The file.
         """
-        return write_documentation(self.title, self.chapters(self.accounts(out)), self.directory(out), page)
+        accounts = self.accounts(out)
+        alone = accounts[0].name if len(accounts) == 1 < len(self.modules) else ""
+        title = f"{self.title}: {alone}" if alone else self.title
+        return write_documentation(title, self.chapters(accounts), self.directory(out), page)
 
     def sweeps(self, store: Path | None = None) -> list[SweepStatus]:
         """Return how far sweeps have come, in a directory of finished runs; ``results/NAME/runs`` if left out."""

@@ -109,7 +109,7 @@ _REGISTRY: Registry = Registry(
             _MEMBERS,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
-            "Moves nodes to other places and executors, and follows the best plan; needs numba. With another agent's name "
+            "Moves nodes to other places and executors, and follows the best plan; needs numba. With an agent's name "
             "behind the budget it begins with what that one would do, too.",
             _search,
             "makespan",

@@ -19,6 +19,7 @@ __all__ = [
     "LEARNED_IN_BATCHES",
     "OWN_ROWS",
     "PAPER_ROWS",
+    "PASSES_MESSAGES",
     "PLANNED_ROWS",
     "REFERENCE",
     "WEIGHTS",
@@ -48,8 +49,13 @@ LEARNED: dict[str, Choice] = {row: _learned(name) for row, name in WEIGHTS.items
 LEARNED_IN_BATCHES = LEARNED | {LACHESIS: _learned(IN_BATCHES, plan_ahead=True)}
 """Where all jobs are there at the beginning, LACHESIS plans ahead, with weights that were trained for that."""
 
-IMITATING: dict[str, Choice] = {"imitating search": _learned("lachesis-imitating-search")}
-"""Networks that learned which node the search for short completion times would assign next."""
+PASSES_MESSAGES = "imitating search, messages"
+IMITATING: dict[str, Choice] = {
+    f"imitating search, seed {seed}": _learned("local-imitating-search" + (f"-seed{seed}" if seed else ""))
+    for seed in range(5)
+} | {PASSES_MESSAGES: _learned("lachesis-imitating-search")}
+"""Networks that learned which node the search for short completion times would assign next: five trainings of one that
+passes no messages between nodes, and one of LACHESIS' that does."""
 
 PAPER_ROWS: dict[str, Choice] = {
     "FIFO-DEFT": Choice("fifo-deft"),

@@ -22,6 +22,7 @@ from desim.experiments.lachesis.agents import (
     LEARNED,
     LEARNED_IN_BATCHES,
     PAPER_ROWS,
+    PASSES_MESSAGES,
     PLANNED_ROWS,
 )
 from desim.experiments.lachesis.elsewhere import (
@@ -72,6 +73,10 @@ RULES: dict[str, Choice] = (
 OBJECTIVES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
 """What a search is to keep small, and the metric of it."""
 WORDS = {"makespan": "makespan", "completion_time": "mean completion time"}
+
+
+MEANS = {"imitating search, mean of 5": [row for row in IMITATING if row != PASSES_MESSAGES]}
+"""Networks of several trainings that are told of together, so that no lucky one is."""
 
 
 class Question(NamedTuple):
@@ -166,8 +171,9 @@ class Unseen(Study):
         budgets = list(zip(panels, (self.moves, self.moves_arriving), strict=True))
         for (panel, moves), objective in product(budgets, OBJECTIVES):
             question, tried = Question(panel, objective), [searching(objective, budget) for budget in moves]
-            yield by_workload(found, question, [*networks(panel.rows), *tried])
-            checks.append(verdict(found, question, tried[-1]))
+            groups = {row: [row] for row in (*networks(panel.rows), *tried)} | MEANS
+            yield by_workload(found, question, groups)
+            checks += [verdict(found, question, name, groups[name]) for name in (tried[-1], *MEANS)]
         for panel in panels:
             yield decision_times(found, panel)
         yield Checks(checks)
@@ -203,38 +209,39 @@ def best_rule(found: Measured, question: Question, column: str) -> str:
     return min(RULES, key=lambda row: found.estimate(question.panel, column, row, question.metric).mean)
 
 
-def against_best(found: Measured, question: Question, column: str, row: str) -> NDArray[np.float64]:
-    """Return by how many per cent an agent is above the best rule of a workload, sample by sample."""
-    rule = best_rule(found, question, column)
-    ours, best = (found.values(question.panel, column, one, question.metric) for one in (row, rule))
-    return 100.0 * (ours / best - 1.0)
+def against_best(found: Measured, question: Question, column: str, rows: Sequence[str]) -> NDArray[np.float64]:
+    """Return by how many per cent the mean of some agents is above the best rule of a workload, sample by sample."""
+    panel, metric = question.panel, question.metric
+    ours = np.mean([found.values(panel, column, row, metric) for row in rows], axis=0)
+    above: NDArray[np.float64] = ours / found.values(panel, column, best_rule(found, question, column), metric) - 1.0
+    return 100.0 * above
 
 
-def over_all(found: Measured, question: Question, row: str) -> Estimate:
+def over_all(found: Measured, question: Question, rows: Sequence[str]) -> Estimate:
     """Return the mean over the workloads, each of which counts as one number: the interval is over workloads."""
     return mean_interval(
-        [float(against_best(found, question, column, row).mean()) for column in question.panel.columns]
+        [float(against_best(found, question, column, rows).mean()) for column in question.panel.columns]
     )
 
 
-def by_workload(found: Measured, question: Question, rows: Sequence[str]) -> Table:
-    """Return how far agents are from the best rule of each workload, in per cent."""
+def by_workload(found: Measured, question: Question, groups: Mapping[str, Sequence[str]]) -> Table:
+    """Return how far agents, several where their mean is told, are from the best rule of each workload, in per cent."""
     table = []
     for column in question.panel.columns:
         rule = best_rule(found, question, column)
         told = with_interval(found.estimate(question.panel, column, rule, question.metric))
-        leads = [mean_interval(against_best(found, question, column, row)) for row in rows]
+        leads = [mean_interval(against_best(found, question, column, rows)) for rows in groups.values()]
         table.append([column, rule, told, *(with_interval(lead, 2) for lead in leads)])
-    table.append(["all", "", "", *(with_interval(over_all(found, question, row), 2) for row in rows)])
-    heads = ["workload", "best rule", f"its {WORDS[question.objective]}, s", *(f"{row}, %" for row in rows)]
+    table.append(["all", "", "", *(with_interval(over_all(found, question, rows), 2) for rows in groups.values())])
+    heads = ["workload", "best rule", f"its {WORDS[question.objective]}, s", *(f"{name}, %" for name in groups)]
     return Table(f"{question.title} above that of the best rule", heads, table)
 
 
-def verdict(found: Measured, question: Question, row: str) -> Check:
-    """Return on how many workloads an agent is below the best rule by more than the interval, and on how many above."""
-    leads = [mean_interval(against_best(found, question, column, row)) for column in question.panel.columns]
+def verdict(found: Measured, question: Question, name: str, rows: Sequence[str]) -> Check:
+    """Return on how many workloads agents are below the best rule by more than the interval, and on how many above."""
+    leads = [mean_interval(against_best(found, question, column, rows)) for column in question.panel.columns]
     below, above = sum(lead.high < 0 for lead in leads), sum(lead.low > 0 for lead in leads)
-    text = f"{question.title}: {row} is below the best rule beyond the interval on {below}, above it on {above}"
+    text = f"{question.title}: {name} is below the best rule beyond the interval on {below}, above it on {above}"
     return Check(f"{text} of {len(leads)} workloads", 3 * below >= 2 * len(leads) and not above)
 
 
@@ -259,9 +266,9 @@ def gains(found: Measured, budgets: Sequence[tuple[Panel, Sequence[int]]]) -> Dr
             question = Question(panel, objective)
             names = [searching(objective, budget) for budget in moves]
             for number, column in enumerate(panel.columns):
-                leads = [float(against_best(found, question, column, name).mean()) for name in names]
+                leads = [float(against_best(found, question, column, [name]).mean()) for name in names]
                 (handles[column],) = ax.plot(moves, leads, color=f"C{number}", linewidth=1.0, marker=".", label=column)
-            everywhere = [over_all(found, question, name) for name in names]
+            everywhere = [over_all(found, question, [name]) for name in names]
             draw_estimates(ax, np.array(moves, dtype=np.float64), everywhere, color="black", linewidth=2.2, capsize=3)
             ax.axhline(0.0, color="grey", linewidth=0.8)
             ax.set_xscale("log")

@@ -312,6 +312,11 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
     tree = publish_doctree(FAMILY.documentation(tmp_path / "small.rst", copy).read_text(encoding="utf-8"))
     assert "The picture first/line.png is not there any more." in tree.astext()
     assert not list(tree.findall(lambda node: node.tagname == "image"))
+    titles = [tree.astext().split("\n")[0]]
+    for name in ("second", "third"):
+        shutil.rmtree(copy / name)
+    titles.append(FAMILY.documentation(tmp_path / "alone.rst", copy).read_text(encoding="utf-8").split("\n")[0])
+    assert titles == [f"{FAMILY.title}: results", f"{FAMILY.title}: first: results"]
 
 
 def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Path, tmp_path: Path) -> None:
