@@ -8,48 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from node_jobs import NODES, random_jobs
 from plain_nodes import PlainConservative, plain_easy, plain_simple
 
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
-from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, NodeJob, Place, Request
+from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, Place
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
-NODES = [
-    *Node.several(3, 8, memory=100, gpus=2, gpu_model="A", partition="fast"),
-    *Node.several(2, 4, name="m", memory=400, resources={"licenses": 2}, features=frozenset({"local-disk"})),
-    Node("big", 16, memory=900, gpus=4, gpu_model="B"),
-]
 PLAIN = {"backfilling": plain_simple, "easy": plain_easy, "conservative": PlainConservative}
-
-
-def random_request(rng: np.random.Generator) -> Request:
-    """Return a request of any kind."""
-    gpus = float(rng.choice([0, 0, 1, 2, 0.25, 0.5, 0.7]))
-    return Request(
-        tasks=int(rng.integers(1, 5)),
-        cores=int(rng.integers(1, 5)),
-        memory=int(rng.integers(0, 120)),
-        gpus=gpus,
-        gpu_models=("B",) if gpus and rng.random() < 0.2 else (),
-        resources=(("licenses", 1),) if not gpus and rng.random() < 0.2 else (),
-        partition="fast" if rng.random() < 0.2 else "",
-        features=("local-disk",) if not gpus and rng.random() < 0.1 else (),
-        without=("local-disk",) if rng.random() < 0.1 else (),
-        exclusive=bool(rng.random() < 0.1),
-        tasks_per_node=int(rng.integers(1, 3)) if rng.random() < 0.2 else None,
-    )
-
-
-def random_jobs(rng: np.random.Generator, count: int) -> list[NodeJob]:
-    """Return jobs that arrive faster than the nodes serve them; several arrive and end at the same time."""
-    times = (5 * rng.integers(0, 3, count)).cumsum().tolist()
-    runs = (10 * rng.integers(1, 10, count)).tolist()
-    return [
-        NodeJob.of(number, float(time), random_request(rng), run * float(rng.integers(1, 4)), float(run), number % 3)
-        for number, (time, run) in enumerate(zip(times, runs, strict=True))
-    ]
 
 
 class Compared:

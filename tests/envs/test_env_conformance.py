@@ -17,6 +17,7 @@ import pytest
 from env_cases import SMALL, Masked, Unmasked, make, play, same, total
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from node_cases import node_settings
 
 from desim import plugins
 from desim.envs import FlatArrays, SchedulingEnv, environments
@@ -29,12 +30,22 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in NAMES),
     ("desim/Batch-v0", {"observation": "flat", "reward": "paper", "arrivals": "closed"}),
     ("desim/Batch-v0", {"observation": "flat-sorted", "reward": "scaled", "skip_forced": True}),
+    ("desim/Batch-v0", node_settings()),
+    ("desim/Batch-v0", node_settings(action="job-on-node", skip_forced=True)),
+    ("desim/Batch-v0", node_settings(observation="node-classes", reward="paper", arrivals="closed")),
     ("desim/Dag-v0", {"reward": "completion_time", "max_nodes": 1}),
     ("desim/Deferrable-v0", {"max_jobs": 1, "rule": "skip", "threshold": 0.0, "reward": "utilization"}),
 ]
 
 
-@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
+def brief(value: Any) -> str:
+    """Return a setting without all jobs and nodes."""
+    if not isinstance(value, dict):
+        return str(value)
+    return str({name: len(part) if isinstance(part, list) else part for name, part in value.items()})
+
+
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=brief)
 def test_gymnasium_has_nothing_to_complain_of(name: str, settings: dict[str, Any]) -> None:
     check_env(make(name, **settings))
 
@@ -44,7 +55,7 @@ def test_the_default_settings_are_sound(name: str) -> None:
     check_env(gymnasium.make(name).unwrapped)
 
 
-@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=brief)
 def test_stable_baselines_has_nothing_to_complain_of(name: str, settings: dict[str, Any]) -> None:
     env_checker = pytest.importorskip("stable_baselines3.common.env_checker")
     env_checker.check_env(FlatArrays(make(name, **settings)))
@@ -56,7 +67,7 @@ def test_stable_baselines_has_nothing_to_complain_of(name: str, settings: dict[s
     assert [str(warning.message) for warning in caught if not advice.match(str(warning.message))] == []
 
 
-@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=brief)
 @pytest.mark.parametrize("rule", [Masked, Unmasked])
 def test_observations_and_masks_stay_within_their_spaces(
     name: str, settings: dict[str, Any], rule: type[Masked]
@@ -169,7 +180,7 @@ def test_some_action_is_possible_even_at_the_end(name: str) -> None:
     assert gym_env.action_masks().any()
 
 
-@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=str)
+@pytest.mark.parametrize(("name", "settings"), VARIANTS, ids=brief)
 @pytest.mark.parametrize("rule", [Masked, Unmasked])
 def test_the_records_of_an_episode_are_sound(name: str, settings: dict[str, Any], rule: type[Masked]) -> None:
     gym_env = make(name, **settings)

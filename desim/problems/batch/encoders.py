@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
-from desim.problems.batch import BatchObservation, Start, WaitFor, WaitUntil
+from desim.problems.batch import BatchObservation, NodeObservation, Start, WaitFor, WaitUntil
 from desim.problems.batch.features import CLUSTER_FEATURES, JOB_FEATURES, NEVER, SCALE, Windows, scaled_log
 
 __all__ = [
@@ -63,6 +63,12 @@ def allowed_beside_oldest(
     begin, spare = start
     allowed: NDArray[np.bool_] = (observation.time + times <= begin) | (cores <= spare) | (positions == 0)
     return allowed & fits
+
+
+def _refuse_nodes(observation: BatchObservation) -> None:
+    """Refuse a cluster of nodes, on which a job that finds enough cores may have no room."""
+    if isinstance(observation, NodeObservation):
+        raise InvalidConfiguration("the cluster has nodes, and what is to be shown are counted cores")
 
 
 def earliest_start(observation: BatchObservation, cores: int) -> tuple[float, int] | None:
@@ -181,6 +187,8 @@ class WindowEncoder:
     reserve_after : float
         Once the oldest queued job has waited for so long, in seconds, jobs that would delay it are not possible. The
         window then needs a slot at the head.
+    choices : int
+        Actions of each slot, for encoders that know more than one way to start a job.
 
     Raises
     ------
@@ -194,6 +202,8 @@ class WindowEncoder:
         spaces: dict[str, gymnasium.spaces.Space[Any]],
         slots: int,
         reserve_after: float = math.inf,
+        *,
+        choices: int = 1,
     ) -> None:
         if slots < window.size:
             raise InvalidConfiguration(f"{window!r} does not fit into {slots} slots")
@@ -205,9 +215,9 @@ class WindowEncoder:
         self.reserve_after = reserve_after
         self.window = window
         self.slots = slots
-        mask = gymnasium.spaces.Box(0, 1, (slots + 1,), np.int8)
+        mask = gymnasium.spaces.Box(0, 1, (slots * choices + 1,), np.int8)
         self.observation_space = gymnasium.spaces.Dict({**spaces, ACTION_MASK: mask})
-        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(slots + 1)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Discrete(slots * choices + 1)
 
     def encode(self, observation: BatchObservation) -> Arrays:
         """Return an observation as new arrays, with the mask of the actions that are possible."""
@@ -399,7 +409,13 @@ class FeatureEncoder(WindowEncoder):
         dict of str to numpy.ndarray
             The columns are :data:`~desim.problems.batch.features.JOB_FEATURES` and
             :data:`~desim.problems.batch.features.CLUSTER_FEATURES`; empty slots are 0.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the cluster has nodes.
         """
+        _refuse_nodes(observation)
         queue, time, free, total = observation.queue, observation.time, observation.free_cores, observation.num_cores
         length, size = len(queue), self.window.size
         index, positions = self.window.index(length), self.window.positions(length)
@@ -563,8 +579,9 @@ class FlatEncoder(WindowEncoder):
         Raises
         ------
         InvalidConfiguration
-            If the cluster has another number of cores.
+            If the cluster has nodes, or another number of cores.
         """
+        _refuse_nodes(observation)
         if observation.num_cores != self.num_cores:
             raise InvalidConfiguration(f"the cluster has {observation.num_cores} cores, the encoder {self.num_cores}")
         queue = observation.queue

@@ -8,18 +8,20 @@ very quantity that is to be small.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from desim import plugins
+from desim.checks import one_of
 from desim.core import Decision, Simulation
 from desim.envs.base import Encoder, Episodes, Reward, SchedulingEnv
 from desim.exceptions import InvalidConfiguration
 from desim.problem import Problem
-from desim.problems.batch import BatchCluster, Job, WaitFor
+from desim.problems.batch import BatchCluster, Job, Node, NodeCluster, NodeTable, PlacementPolicy, WaitFor
 from desim.problems.batch.encoders import FeatureEncoder, FlatEncoder, SplitWindow, WindowEncoder
+from desim.problems.batch.node_encoder import NodeFeatureEncoder
 from desim.processes import stop_after
 
 __all__ = [
@@ -44,15 +46,15 @@ class TraceEpisodes:
     ----------
     traces : sequence of sequences of Job
         Each in order of submission; an episode comes from one of them.
-    num_cores : int
-        Cores of the cluster.
+    num_cores : int, optional
+        Cores of the cluster, unless it has ``nodes``.
     num_jobs : int
         Jobs of an episode, at least 1.
     arrivals : {"open", "closed"}
         Open: the stream goes on, and the episode is cut short at the num_jobs-th start. Closed: exactly num_jobs jobs
         arrive, and the episode ends with the last of them.
     **cluster
-        Further arguments of :class:`~desim.problems.batch.BatchCluster`.
+        Further arguments of :class:`~desim.problems.batch.BatchCluster`, such as ``nodes``.
 
     Raises
     ------
@@ -63,7 +65,7 @@ class TraceEpisodes:
     def __init__(
         self,
         traces: Sequence[Sequence[Job]],
-        num_cores: int,
+        num_cores: int | None = None,
         *,
         num_jobs: int = 1_000,
         arrivals: Literal["open", "closed"] = "open",
@@ -82,6 +84,8 @@ class TraceEpisodes:
         self.num_cores = num_cores
         self.num_jobs = num_jobs
         self.arrivals = arrivals
+        if cluster.get("nodes") is not None and not isinstance(cluster["nodes"], NodeTable):
+            cluster["nodes"] = NodeTable(cluster["nodes"])  # once for all episodes
         self._cluster = cluster
         self._processes = (*cluster.pop("processes", ()),)
         if arrivals == "open":
@@ -164,8 +168,12 @@ class _Shifted:
     def __iter__(self) -> Iterator[Job]:
         origin = self._trace[self._start].submission_time
         for position in range(self._start, self._end):
-            job_id, submission, cores, requested_time, run_time, user_id = self._trace[position]
-            yield Job(job_id, submission - origin, cores, requested_time, run_time, user_id)
+            job = self._trace[position]
+            job_id, submission, cores, requested_time, run_time, user_id = job
+            if isinstance(job, Job) and type(job) is not Job:  # it has more to it, such as what it requests of nodes
+                yield job._replace(submission_time=submission - origin)
+            else:
+                yield Job(job_id, submission - origin, cores, requested_time, run_time, user_id)
 
 
 class PaperReward:
@@ -365,21 +373,30 @@ def make_reward(reward: str | Reward) -> Reward:
 class BatchEnv(SchedulingEnv):
     """``desim/Batch-v0``: which job in a split window starts next, or none.
 
-    The action space is Discrete(M + 1): a slot of the window, or M, which ends the scheduling cycle.
+    The action space is Discrete(M + 1): a slot of the window, or M, which ends the scheduling cycle. With ``nodes`` the
+    jobs are put on nodes by the placement policy of the cluster; or the action names a node as well, and the space is
+    Discrete(M N + 1), see :class:`~desim.problems.batch.node_encoder.NodeFeatureEncoder`.
 
     Parameters
     ----------
     jobs : sequence of Job, or callable, optional
         A trace that episodes are cut from, or what makes the problem of an episode from a random generator. By
         default, jobs of the Lublin-Feitelson model are drawn once for the environment, at an offered load of 1, see
-        :func:`desim.workloads.batch.registry.draw`.
-    num_cores : int
-        Cores of the cluster.
+        :func:`desim.workloads.batch.registry.draw`; they request cores only.
+    num_cores : int, optional
+        Cores of the cluster, 256 by default, unless it has nodes.
+    nodes : iterable of Node, optional
+        The cluster's. If a callable makes the problems, those that are shown: its clusters may have fewer.
+    placement : str or PlacementPolicy, optional
+        Which nodes jobs of a trace get, see :class:`~desim.problems.batch.NodeCluster`.
+    action : {"job", "job-on-node"}
+        What an action names, where there are nodes.
     window : tuple of two ints, or sequence of such tuples
         Slots at the head and at the tail of the queue. Of several windows, each episode has one, at random; the arrays
         have as many slots as the largest.
-    observation : {"features", "flat"} or Encoder
-        What is seen: features of jobs and cluster, or the observation of the DBF paper.
+    observation : {"features", "flat", "node-classes"} or Encoder
+        What is seen: features of jobs and cluster, or the observation of the DBF paper. Features of nodes have a row a
+        node, or, under ``"node-classes"``, one for all nodes that are alike, which keeps large clusters small.
     reward : {"waiting", "paper", "scaled"} or Reward
         What is earned.
     num_jobs : int
@@ -410,8 +427,11 @@ class BatchEnv(SchedulingEnv):
     def __init__(
         self,
         jobs: Sequence[Job] | Episodes | None = None,
-        num_cores: int = 256,
+        num_cores: int | None = None,
         *,
+        nodes: Iterable[Node] | NodeTable | None = None,
+        placement: str | PlacementPolicy | None = None,
+        action: Literal["job", "job-on-node"] = "job",
         window: tuple[int, int] | Sequence[tuple[int, int]] = (16, 16),
         observation: str | Encoder = "features",
         reward: str | Reward = "waiting",
@@ -423,18 +443,37 @@ class BatchEnv(SchedulingEnv):
         reserve_after: float = math.inf,
         workload_seed: int = 0,
     ) -> None:
+        machine: dict[str, Any] = {}
+        if nodes is not None:
+            if num_cores is not None:
+                raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
+            nodes = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
+            machine = {"nodes": nodes, "placement": placement}
+        elif placement is not None or action != "job":
+            raise InvalidConfiguration(f"placement is {placement!r} and action {action!r}: give nodes, too")
+        elif num_cores is None:
+            num_cores = 256
         if jobs is None:
             make = plugins.episode_workload("batch")
             rng = np.random.default_rng(workload_seed)
-            jobs = cast(list[Job], make(rng, num_jobs=10 * num_jobs, num_cores=num_cores, load=1.0))
+            cores = num_cores if nodes is None else nodes.num_cores
+            jobs = cast(list[Job], make(rng, num_jobs=10 * num_jobs, num_cores=cores, load=1.0))
         if not callable(jobs):
-            jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals=arrivals)
+            jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals=arrivals, **machine)
+        elif placement is not None:
+            raise InvalidConfiguration("placement is for a trace: clusters that a callable makes have their own")
         self._workload = jobs
         self.windows = _windows(window)
         slots = max(one.size for one in self.windows)
         if isinstance(observation, str):
             observation = make_encoder(
-                observation, self.windows[0], num_cores, slots=slots, reserve_after=reserve_after
+                observation,
+                self.windows[0],
+                num_cores,
+                slots=slots,
+                reserve_after=reserve_after,
+                nodes=nodes,
+                action=action,
             )
         super().__init__(
             self._episode,
@@ -444,8 +483,12 @@ class BatchEnv(SchedulingEnv):
             max_decisions=20 * num_jobs if max_decisions is None else max_decisions,
             skip_forced=skip_forced,
         )
+        self._sees_nodes = isinstance(self.encoder, NodeFeatureEncoder)
         self._spares = (
-            skip_forced and isinstance(self.encoder, WindowEncoder) and getattr(self.reward, "counts_arrivals", False)
+            skip_forced
+            and isinstance(self.encoder, WindowEncoder)
+            and not self._sees_nodes
+            and getattr(self.reward, "counts_arrivals", False)
         )
 
     def _advance(self, simulation: Simulation) -> Decision | None:
@@ -470,7 +513,14 @@ class BatchEnv(SchedulingEnv):
         """Choose a window, if there are several, and the jobs."""
         if len(self.windows) > 1:
             self.encoder.window = self.windows[int(rng.integers(len(self.windows)))]  # type: ignore[attr-defined]
-        return self._workload(rng)
+        problem = self._workload(rng)
+        if isinstance(problem, NodeCluster) != self._sees_nodes and isinstance(self.encoder, WindowEncoder):
+            raise InvalidConfiguration(
+                "an episode has counted cores, but nodes are given to be shown"
+                if self._sees_nodes
+                else "an episode has nodes, of which counted cores show nothing: give nodes to the environment, too"
+            )
+        return problem
 
 
 def _windows(window: tuple[int, int] | Sequence[tuple[int, int]]) -> list[SplitWindow]:
@@ -483,25 +533,31 @@ def _windows(window: tuple[int, int] | Sequence[tuple[int, int]]) -> list[SplitW
 def make_encoder(
     observation: str,
     window: SplitWindow,
-    num_cores: int,
+    num_cores: int | None = None,
     *,
     slots: int | None = None,
     reserve_after: float = math.inf,
+    nodes: NodeTable | None = None,
+    action: Literal["job", "job-on-node"] = "job",
 ) -> WindowEncoder:
     """Return an encoder by its name.
 
     Parameters
     ----------
     observation : str
-        ``"features"``, ``"flat"`` or ``"flat-sorted"``.
+        ``"features"``, ``"flat"`` or ``"flat-sorted"``; of nodes, ``"features"`` or ``"node-classes"``.
     window : SplitWindow
         Which jobs are seen.
-    num_cores : int
-        Cores of the cluster.
+    num_cores : int, optional
+        Cores of the cluster, for the flat ones.
     slots : int, optional
         Slots of the arrays, for features; as many as the window has if left out.
     reserve_after : float
-        When the oldest job gets a reservation, in seconds of waiting, for features.
+        When the oldest job gets a reservation, in seconds of waiting, for features of counted cores.
+    nodes : NodeTable, optional
+        Nodes that are shown.
+    action : {"job", "job-on-node"}
+        What an action names, where there are nodes.
 
     Returns
     -------
@@ -513,12 +569,25 @@ def make_encoder(
     InvalidConfiguration
         If there is none of this name, or it is bound to its window and more slots are wanted.
     """
+    if nodes is not None:
+        if reserve_after < math.inf:
+            raise InvalidConfiguration(f"reserve_after is {reserve_after!r}, but reservations are of counted cores")
+        rows = _ROWS[one_of("observation", observation, tuple(_ROWS))]
+        return NodeFeatureEncoder(window, nodes, slots, rows=rows, action=action)
     if observation == "features":
         return FeatureEncoder(window, slots, reserve_after=reserve_after)
+    if observation in _ROWS:
+        raise InvalidConfiguration(f"the observation {observation!r} shows nodes: give nodes, too")
     if slots not in (None, window.size) or reserve_after < math.inf:
         raise InvalidConfiguration(f"the observation {observation!r} is for one window, and knows no reservation")
+    if observation in ("flat", "flat-sorted") and num_cores is None:
+        raise InvalidConfiguration(f"the observation {observation!r} needs num_cores")
     if observation == "flat":
-        return FlatEncoder(window, num_cores)
+        return FlatEncoder(window, cast(int, num_cores))
     if observation == "flat-sorted":
-        return FlatEncoder(window, num_cores, order="sorted")
+        return FlatEncoder(window, cast(int, num_cores), order="sorted")
     raise InvalidConfiguration(f"no observation {observation!r}; there are features, flat, flat-sorted")
+
+
+_ROWS: dict[str, Literal["each", "alike"]] = {"features": "each", "node-classes": "alike"}
+"""What rows of nodes show, by observations."""

@@ -9,6 +9,7 @@ for cluster schedulers", SIGCOMM 2014; packing of GPUs: Weng and others, "Beware
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "DotProduct",
     "FirstFit",
     "GPUPacking",
+    "NodeFirst",
     "PlacementPolicy",
     "WorstFit",
     "placement_of",
@@ -155,6 +157,37 @@ class GPUPacking(PlacementPolicy):
         has_used = ((free >= shape.share) & (free < GPU)).any(axis=1) if shape.share else np.zeros(len(nodes), np.bool_)
         is_empty = free.sum(axis=1) == room.table.gpus[nodes].sum(axis=1)
         return np.asarray(np.where(has_used, 2e6, np.where(is_empty, 0.0, 1e6)) - whole * 1e3 - left)
+
+
+class NodeFirst(PlacementPolicy):
+    """A chosen node before all others, which another policy puts in order.
+
+    Parameters
+    ----------
+    policy : PlacementPolicy
+        The other one; it also says which GPUs are shared.
+    node : int
+        Which.
+    """
+
+    name = "node-first"
+
+    def __init__(self, policy: PlacementPolicy, node: int) -> None:
+        self.policy = policy
+        self.node = node
+
+    def order(self, room: Room, shape: Shape, nodes: Whole) -> Iterator[int]:
+        """Return the nodes from the first choice on; those that have no room are left out, the chosen one as well."""
+        others = self.policy.order(room, shape, nodes)  # asked for one task, too: policies may look at the room here
+        if self.node not in nodes:
+            return others
+        if shape.tasks == 1:
+            return iter([self.node])
+        return chain([self.node], (node for node in others if node != self.node))
+
+    def device(self, room: Room, shape: Shape, node: int, free: Whole) -> int:
+        """Return the GPU that the other policy takes."""
+        return self.policy.device(room, shape, node, free)
 
 
 PLACEMENTS: dict[str, type[PlacementPolicy]] = {

@@ -1,0 +1,474 @@
+"""The split window onto a queue of jobs that request nodes, and the nodes, as arrays for learners.
+
+Which jobs are possible is asked of the cluster's own account of what is free. An action is a job, which the placement
+policy of the cluster then puts on nodes, or a job and the node that it is put on first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from desim.checks import one_of
+from desim.envs.base import ACTION_MASK, LARGEST, Arrays, bounded, compressed
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation, Place, Start, WaitFor, WaitUntil
+from desim.problems.batch.encoders import SplitWindow, WindowEncoder
+from desim.problems.batch.moldable import StartAs
+from desim.problems.batch.nodes import GPU, Node, NodeTable, Shape
+from desim.problems.batch.placement import NodeFirst
+from desim.problems.batch.room import NodeObservation
+
+__all__ = ["NodeFeatureEncoder", "are_alike"]
+
+Floats = NDArray[np.float32]
+Whole = NDArray[np.int64]
+
+JOB_FEATURES = (
+    "present",
+    "requested_time",
+    "waiting_time",
+    "tasks",
+    "exclusive",
+    "fits",
+    "tasks_with_room",
+    "eligible_nodes",
+    "nodes_with_room",
+    "gpu_share",
+    "from_tail",
+)
+NODE_FEATURES = ("present", "nodes", "up", "speed", "jobs", "time_to_next_end", "time_to_last_end")
+CLUSTER_FEATURES = (
+    "queue_length",
+    "invisible_jobs",
+    "jobs_that_fit",
+    "running_jobs",
+    "time_to_next_end",
+    "oldest_waiting_time",
+    "nodes_up",
+)
+
+
+def are_alike(table: NodeTable) -> Whole:
+    """Return the number of the class of each node, shape (N,); nodes of a class differ in their names only.
+
+    Parameters
+    ----------
+    table : NodeTable
+        N nodes. Classes are numbered in the order of their first nodes.
+    """
+    classes: dict[Any, int] = {}
+    return np.array([classes.setdefault(_kind_of(node), len(classes)) for node in table.nodes], np.int64)
+
+
+def _kind_of(node: Node) -> tuple[Any, ...]:
+    amounts = node.cores, node.memory, node.gpus, tuple(sorted(node.resources.items()))
+    return (*amounts, node.gpu_model, node.partition, node.features, node.speed)
+
+
+class NodeFeatureEncoder(WindowEncoder):
+    """Features of the jobs in the window, of the nodes, and of the cluster, and where jobs have room.
+
+    ``jobs``, shape (S, J)
+        a row a slot, with the columns ``job_features``: ``present``; requested and waiting time; number of tasks;
+        whether nodes are to be exclusive; whether the job ``fits`` now; the shares of its tasks that have room now, of
+        the nodes that will do by what they are, and of those that have room for a task now; ``gpu_share``, below one;
+        ``from_tail``; of each resource ``NAME_per_task``, over the most that a node has, and ``NAME``, of all
+        tasks, over what the cluster has; the same of ``gpus``
+    ``nodes``, shape (N, K)
+        a row a node, or a class of nodes that are alike, with the columns ``node_features``: ``present``; number of
+        ``nodes`` in the row; whether they are ``up``; ``speed`` over that of the fastest; ``jobs`` there; times to the
+        first and to the last expected end of those; of each resource ``free_NAME``, over what the node has, and
+        ``NAME``, over the most that a node has; ``free_gpus``, ``whole_gpus`` (free GPUs that nobody shares) and
+        ``gpus``, likewise; ``model:NAME`` and ``partition:NAME``, 1 or 0. Those of a class are means.
+    ``room``, shape (S, N)
+        share of the tasks of each job that each row of ``nodes`` could take now
+    ``cluster``, shape (C,)
+        with the columns ``cluster_features``: numbers of queued, not shown, fitting and running jobs; time to the next
+        expected end; waiting time of the oldest job; shares of nodes that are up, and of each resource and of GPUs that
+        is free on them
+
+    Times and numbers are a quarter of the logarithm of 1 + themselves; empty slots and rows are 0.
+
+    Parameters
+    ----------
+    window : SplitWindow
+        Which jobs are seen.
+    nodes : NodeTable
+        N nodes, or so many classes. A cluster may have fewer of them, of the same resources, models and partitions.
+    slots : int, optional
+        Slots of the arrays, S; as many as the window has if left out.
+    rows : {"each", "alike"}
+        Whether each node has a row, or nodes that are alike share one.
+    action : {"job", "job-on-node"}
+        Action i of S + 1 starts the job in slot i, and action S is to wait; or action i N + n of S N + 1 starts the job
+        in slot i on node n: as many of its tasks as that has room for, and the placement policy puts the others
+        elsewhere.
+
+    Attributes
+    ----------
+    job_features, node_features, cluster_features : tuple of str
+        The names of the columns.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the window does not fit, an option is not known, or nodes are to be named that have no row each.
+    """
+
+    def __init__(
+        self,
+        window: SplitWindow,
+        nodes: NodeTable,
+        slots: int | None = None,
+        *,
+        rows: Literal["each", "alike"] = "each",
+        action: Literal["job", "job-on-node"] = "job",
+    ) -> None:
+        slots = window.size if slots is None else slots
+        self.rows = one_of("rows", rows, ("each", "alike"))
+        self.names_nodes = one_of("action", action, ("job", "job-on-node")) == "job-on-node"
+        if self.names_nodes and rows == "alike":
+            raise InvalidConfiguration("action is 'job-on-node', but rows are of nodes that are alike: want one each")
+        self.num_rows = len(nodes) if rows == "each" else int(are_alike(nodes).max()) + 1
+        self.resources, self.gpu_models, self.partitions = nodes.resources, nodes.gpu_models, nodes.partitions
+        self._most = nodes.capacity.max(axis=0).clip(1)
+        self._most_gpus = max(int(nodes.gpus.sum(axis=1).max()), 1)
+        self._fastest = max(node.speed for node in nodes.nodes)
+        names = self.resources
+        self.job_features = (
+            *JOB_FEATURES,
+            *(f"{name}_per_task" for name in (*names, "gpus")),
+            *(*names, "gpus"),
+        )
+        self.node_features = (
+            *NODE_FEATURES,
+            *(f"free_{name}" for name in names),
+            *names,
+            *("free_gpus", "whole_gpus", "gpus"),
+            *(f"model:{model}" for model in self.gpu_models),
+            *(f"partition:{partition}" for partition in self.partitions),
+        )
+        self.cluster_features = (*CLUSTER_FEATURES, *(f"free_{name}" for name in (*names, "gpus")))
+        self._known: _Nodes | None = None
+        spaces: dict[str, gymnasium.spaces.Space[Any]] = {
+            "jobs": bounded((slots, len(self.job_features))),
+            "nodes": bounded((self.num_rows, len(self.node_features))),
+            "room": bounded((slots, self.num_rows), highest=1.0),
+            "cluster": bounded((len(self.cluster_features),)),
+        }
+        super().__init__(window, spaces, slots, choices=self.num_rows if self.names_nodes else 1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what it is made of, without what it has last been shown."""
+        return vars(self) | {"_known": None}
+
+    def _nodes_of(self, table: NodeTable) -> _Nodes:
+        """Return what does not change of the nodes of a cluster."""
+        if self._known is None or self._known.table is not table:
+            self._known = _Nodes(self, table)
+        return self._known
+
+    def encode(self, observation: BatchObservation) -> Arrays:
+        """Return ``jobs``, ``nodes``, ``room``, ``cluster``, and the mask, shape (S + 1,) or (S N + 1,).
+
+        Parameters
+        ----------
+        observation : NodeObservation
+            A decision.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            New arrays.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the cluster has no nodes, or other ones than can be shown.
+        """
+        seen = self._seen(observation)
+        nodes, room = self._nodes_of(seen.table), seen.room
+        shown = _Shown(seen, self.window.positions(len(seen.queue)))
+        up, count = ~room.down, len(shown.shapes)
+        jobs = np.zeros((self.slots, len(self.job_features)), np.float32)
+        of_rows = np.zeros((self.slots, self.num_rows), np.float32)
+        if count:
+            self._describe_jobs(seen, shown, nodes, jobs[:count])
+            tasks = shown.tasks[:, None]
+            of_rows[:count, : nodes.num_rows] = np.minimum(nodes.summed(shown.counts), tasks) / tasks
+        next_end = max(seen.running.first_end - seen.time, 0.0) if len(seen.running) else 0.0
+        length = len(seen.queue)
+        oldest = seen.time - seen.queue.head_submission if length else 0.0
+        amounts = (length, length - count, int(shown.fits.sum()), len(seen.running), next_end, oldest)
+        free = nodes.free_of(room.free[up]).sum(axis=0) / nodes.totals
+        cluster = [*compressed(amounts), up.mean(), *free, room.gpus[up].sum() / nodes.total_gpus]
+        return {
+            "jobs": jobs,
+            "nodes": nodes.describe(seen, up),
+            "room": of_rows,
+            "cluster": np.array(cluster, np.float32),
+            ACTION_MASK: self._mask_of(shown),
+        }
+
+    def _seen(self, observation: BatchObservation) -> NodeObservation:
+        if not isinstance(observation, NodeObservation):
+            raise InvalidConfiguration("the cluster has counted cores, and what is to be shown are nodes")
+        return observation
+
+    def _mask_of(self, shown: _Shown) -> NDArray[np.int8]:
+        """Return the mask of possible actions."""
+        if not self.names_nodes:
+            return self.mask(shown.fits)
+        mask = np.zeros(self.slots * self.num_rows + 1, np.int8)
+        table = mask[:-1].reshape(self.slots, self.num_rows)
+        count, num_nodes = shown.counts.shape
+        table[:count, :num_nodes] = (shown.counts > 0) & shown.fits[:, None]
+        mask[-1] = 1
+        return mask
+
+    def _describe_jobs(self, seen: NodeObservation, shown: _Shown, nodes: _Nodes, into: Floats) -> None:
+        """Write the features of the jobs in the window."""
+        queue, num_nodes = seen.queue, len(seen.table)
+        shapes, counts, tasks = shown.shapes, shown.counts, shown.tasks
+        amounts = nodes.amounts_of(shapes)
+        gpus = np.array([shape.gpus * GPU or shape.share for shape in shapes])[:, None]
+        into[:, 0] = 1.0
+        into[:, 1] = compressed(queue.requested_time[shown.positions])
+        into[:, 2] = compressed(seen.time - queue.submission_time[shown.positions])
+        into[:, 3] = compressed(tasks)
+        into[:, 4] = [shape.exclusive for shape in shapes]
+        into[:, 5] = shown.fits
+        into[:, 6] = np.minimum(counts.sum(axis=1), tasks) / tasks
+        into[:, 7] = [np.count_nonzero(shape.eligible) / num_nodes for shape in shapes]
+        into[:, 8] = (counts > 0).sum(axis=1) / num_nodes
+        into[:, 9] = [shape.share / GPU for shape in shapes]
+        if len(queue) > self.window.size:
+            into[self.window.head :, 10] = 1.0
+        of_job = tasks[:, None]
+        parts = (
+            amounts / self._most,
+            gpus / self._most_gpus,
+            amounts * of_job / nodes.totals,
+            gpus * of_job / nodes.total_gpus,
+        )
+        into[:, len(JOB_FEATURES) :] = np.minimum(np.concatenate(parts, axis=1), LARGEST)
+
+    def forced(self, observation: BatchObservation) -> bool:
+        """Tell whether no job in the window has room, so that there is no choice but to wait.
+
+        Parameters
+        ----------
+        observation : NodeObservation
+            A decision.
+        """
+        length = len(observation.queue)
+        return not length or not self._seen(observation).fitting(self.window.positions(length)).any()
+
+    def awaited_cores(self, observation: BatchObservation) -> int:
+        """Return 0: a number of cores does not tell when a job has room on nodes."""
+        return 0
+
+    def decode(self, observation: BatchObservation, action: Any) -> tuple[Any, bool]:
+        """Return the job that an action starts, or where it does so, or None to wait; and whether that is possible.
+
+        Parameters
+        ----------
+        observation : NodeObservation
+            What was encoded.
+        action : int
+            0 to S, or to S N.
+
+        Returns
+        -------
+        tuple of (int, Place or None) and bool
+            An action that is not possible means waiting.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such action.
+        """
+        seen, number = self._seen(observation), int(action)
+        last = self.slots * (self.num_rows if self.names_nodes else 1)
+        if not 0 <= number <= last:
+            raise InvalidConfiguration(f"action {action!r} is none of 0 to {last}")
+        if number == last:
+            return None, True
+        slot, node = divmod(number, self.num_rows) if self.names_nodes else (number, 0)
+        position = self.window.position(slot, len(seen.queue)) if slot < self.window.size else None
+        if position is None:
+            return None, False
+        job_id = seen.queue.job_at(position)[0]
+        if not self.names_nodes:
+            fits = bool(seen.fitting(np.array([position]))[0])
+            return (job_id, True) if fits else (None, False)
+        if node >= len(seen.table):
+            return None, False
+        held = seen.room.place(seen.shape_of(job_id), NodeFirst(seen.policy, node))
+        if held is None or held[0].node != node:
+            return None, False
+        return Place(job_id, held), True
+
+    def action_of(self, observation: BatchObservation, answer: Any) -> int | None:
+        """Return the action that comes next to what an agent answers.
+
+        Parameters
+        ----------
+        observation : NodeObservation
+            What the agent saw.
+        answer : object
+            Its answer; of a list the first job counts that the window shows. Of several nodes the first one counts.
+
+        Returns
+        -------
+        int or None
+            The last action if the agent waits; None if it starts jobs only that the window does not show, or that
+            cannot start.
+        """
+        seen = self._seen(observation)
+        ids = seen.queue.job_id[self.window.index(len(seen.queue))].tolist()
+        starts = [
+            one
+            for one in (answer if isinstance(answer, list) else [answer])
+            if not (one is None or isinstance(one, WaitFor | WaitUntil))
+        ]
+        if not starts:
+            return self.slots * (self.num_rows if self.names_nodes else 1)
+        for one in starts:
+            job_id = one.job_id if isinstance(one, Place | Start | StartAs) else one
+            if job_id not in ids:
+                continue
+            action = ids.index(job_id)
+            if self.names_nodes:
+                held = one.held if isinstance(one, Place) else seen.room.place(seen.shape_of(job_id), seen.policy)
+                if not held:
+                    return None
+                action = action * self.num_rows + held[0].node
+            return action if self.decode(seen, action)[1] else None
+        return None
+
+
+class _Shown:
+    """The jobs in a window, n of them, and what has room of them on each of N nodes.
+
+    Parameters
+    ----------
+    seen : NodeObservation
+        A decision.
+    positions : array of int, shape (n,)
+        In the queue.
+    """
+
+    def __init__(self, seen: NodeObservation, positions: Whole) -> None:
+        of_queue = seen.shapes()
+        self.positions = positions
+        self.shapes = [of_queue[position] for position in positions.tolist()]
+        self.tasks = np.array([shape.tasks for shape in self.shapes], np.int64)
+        self.fits = seen.fitting(positions)
+        found = {shape: np.minimum(seen.room.counts(shape), shape.tasks) for shape in dict.fromkeys(self.shapes)}
+        self.counts = np.array([found[shape] for shape in self.shapes], np.int64).reshape(-1, len(seen.table))
+
+
+def _ends(seen: NodeObservation) -> NDArray[np.float64]:
+    """Return the times to the first and to the last expected end on each node, in seconds, shape (2, N); 0 for none."""
+    ends = np.zeros((2, len(seen.table)))
+    first, last = ends[0].tolist(), ends[1].tolist()
+    known: set[int] = set()
+    for end, _, job_id in seen.running.releases():  # the first one comes first
+        left = max(end - seen.time, 0.0)
+        for held in seen.held_by(job_id):
+            node = held.node
+            if node not in known:
+                known.add(node)
+                first[node] = left
+            last[node] = left
+    ends[0], ends[1] = first, last
+    return ends
+
+
+class _Nodes:
+    """What an encoder shows of the nodes of a cluster, and what of it does not change.
+
+    Parameters
+    ----------
+    encoder : NodeFeatureEncoder
+        Names resources, models and partitions.
+    table : NodeTable
+        The nodes.
+    """
+
+    def __init__(self, encoder: NodeFeatureEncoder, table: NodeTable) -> None:
+        self.table, self._all_rows = table, encoder.num_rows
+        for what, there, shown in (
+            ("resource", table.resources, encoder.resources),
+            ("GPU model", table.gpu_models, encoder.gpu_models),
+            ("partition", table.partitions, encoder.partitions),
+        ):
+            if unknown := [name for name in there if name not in shown]:
+                raise InvalidConfiguration(f"the cluster has the {what} {unknown[0]!r}, which is not among those shown")
+        self._classes = are_alike(table) if encoder.rows == "alike" else np.arange(len(table))
+        self.num_rows = int(self._classes.max()) + 1
+        if self.num_rows > encoder.num_rows:
+            what = "nodes" if encoder.rows == "each" else "classes of nodes"
+            raise InvalidConfiguration(f"the cluster has {self.num_rows} {what}, and {encoder.num_rows} can be shown")
+        self._sizes = np.bincount(self._classes)
+        self._members: NDArray[np.float64] | None = None
+        if encoder.rows == "alike":
+            self._members = np.equal.outer(self._classes, np.arange(self.num_rows)).astype(np.float64)
+        order = {name: place for place, name in enumerate(table.resources)}
+        self._columns = [order.get(name, -1) for name in encoder.resources]  # -1: none has it, see free_of()
+        self._same_columns = self._columns == list(range(len(table.resources)))
+        self._capacity = self.free_of(table.capacity).clip(1)
+        self.totals = self.free_of(table.capacity).sum(axis=0).clip(1)
+        gpus = table.gpus.sum(axis=1)
+        self.total_gpus = max(int(gpus.sum()), 1)
+        self._gpus = gpus.clip(1)
+        self._names = encoder.node_features
+        rows = np.zeros((len(table), len(self._names)), np.float64)
+        place = len(NODE_FEATURES)
+        self._free = slice(place, place + len(encoder.resources))
+        self._of_gpus = place + 2 * len(encoder.resources)
+        rows[:, 0] = 1.0
+        rows[:, 1] = compressed(self._sizes)[self._classes]
+        rows[:, 3] = [node.speed / encoder._fastest for node in table.nodes]
+        rows[:, self._free.stop : self._of_gpus] = self.free_of(table.capacity) / encoder._most
+        rows[:, self._of_gpus + 2] = gpus / encoder._most_gpus
+        for number, node in enumerate(table.nodes):
+            for name, given in (("model", node.gpu_model if node.gpus else ""), ("partition", node.partition)):
+                if given:
+                    rows[number, self._names.index(f"{name}:{given}")] = 1.0
+        self._fixed = np.minimum(rows, LARGEST)
+
+    def free_of(self, amounts: Whole) -> Whole:
+        """Return columns of the table's resources as those that are shown, shape (N, R)."""
+        if self._same_columns:
+            return amounts
+        nothing = np.zeros((len(amounts), 1), np.int64)
+        return np.concatenate([amounts, nothing], axis=1)[:, self._columns]
+
+    def amounts_of(self, shapes: Sequence[Shape]) -> Whole:
+        """Return what a task of each request needs of each resource that is shown, shape (n, R)."""
+        return self.free_of(np.array([shape.amounts for shape in shapes]))
+
+    def summed(self, counts: Whole) -> Whole:
+        """Return what the nodes of each row could take together, shape (n, rows)."""
+        return counts if self._members is None else (counts @ self._members).astype(np.int64)
+
+    def describe(self, seen: NodeObservation, up: NDArray[np.bool_]) -> Floats:
+        """Return the features of all rows, shape (N, K)."""
+        room, ends = seen.room, _ends(seen)
+        rows = self._fixed.copy()
+        rows[:, 2] = up
+        rows[:, 4] = compressed(room.jobs)
+        rows[:, 5:7] = compressed(ends.T)
+        rows[:, self._free] = self.free_of(room.free) / self._capacity * up[:, None]
+        rows[:, self._of_gpus] = room.gpus.sum(axis=1) / self._gpus * up
+        rows[:, self._of_gpus + 1] = room.whole * GPU / self._gpus * up
+        into = np.zeros((self._all_rows, rows.shape[1]), np.float32)
+        into[: self.num_rows] = rows if self._members is None else self._members.T @ rows / self._sizes[:, None]
+        return into
