@@ -20,7 +20,17 @@ from desim import simulate
 from desim.agents.batch import EASYBackfilling, SimpleBackfilling
 from desim.core import Simulation
 from desim.exceptions import InfeasibleAction, InvalidConfiguration
-from desim.problems.batch import PLACEMENTS, BatchCluster, Held, Job, Node, NodeTable, Place
+from desim.problems.batch import (
+    PLACEMENTS,
+    BatchCluster,
+    FragmentationGradient,
+    Held,
+    Job,
+    Node,
+    NodeTable,
+    Place,
+    typical_requests,
+)
 from desim.problems.batch.encoders import SplitWindow
 from desim.problems.batch.env import TraceEpisodes, make_encoder
 from desim.problems.batch.node_encoder import NodeFeatureEncoder, are_alike
@@ -159,10 +169,11 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
     queue = list(zip(seen.queue.job_id.tolist(), seen.queue.requested_time.tolist(), strict=True))
     submitted = dict(zip(seen.queue.job_id.tolist(), seen.queue.submission_time.tolist(), strict=True))
     jobs = shown(window, queue)
-    job_rows, room, fitting = [], [], 0
+    job_rows, room, eligible, fitting = [], [], [], 0
     for slot, (job_id, requested) in enumerate(jobs):
         shape = seen.shape_of(job_id)
         request = shape.request
+        eligible.append([_will_do(request, node) for node in nodes])
         places = [free.on_node(shape, number, shape.tasks) for number in range(len(nodes))]
         counts = [place.tasks if place else 0 for place in places]
         fits = sum(counts) >= shape.tasks
@@ -175,7 +186,7 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
             "exclusive": float(request.exclusive),
             "fits": float(fits),
             "tasks_with_room": min(sum(counts), shape.tasks) / shape.tasks,
-            "eligible_nodes": sum(shape.eligible.tolist()) / len(nodes),
+            "eligible_nodes": sum(eligible[-1]) / len(nodes),
             "nodes_with_room": sum(count > 0 for count in counts) / len(nodes),
             "gpu_share": request.gpus if request.gpus < 1 else 0.0,
             "from_tail": float(len(queue) > sum(window) and slot >= window[0]),
@@ -202,7 +213,16 @@ def slow_features(window: tuple[int, int], seen: Any) -> dict[str, Any]:
     for column, name in enumerate(names):
         cluster[f"free_{name}"] = sum(free.amounts[number][column] for number in live) / total[column]
     cluster["free_gpus"] = sum(sum(free.gpus[number]) for number in live) / 1000 / sum(node.gpus for node in nodes)
-    return {"jobs": job_rows, "nodes": node_rows, "room": room, "cluster": cluster}
+    return {"jobs": job_rows, "nodes": node_rows, "room": room, "cluster": cluster, "eligible": eligible}
+
+
+def _will_do(request: Any, node: Node) -> bool:
+    return (
+        (not request.partition or node.partition == request.partition)
+        and (not request.gpu_models or node.gpu_model in request.gpu_models)
+        and all(feature in node.features for feature in request.features)
+        and not any(feature in node.features for feature in request.without)
+    )
 
 
 @given(seed=st.integers(0, 2**32), window=WINDOWS)
@@ -224,9 +244,13 @@ def test_features_are_those_that_are_described(seed: int, window: tuple[int, int
         room = np.array(plain["room"]).reshape(-1, len(NODES))
         np.testing.assert_allclose(found["room"][: len(room)], room, rtol=1e-5)
         assert not found["room"][len(room) :].any()
+        eligible = np.zeros(found["eligible"].shape)
+        eligible[: len(room)] = np.array(plain["eligible"]).reshape(-1, len(NODES))
+        assert np.array_equal(found["eligible"], eligible)
         together = summed.encode(decision.observation)
         for name in ("jobs", "cluster", "action_mask"):
             assert np.array_equal(together[name], found[name])
+        assert np.array_equal(together["eligible"], eligible[:, [0, 3, 5]])
         for row, members in enumerate(classes):
             means = found["nodes"][members].mean(axis=0)
             means[encoder.node_features.index("nodes")] = log(len(members))
@@ -245,8 +269,16 @@ def test_nodes_are_alike_if_they_differ_in_their_names_only() -> None:
 # -- the environment --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("placement", sorted(PLACEMENTS))
-def test_the_first_job_that_fits_is_simple_backfilling(placement: str) -> None:
+FGD = FragmentationGradient(typical_requests(job.request for job in fitting_jobs(9, 100)))
+
+
+def named(placement: Any) -> str:
+    """Return the name of a placement."""
+    return getattr(placement, "name", placement)
+
+
+@pytest.mark.parametrize("placement", [*sorted(PLACEMENTS), FGD], ids=named)
+def test_the_first_job_that_fits_is_simple_backfilling(placement: Any) -> None:
     jobs = fitting_jobs(4, 80)
     expected = simulate(BatchCluster(jobs, nodes=NODES, placement=placement), SimpleBackfilling("fcfs"))
     episodes = partial(_always, jobs, placement)
@@ -257,16 +289,17 @@ def test_the_first_job_that_fits_is_simple_backfilling(placement: str) -> None:
         assert result.table(table).equals(expected.table(table))
 
 
-def _always(jobs: list[Any], placement: str, rng: np.random.Generator) -> BatchCluster:
+def _always(jobs: list[Any], placement: Any, rng: np.random.Generator) -> BatchCluster:
     return BatchCluster(jobs, nodes=NODES, placement=placement)
 
 
+@pytest.mark.parametrize("placement", [*sorted(PLACEMENTS), FGD], ids=named)
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_an_agent_answers_is_an_action(action: Any) -> None:
+def test_what_an_agent_answers_is_an_action(action: Any, placement: Any) -> None:
     """Every answer of a back-filling agent on nodes has its action, whose answer starts the same jobs there."""
     encoder = NodeFeatureEncoder(SplitWindow(60, 0), TABLE, action=action)
     jobs = fitting_jobs(7, 60)
-    easy, simulation = EASYBackfilling("sjf"), Simulation(BatchCluster(jobs, nodes=NODES))
+    easy, simulation = EASYBackfilling("sjf"), Simulation(BatchCluster(jobs, nodes=NODES, placement=placement))
     count = 0
     while (decision := simulation.advance()) is not None:
         seen = decision.observation
@@ -280,6 +313,9 @@ def test_what_an_agent_answers_is_an_action(action: Any) -> None:
             assert (meant if action == "job" else meant.job_id) == starts[0].job_id
             if action == "job-on-node":
                 assert meant.held[0].node == starts[0].held[0].node
+                placed = seen.room.place(seen.shape_of(starts[0].job_id), seen.policy)
+                by_policy = encoder.action_of(seen, starts[0].job_id)  # it names no nodes
+                assert encoder.decode(seen, by_policy)[0] == Place(starts[0].job_id, placed)
             count += 1
         else:
             assert meant is None

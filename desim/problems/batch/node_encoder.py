@@ -85,6 +85,8 @@ class NodeFeatureEncoder(WindowEncoder):
         first and to the last expected end of those; of each resource ``free_NAME``, over what the node has, and
         ``NAME``, over the most that a node has; ``free_gpus``, ``whole_gpus`` (free GPUs that nobody shares) and
         ``gpus``, likewise; ``model:NAME`` and ``partition:NAME``, 1 or 0. Those of a class are means.
+    ``eligible``, shape (S, N)
+        whether each row of ``nodes`` will do for each job by what they are: partition, GPU model, features
     ``room``, shape (S, N)
         share of the tasks of each job that each row of ``nodes`` could take now
     ``cluster``, shape (C,)
@@ -158,6 +160,7 @@ class NodeFeatureEncoder(WindowEncoder):
         spaces: dict[str, gymnasium.spaces.Space[Any]] = {
             "jobs": bounded((slots, len(self.job_features))),
             "nodes": bounded((self.num_rows, len(self.node_features))),
+            "eligible": gymnasium.spaces.Box(0, 1, (slots, self.num_rows), np.int8),
             "room": bounded((slots, self.num_rows), highest=1.0),
             "cluster": bounded((len(self.cluster_features),)),
         }
@@ -174,7 +177,7 @@ class NodeFeatureEncoder(WindowEncoder):
         return self._known
 
     def encode(self, observation: BatchObservation) -> Arrays:
-        """Return ``jobs``, ``nodes``, ``room``, ``cluster``, and the mask, shape (S + 1,) or (S N + 1,).
+        """Return ``jobs``, ``nodes``, ``eligible``, ``room``, ``cluster``, and the mask, of S + 1 or S N + 1 actions.
 
         Parameters
         ----------
@@ -196,10 +199,12 @@ class NodeFeatureEncoder(WindowEncoder):
         shown = _Shown(seen, self.window.positions(len(seen.queue)))
         up, count = ~room.down, len(shown.shapes)
         jobs = np.zeros((self.slots, len(self.job_features)), np.float32)
+        eligible = np.zeros((self.slots, self.num_rows), np.int8)
         of_rows = np.zeros((self.slots, self.num_rows), np.float32)
         if count:
             self._describe_jobs(seen, shown, nodes, jobs[:count])
             tasks = shown.tasks[:, None]
+            eligible[:count, : nodes.num_rows] = [shape.eligible[nodes.firsts] for shape in shown.shapes]
             of_rows[:count, : nodes.num_rows] = np.minimum(nodes.summed(shown.counts), tasks) / tasks
         next_end = max(seen.running.first_end - seen.time, 0.0) if len(seen.running) else 0.0
         length = len(seen.queue)
@@ -210,6 +215,7 @@ class NodeFeatureEncoder(WindowEncoder):
         return {
             "jobs": jobs,
             "nodes": nodes.describe(seen, up),
+            "eligible": eligible,
             "room": of_rows,
             "cluster": np.array(cluster, np.float32),
             ACTION_MASK: self._mask_of(shown),
@@ -416,6 +422,7 @@ class _Nodes:
         if self.num_rows > encoder.num_rows:
             what = "nodes" if encoder.rows == "each" else "classes of nodes"
             raise InvalidConfiguration(f"the cluster has {self.num_rows} {what}, and {encoder.num_rows} can be shown")
+        self.firsts = np.unique(self._classes, return_index=True)[1]  # a node of each row
         self._sizes = np.bincount(self._classes)
         self._members: NDArray[np.float64] | None = None
         if encoder.rows == "alike":
