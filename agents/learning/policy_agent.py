@@ -47,7 +47,7 @@ class PolicyAgent(Named):
           the action of a Box.
     deterministic : bool
         Whether the most likely action is taken, of equal ones the first; else one is drawn, from the agent's stream of
-        random numbers.
+        random numbers; a DQN has no chances to draw by and always takes the best.
     skip_forced : bool
         Do not ask where there is no choice but to wait; as in the environment that it was trained in.
     name : str
