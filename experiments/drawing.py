@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["MARKERS", "draw_estimates", "draw_rows", "legend_below", "line_handles", "new_figure"]
+__all__ = ["MARKERS", "draw_estimates", "draw_rows", "legend_below", "line_handles", "new_figure", "readable_names"]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their place in a table."""
+#: Axes with a row an agent that stand beside each other.
+MOST_ACROSS = 3
 
 
 def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bool = False) -> tuple[Figure, Any]:
@@ -62,6 +64,28 @@ def draw_estimates(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], 
     """
     halves = np.nan_to_num([estimate.half_width for estimate in estimates])
     ax.errorbar(places, [estimate.mean for estimate in estimates], yerr=halves, **style)
+
+
+def readable_names(places: np.ndarray, names: Sequence[str], least: float) -> list[str]:
+    """Return the names of marks of an axis, blank where they would touch: the last one stays, and what has room.
+
+    Parameters
+    ----------
+    places : numpy.ndarray
+        Of the marks, ascending, in the scale of the axis.
+    names : sequence of str
+        What stands at them.
+    least : float
+        Room that a name takes, as a share of the distance from the first mark to the last.
+    """
+    room = least * (places[-1] - places[0])
+    shown: list[str] = []
+    end = -np.inf
+    for place, name in zip(places[:-1], names, strict=False):
+        has_room = place >= end and places[-1] - place >= room
+        shown.append(name if has_room else "")
+        end = place + room if has_room else end
+    return [*shown, names[-1]]
 
 
 def line_handles(rows: Sequence[str], styles: Mapping[str, LineStyle], markers: Sequence[str]) -> list[Line2D]:
@@ -129,8 +153,12 @@ def draw_rows(
     Figure
         Without a legend: the names stand beside the rows.
     """
-    figure, grid = new_figure(1, len(metrics), width=3.6, height=0.9 + 0.21 * len(rows))
-    for ax, (label, estimates) in zip(grid[0], metrics.items(), strict=True):
+    across = min(len(metrics), MOST_ACROSS)
+    down = -(-len(metrics) // across)
+    figure, grid = new_figure(down, across, width=3.6, height=0.9 + 0.21 * len(rows))
+    for ax in grid.flat[len(metrics) :]:
+        ax.remove()
+    for ax, (label, estimates) in zip(grid.flat, metrics.items(), strict=False):
         for place, row in enumerate(rows):
             estimate = estimates[row]
             half = np.nan_to_num(estimate.half_width)
@@ -140,7 +168,7 @@ def draw_rows(
                 ax.plot([estimate.mean, printed], [place, place], color="grey", linewidth=0.6, linestyle=":", zorder=1)
                 ax.plot(printed, place, "o", markersize=5, markerfacecolor="white", markeredgecolor="grey", gid="paper")
         ax.set_ylim(len(rows) - 0.4, -0.6)
-        ax.set_yticks(range(len(rows)), rows if ax is grid[0, 0] else [""] * len(rows), fontsize=8)
+        ax.set_yticks(range(len(rows)), rows if ax in grid[:, 0] else [""] * len(rows), fontsize=8)
         ax.tick_params(axis="x", labelsize=8)
         ax.tick_params(axis="y", length=0)
         ax.locator_params(axis="x", nbins=6)

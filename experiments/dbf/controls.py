@@ -133,7 +133,7 @@ def _seeds(found: Measured) -> Iterator[Table]:
 
 
 def _drawing(found: Measured) -> Drawing:
-    """Draw by how many percent waiting times are above those of the reference in the same window, paired."""
+    """Draw waiting times less that of the reference in the same window, paired, in percent of its mean."""
     trained = {panel.name: _trained(panel) for panel in found.panels}
     most = max((len(rows) for rows in trained.values()), default=0)
     others = [row for row in CONTROLS if row != found.reference]
@@ -144,11 +144,12 @@ def _drawing(found: Measured) -> Drawing:
     for panel in found.panels:
         rows = [(row, row) for row in others] + [(row, LEARNED) for row in trained[panel.name]]
         middles.append(line + (len(rows) - 1) / 2)
+        share = 100.0 / found.estimate(panel, COLUMN, found.reference, SHOWN[0]).mean
         for row, kind in rows:
-            lead = found.lead(panel, COLUMN, row, "waiting_time_mean")
+            above = found.difference(panel, COLUMN, row, SHOWN[0])
             style: dict[str, Any] = {"color": styles[kind].color, "marker": "o" if kind == LEARNED else "D"}
-            half = np.nan_to_num(lead.half_width)
-            ax.errorbar(lead.mean, line, xerr=half, linestyle="none", markersize=4.5, **style)
+            half = np.nan_to_num(above.half_width)
+            ax.errorbar(share * above.mean, line, xerr=share * half, linestyle="none", markersize=4.5, **style)
             line += 1
         ax.axhline(line, color="lightgrey", linewidth=0.5)
         line += 1
@@ -160,12 +161,15 @@ def _drawing(found: Measured) -> Drawing:
     ax.minorticks_off()
     ax.set_yticks(middles, [panel.name for panel in found.panels], fontsize=8)
     ax.set_ylim(line - 0.5, -1.0)
-    ax.set_xlabel(f"waiting time above that of {found.reference}, %, paired by episode", fontsize=9)
+    ax.set_xlabel(f"waiting time less that of {found.reference}, % of its mean, paired by episode", fontsize=9)
     ax.grid(axis="x", color="lightgrey", linewidth=0.5)
     shown = [*([LEARNED] if most else []), *others]
     handles = line_handles(shown, styles, ["o" if one == LEARNED else "D" for one in shown])
     legend_below(figure, handles, shown, len(shown))
-    caption = f"Waiting time of learned agents and of rules in the same window, less that of {found.reference}."
+    caption = (
+        f"Waiting time of learned agents and of rules in the same window, less that of {found.reference}, "
+        "in percent of its mean."
+    )
     return Drawing("controls.png", caption, figure)
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Runs, Table, short
-from desim.experiments.dbf.agents import SPLIT_WINDOW, TrainingSetting, find_weights, perform_training
+from desim.experiments.dbf.agents import SEED, SPLIT_WINDOW, TrainingSetting, find_weights, perform_training
 from desim.experiments.dbf.study import METRIC_WORDS, Study
 from desim.experiments.drawing import legend_below, line_handles, new_figure
 from desim.experiments.measured import Choice, Course, perform_groups
 from desim.experiments.study import run_as_program
+from desim.plotting.axes import group_digits
 from desim.plotting.colors import line_styles
 from desim.sweep import Run
 
@@ -145,26 +146,35 @@ def _lines(curve: Curve, part: str) -> Iterator[list[str]]:
 
 
 def _drawing(curves: Sequence[Curve]) -> Drawing:
-    """Draw the curves: against training episodes, and in validation against decisions."""
+    """Draw the curves, against training episodes, and in validation against decisions; seeds share a colour."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     figure, grid = new_figure(2, len(METRICS), width=4.2, height=3.0)
-    labels = [curve.name for curve in curves]
-    styles = line_styles(labels)
+    trainings = list(dict.fromkeys(SEED.sub("", curve.name) for curve in curves))
+    styles = line_styles(trainings)
     for part, axes in zip(PARTS, grid, strict=True):
         for metric, ax in zip(METRICS, axes, strict=True):
             for curve in curves:
                 values = curve.values(part, metric)
                 known = ~np.isnan(values)
                 places = (curve.episodes if part == "training" else curve.decisions)[known]
-                style = styles[curve.name]
-                ax.plot(places, values[known], color=style.color, linestyle=style.dashes, linewidth=1.1)
+                style = styles[SEED.sub("", curve.name)]
+                look: dict[str, Any] = {"color": style.color, "linestyle": style.dashes, "linewidth": 1.1}
+                ax.plot(places, values[known], marker="o", markersize=3, **look)
             if metric != "utilization":
                 ax.set_yscale("log")
+                ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+                ax.yaxis.set_minor_formatter(NullFormatter())
+                group_digits(ax.yaxis)
+            ax.locator_params(axis="x", nbins=4)
+            group_digits(ax.xaxis)
             ax.set_ylabel(METRIC_WORDS[metric], fontsize=8)
             ax.set_xlabel("training episodes" if part == "training" else "decisions learned from", fontsize=8)
             ax.set_title(part, loc="left", fontsize=9)
             ax.tick_params(labelsize=7, which="both")
-    legend_below(figure, line_handles(labels, styles, [""] * len(labels)), labels, min(len(labels), 4))
-    return Drawing("figure3.png", "Learning curves: in training, and in validation on fixed episodes.", figure)
+    legend_below(figure, line_handles(trainings, styles, ["o"] * len(trainings)), trainings, min(len(trainings), 5))
+    caption = "Learning curves: in training, and in validation on fixed episodes; seeds of a training share a colour."
+    return Drawing("figure3.png", caption, figure)
 
 
 if __name__ == "__main__":

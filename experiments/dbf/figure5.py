@@ -16,6 +16,7 @@ from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, beaten, b
 from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure
 from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
+from desim.plotting.axes import group_digits
 from desim.plotting.colors import line_styles
 from desim.statistics import Estimate, paired_difference
 
@@ -164,6 +165,8 @@ def _beside(found: Measured) -> Iterator[Beside]:
 
 def drawing(found: Measured, metrics: Sequence[str]) -> Drawing:
     """Draw metrics against the number of slots at the tail, a column of axes for each size of the window."""
+    from matplotlib.ticker import LogLocator
+
     panels = found.panels
     figure, grid = new_figure(len(metrics), len(panels), width=2.9, height=2.7)
     rows = [row for row in (LEARNED, *CONTROLS) if any(panel.rows[row] for panel in panels)]
@@ -180,6 +183,9 @@ def drawing(found: Measured, metrics: Sequence[str]) -> Drawing:
                     draw_estimates(ax, places, estimates, markersize=3, elinewidth=0.6, **look)
             scale = SCALES.get(metric, "log")
             ax.set_yscale(scale)
+            if scale == "log":
+                ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+                group_digits(ax.yaxis)
             ax.set_ylim(*_limits(found, metric, rows, scale))
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.set_title(panel.name, fontsize=9)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.experiments.drawing import MARKERS, draw_estimates, new_figure
+from desim.experiments.drawing import MARKERS, draw_estimates, new_figure, readable_names
 from desim.experiments.lachesis.agents import AGENTS
 from desim.plotting.axes import group_digits
 from desim.plotting.colors import LineStyle, line_styles
@@ -31,6 +31,8 @@ SHOWN_SHARES = (0.5, 0.98, 0.999)
 MOST_LINES = 8
 #: Points of different agents stand side by side within this share of the axis.
 SPREAD = 0.02
+#: Share of the axis that the name of a mark takes.
+NAME_WIDTH = 0.085
 #: Parameters that are so many times as large at the end stand on a logarithmic axis, and so do times.
 DECADE, SQUASHING = 8.0, 4.0
 #: How the lower bound of the makespan is drawn.
@@ -129,7 +131,8 @@ def _draw_metric(ax: Axes, chart: Chart, label: str, looks: Mapping[str, Mapping
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_minor_locator(NullLocator())
         group_digits(ax.yaxis)
-    ax.set_xticks(places, chart.columns, fontsize=7)
+    names = readable_names(np.log(places) if ax.get_xscale() == "log" else places, chart.columns, NAME_WIDTH)
+    ax.set_xticks(places, names, fontsize=7)
     ax.set_xticks([], minor=True)
     ax.tick_params(axis="y", labelsize=7)
     ax.set_xlabel(chart.parameter, fontsize=8)

@@ -156,31 +156,37 @@ def bars(found: Measured, metric: str, title: str = "all {}") -> Drawing:
 
 
 def parameters(found: Measured) -> Drawing:
-    """Draw cumulative reward over time for values of parameters: one row of axes a panel, one axes a column.
+    """Draw average reward against the value of a parameter: one axes a panel, one line a column.
 
     Parameters
     ----------
     found : Measured
-        Its rows are values, or the names of up to three agents for comparison.
+        Its rows are values, or the names of agents that have no such parameter and are level lines.
     """
-    from matplotlib import colormaps
-
     columns = list(found.panels[0].columns)
-    figure, grid = new_figure(len(found.panels), len(columns), width=5.6, height=3.6)
-    for axes, panel in zip(grid, found.panels, strict=True):
+    figure, grid = new_figure(1, len(found.panels), width=5.2, height=3.8)
+    styles = line_styles(columns)
+    levels = dict(zip([row for row in found.panels[0].rows if row in AGENTS], DASHES[1:], strict=False))
+    for ax, panel in zip(grid[0], found.panels, strict=True):
         values = [row for row in panel.rows if row not in AGENTS]
-        shades = colormaps["viridis"](np.linspace(0.0, 0.92, len(values)))
-        styles = {row: LineStyle(shade, "-") for row, shade in zip(values, shades, strict=True)}
-        levels = [row for row in panel.rows if row in AGENTS]
-        styles |= {row: LineStyle("black", dashes) for row, dashes in zip(levels, DASHES[1:], strict=False)}
-        for ax, column in zip(axes, columns, strict=True):
-            for row in panel.rows:
-                slots, curves = found.curve(panel, column, row)
-                _draw_line(ax, slots, curves * slots / THOUSAND, styles[row], row)
-            ax.set_title(f"{AXIS_WORDS[panel.name]}, {column}", fontsize=10)
-            ax.set(xlabel="slot", ylabel=CUMULATIVE, xlim=(0, None))
-        axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    return _saved(figure, found, "Cumulative reward over time for the values of the parameters; bands hold all seeds.")
+        places = np.arange(len(values))
+        for column, marker in zip(columns, MARKERS, strict=False):
+            estimates = [found.estimate(panel, column, row, "average_reward") for row in values]
+            draw_estimates(ax, places, estimates, color=styles[column].color, marker=marker, markersize=4, capsize=2)
+        for row, dashes in levels.items():
+            is_one = len({panel.choice(column, row) for column in columns}) == 1
+            for column in columns[:1] if is_one else columns:
+                level = found.estimate(panel, column, row, "average_reward").mean
+                color = "black" if is_one else styles[column].color
+                ax.axhline(level, color=color, linestyle=dashes, linewidth=1.2, zorder=1)
+        ax.set_xticks(places, values, fontsize=8)
+        ax.set(xlabel=AXIS_WORDS[panel.name], ylabel=METRIC_WORDS["average_reward"])
+        ax.grid(axis="y", color="#E4E4E4", linewidth=0.6)
+    handles = line_handles(columns, styles, MARKERS)
+    handles += line_handles(list(levels), {row: LineStyle("black", dashes) for row, dashes in levels.items()}, ["", ""])
+    drawing.legend_below(figure, handles, [*columns, *levels], len(handles))
+    caption = "Average reward by the value of the parameter, with 95 % intervals; levels are agents."
+    return _saved(figure, found, caption)
 
 
 def _saved(figure: Figure, found: Measured, caption: str) -> Drawing:

@@ -10,12 +10,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from desim.agents.multiserver.regret import Growth, growth_exponent
 from desim.experiments.blocks import Block, Data, Drawing, Fault, Paragraph, Runs, Table, with_interval
+from desim.experiments.drawing import draw_estimates, new_figure
 from desim.experiments.measured import perform_groups
 from desim.experiments.ogasched.simulate import ARRIVALS, Learner, RegretSetting, perform_regret
 from desim.experiments.ogasched.study import QUICK_NODES, QUICK_SLOTS, Study
@@ -159,26 +161,27 @@ class Regrets:
         return Data(told | {"above_bound": self.above_bound}, cells)
 
     def drawing(self) -> Drawing:
-        """Draw regrets and bounds against the horizon, one axes a kind of arrivals."""
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(13.0, 4.0), layout="constrained")
+        """Draw regrets and bounds against the horizon, one axes a kind of arrivals, with its own legend below."""
+        figure, grid = new_figure(1, len(ARRIVALS), width=4.3, height=4.6)
         styles = line_styles(POLICIES)
         sizes = np.array(self.study.sizes)
-        for ax, arrivals in zip(figure.subplots(1, len(ARRIVALS), sharey=True), ARRIVALS, strict=True):
+        for ax, arrivals in zip(grid[0], ARRIVALS, strict=True):
             ax.plot(sizes, self.bounds[arrivals].mean(axis=1), color="black", label="bound of theorem 1")
             for policy in POLICIES:
-                values, growth = self.regrets[arrivals, policy], self.growth[arrivals, policy]
-                style = styles[policy]
+                growth = self.growth[arrivals, policy]
                 power = "" if growth is None else f", $T^{{{growth.exponent:.2f}}}$"
-                above = np.where(values > 0, values, np.nan)
-                ax.plot(sizes, above, color=style.color, marker="o", markersize=3, linestyle="", alpha=0.6)
-                ax.plot(sizes, above.mean(axis=1), color=style.color, label=f"{policy}{power}")
+                estimates = [mean_interval(values) for values in self.regrets[arrivals, policy]]
+                look: dict[str, Any] = {"color": styles[policy].color, "marker": "o", "markersize": 3}
+                draw_estimates(ax, sizes, estimates, capsize=2, label=f"{policy}{power}", **look)
             ax.set(xscale="log", yscale="log", xlabel="horizon T, slots", title=f"{arrivals} arrivals")
             ax.grid(alpha=0.3)
-            ax.legend(fontsize=8)
+            ax.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0.0, -0.16), frameon=False)
             ax.set_ylabel("regret" if arrivals == ARRIVALS[0] else "")
-        caption = "Regret against the horizon: dots are seeds, lines their means; black is the bound of theorem 1."
+        highest = max(ax.get_ylim()[1] for ax in grid[0])
+        lowest = min(ax.get_ylim()[0] for ax in grid[0])
+        for ax in grid[0]:
+            ax.set_ylim(lowest, highest)
+        caption = "Regret against the horizon: means with 95 % intervals; black is the bound of theorem 1."
         return Drawing("regret.png", caption, figure)
 
 

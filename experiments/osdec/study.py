@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.experiments import measured, study
 from desim.experiments.blocks import Block, Check, Checks, Data, Drawing, Table, short, with_interval
-from desim.experiments.drawing import MARKERS, draw_estimates, new_figure
+from desim.experiments.drawing import draw_rows
 from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import AGENTS, FORESIGHTED, LEARNED_ROWS, OPTIMUM, Trained, learned_rows
 from desim.experiments.osdec.simulate import METRICS, SCORE, Setting, perform
@@ -403,7 +402,7 @@ def styles_of(rows: Sequence[str]) -> dict[str, LineStyle]:
 
 
 def columns_drawing(found: Measured, title: str, metric: str, paper: Mapping[str, Sequence[float]]) -> Drawing:
-    """Draw a metric in every column of the only panel, one point an agent, with the paper's figures.
+    """Draw a metric in every column of the only panel, one row an agent, with the paper's figures.
 
     Parameters
     ----------
@@ -422,22 +421,18 @@ def columns_drawing(found: Measured, title: str, metric: str, paper: Mapping[str
         The figure.
     """
     (panel,) = found.panels
-    columns = list(panel.columns)
-    figure, grid = new_figure(1, 1, width=max(7.5, 2.0 * len(columns)), height=4.6)
-    ax = grid[0, 0]
-    styles = styles_of(list(panel.rows))
-    offsets = np.linspace(-0.35, 0.35, len(panel.rows))
-    for marker, row, offset in zip(cycle(MARKERS), panel.rows, offsets, strict=False):
-        places = np.arange(len(columns)) + offset
-        estimates = [found.estimate(panel, column, row, metric) for column in columns]
-        look: dict[str, Any] = {"color": styles[row].color, "marker": marker, "linestyle": "none"}
-        draw_estimates(ax, places, estimates, markersize=5, elinewidth=0.8, label=row, **look)
-        if row in paper and not found.study.is_reduced:
-            ax.plot(places, paper[row], fillstyle="none", **look)
-    ax.set_xticks(range(len(columns)), columns)
-    ax.set_ylabel(f"{METRIC_WORDS[metric]}, core-slots")
-    ax.set_title("hollow: the paper", loc="left", fontsize=9)
-    ax.grid(axis="y", color="lightgrey", linewidth=0.5)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    columns = {column: f"{column}:\n{METRIC_WORDS[metric]}, core-slots" for column in panel.columns}
+    estimates = {
+        label: {row: found.estimate(panel, column, row, metric) for row in panel.rows}
+        for column, label in columns.items()
+    }
+    printed = {
+        label: {row: figures[place] for row, figures in paper.items() if row in panel.rows}
+        for place, label in enumerate(columns.values())
+    }
+    first = estimates[next(iter(columns.values()))]
+    rows = sorted(panel.rows, key=lambda row: -first[row].mean)
+    colors = {row: style.color for row, style in styles_of(rows).items()}
+    figure = draw_rows(rows, estimates, {} if found.study.is_reduced else printed, colors)
     caption = f"{title}: {METRIC_WORDS[metric]} with 95 % intervals; hollow: the paper."
     return Drawing(f"{found.study.name}.png", caption, figure)

@@ -14,6 +14,7 @@ import pytest
 
 from desim import plugins
 from desim.experiments.blocks import Block, Drawing, Table, with_interval
+from desim.experiments.drawing import readable_names
 from desim.experiments.study import Account, Study, carry_out
 from desim.statistics import mean_interval, paired_difference
 from desim.sweep import Workers
@@ -198,3 +199,14 @@ def test_a_cell_of_a_table_is_the_mean_with_its_interval(study: Study) -> None:
                 )
                 values = cell.get("by_seed") or cell["by_workload"]
                 assert text.partition(" [")[0] == with_interval(mean_interval(values))
+
+
+# -- drawing ----------------------------------------------------------------------------------------
+
+
+def test_names_of_marks_that_would_touch_are_blank_and_the_last_one_stays() -> None:
+    numbers = ["1", "2", "4", "6", "8", "10", "12", "14", "16", "18", "20"]
+    assert readable_names(np.arange(11.0), numbers, 0.1) == numbers
+    logarithms = np.log([float(number) for number in numbers])
+    assert readable_names(logarithms, numbers, 0.085) == ["1", "2", "4", "6", "8", "", "12", "", "", "", "20"]
+    assert readable_names(np.array([0.0, 0.2, 3.0, 8.0]), ["0", "0.2", "3", "8"], 0.085) == ["0", "", "3", "8"]
