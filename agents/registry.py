@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from desim.checks import did_you_mean
 from desim.core import Agent
-from desim.exceptions import InvalidConfiguration
+from desim.exceptions import InvalidConfiguration, missing
 
 __all__ = ["Family", "Registry"]
 
@@ -77,7 +77,15 @@ class Registry:
         ------
         InvalidConfiguration
             If there is no such agent.
+        MissingDependency
+            If a package is not installed that it needs.
         """
+        try:
+            return self._created(name)
+        except ModuleNotFoundError as error:  # a family that needs packages which others do not
+            raise missing(f"agent {name}", error) from error
+
+    def _created(self, name: str) -> Agent:
         if name in self._agents:
             return self._agents[name][1]()
         for beginning, family in self._beginnings.items():

@@ -35,6 +35,7 @@ from simpy.events import NORMAL, EventPriority
 
 from desim.exceptions import DesimError, InvalidConfiguration, StalledWarning
 from desim.records import Records
+from desim.reprs import Summarized
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -331,7 +332,7 @@ class Decision(simpy.Event):
             callback(self)
 
 
-class Simulation:
+class Simulation(Summarized):
     """One run of a problem: its clock, its pending decisions, its random streams, its records.
 
     Parameters
@@ -399,6 +400,11 @@ class Simulation:
         if until < math.inf:
             at(self.env, until, Phase.HORIZON).callbacks.append(_reach_horizon)
         self.problem.bind(self)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the problem, the seed, how far the clock is, and how many decisions wait for an answer."""
+        problem = type(self.problem).__name__
+        return {"problem": problem, "seed": self.seed, "time": self.env.now, "pending": len(self._pending)}
 
     def stream(self, name: str) -> np.random.Generator:
         """Return a new generator for a named purpose, the same one for the same seed and name.

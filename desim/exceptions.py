@@ -27,6 +27,7 @@ __all__ = [
     "RecordError",
     "StalledWarning",
     "WorkloadError",
+    "missing",
 ]
 
 
@@ -52,6 +53,41 @@ class RecordError(DesimError, OSError):
 
 class MissingDependency(DesimError, ImportError):
     """An optional package is needed; the message holds the command that installs it."""
+
+
+#: What `pip install 'desim[...]'` installs each package of with, for packages that are not always needed.
+EXTRAS = {
+    "torch": "learning",
+    "torch_geometric": "learning",
+    "safetensors": "learning",
+    "tensorboard": "learning",
+    "cvxpy": "cvxpy",
+    "ortools": "optimum",
+    "numba": "search",
+    "optuna": "tune",
+}
+
+
+def missing(what: str, error: ImportError) -> MissingDependency:
+    """Return the error that says which package something needs, and what installs it.
+
+    Parameters
+    ----------
+    what : str
+        What cannot be had without it, in words.
+    error : ImportError
+        What went wrong.
+
+    Returns
+    -------
+    MissingDependency
+        To be raised from the other.
+    """
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return MissingDependency(f"{what} cannot be imported: {error}")
+    command = f"pip install 'desim[{EXTRAS[package]}]', or make install in a checkout"
+    return MissingDependency(f"{what} needs {package}, which is not installed: {command}")
 
 
 class StalledWarning(UserWarning):

@@ -21,7 +21,7 @@ import simpy
 
 from desim.checks import items
 from desim.core import Resumable, start_process
-from desim.exceptions import InvalidConfiguration, MissingDependency
+from desim.exceptions import InvalidConfiguration, MissingDependency, missing
 from desim.reprs import Summarized, arguments_of
 
 if TYPE_CHECKING:
@@ -568,7 +568,9 @@ def reference(text: str) -> Any:
     """
     try:
         return pkgutil.resolve_name(text)
-    except (ImportError, AttributeError, ValueError) as error:
+    except ImportError as error:
+        raise missing(text, error) from error
+    except (AttributeError, ValueError) as error:
         raise MissingDependency(f"{text} cannot be imported: {error}") from error
 
 

@@ -153,4 +153,6 @@ def html_rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], n
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else shown(value)
+    if isinstance(value, str | bool):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else shown(value)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar
 
+from desim.reprs import html_rows
+
 __all__ = ["ListedReason", "Reason", "RepairReport"]
 
 #: How many places (lines of the file) are remembered for each reason.
@@ -22,7 +24,7 @@ class Reason(Protocol):
 
     @property
     def action(self) -> str:
-        """What was done: ``"dropped"``, ``"changed"`` or ``"noted"``."""
+        """What was done: ``"dropped"``, ``"changed"``, ``"ignored"`` (what is there was not used) or ``"noted"``."""
 
     @property
     def meaning(self) -> str:
@@ -52,7 +54,7 @@ Why = TypeVar("Why", bound=Reason)
 Place = TypeVar("Place", int, str)
 
 
-@dataclass
+@dataclass(repr=False)
 class RepairReport(Generic[Why, Place]):
     """Counts of what a reader dropped, changed or remarked on.
 
@@ -137,6 +139,16 @@ class RepairReport(Generic[Why, Place]):
     def headline(self) -> str:
         """Return the totals in one line."""
         return f"{self.rows:,} rows"
+
+    def __repr__(self) -> str:
+        """Return the totals and how often each reason occurred, in a line."""
+        counts = ", ".join(f"{self.counts[reason]:,} {reason.name.lower()}" for reason in self._found())
+        return f"<{type(self).__name__} {self.headline()}{'; ' if counts else ''}{counts}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        rows = [[reason.meaning, reason.action, f"{self.counts[reason]:,}"] for reason in self._found()]
+        return html_rows(self.headline(), ["reason", "action", "count"], rows)
 
     def __str__(self) -> str:
         """Return a table: one line for each reason that occurred."""

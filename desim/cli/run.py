@@ -120,7 +120,7 @@ def _print_run(result: Result, scenario: Scenario, instance: Instance, seconds: 
 
 
 def print_repairs(repairs: Mapping[str, Any]) -> None:
-    """Print what a reader dropped and changed, if anything.
+    """Print what a reader dropped, changed and ignored, if anything.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def print_repairs(repairs: Mapping[str, Any]) -> None:
     """
     if repairs.get("unread"):
         print_text(f"not read: {', '.join(repairs['unread'])}")
-    reasons = [reason for reason in repairs["reasons"].values() if reason["action"] in ("dropped", "changed")]
+    reasons = [reason for reason in repairs["reasons"].values() if reason["action"] != "noted"]
     if not reasons:
         return
     place = f"{repairs['unit']}s"

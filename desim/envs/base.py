@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from desim.core import Decision, Simulation
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.problem import Problem
+from desim.reprs import Summarized
 
 if TYPE_CHECKING:
     from desim.result import Result
@@ -169,7 +170,7 @@ def encode_all(envs: Sequence[SchedulingEnv], into: Arrays) -> None:
             into[name][row] = array
 
 
-class SchedulingEnv(gymnasium.Env[Arrays, Any]):
+class SchedulingEnv(Summarized, gymnasium.Env[Arrays, Any]):
     """One simulation after another as a Gymnasium environment.
 
     ``info`` holds ``time``, the simulated time now, and ``elapsed``, that since the last decision, both in seconds or
@@ -233,6 +234,16 @@ class SchedulingEnv(gymnasium.Env[Arrays, Any]):
         self._mask: NDArray[Any] | None = None
         self._result: Result | None = None
         self._went_on_to_its_end = False
+
+    def summary(self) -> dict[str, Any]:
+        """Return the name, where the simulation is, and what is seen and done."""
+        simulation, seen = self._simulation, self.observation_space
+        return {
+            "id": "not registered" if self.spec is None else self.spec.id,
+            "time": "not begun" if simulation is None else simulation.env.now,
+            "actions": str(self.action_space),
+            "observations": ", ".join(seen) if isinstance(seen, gymnasium.spaces.Dict) else str(seen),
+        }
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Begin a new episode, at its first decision.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from command_line import Desim
 
 from desim import Result, simulate
 from desim.agents.batch import create
+from desim.exceptions import missing
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.metrics import METRICS
 from desim.workloads import swf
@@ -52,6 +54,34 @@ def test_repairs_are_told(desim: Desim, broken_log: Path) -> None:
     assert "cancelled before it ran" in outcome.out
     document = json.loads(desim("run", "batch", "--trace", broken_log, "--json").out)
     assert document["workload"]["repairs"]["reasons"]["cancelled"]["count"] == 1
+
+
+def test_what_a_reader_does_not_use_is_told(desim: Desim, tmp_path: Path) -> None:
+    path = tmp_path / "after.swf"
+    rows = ["1 0 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 -1 -1 7", "2 1 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 1 5 7"]
+    path.write_text("\n".join(["; MaxProcs: 8", *rows, ""]))
+    told = desim("run", "batch", "--trace", path).out
+    assert "comes after another job" in told and "more fields than the format's 18" in told
+    assert "comes after another job" not in desim("run", "batch", "--trace", path, "--dependencies").out
+
+
+def test_a_package_that_an_agent_lacks_is_told_in_a_sentence(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "desim.agents.batch.split_window", None)
+    outcome = desim("run", "batch", "--jobs", "5", "--agent", "split-window:imitating-search")
+    assert outcome.status == 1
+    assert "agent split-window:imitating-search cannot be imported" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("package", "told"),
+    [
+        ("torch.nn", "it needs torch, which is not installed: pip install 'desim[learning]', or make install"),
+        ("elsewhere", "it cannot be imported: No module named 'elsewhere'"),
+    ],
+)
+def test_packages_are_installed_by_extras(package: str, told: str) -> None:
+    error = ModuleNotFoundError(f"No module named {package!r}", name=package)
+    assert str(missing("it", error)).startswith(told)
 
 
 def test_generated_jobs_follow_seed_and_options(desim: Desim) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
-from desim import Result, simulate
+import desim.envs  # noqa: F401 - registers the environments
+from desim import Result, Simulation, simulate
 from desim.plugins import create_agent, describe_agents
 from desim.problem import kinds
 from desim.problems.batch import BatchCluster, Job
@@ -50,6 +52,26 @@ def test_a_trace_shows_its_size(tmp_path: Path) -> None:
     trace = swf.read(path)
     assert repr(trace).startswith("Trace(jobs=3000, num_cores=64, days=") and len(repr(trace)) < 80
     assert "<th style='text-align:left'>jobs</th><td style='text-align:left'>3,000</td>" in trace._repr_html_()
+
+
+def test_a_report_shows_totals_and_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    rows = ["1 0 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 -1 -1 7", "2 1 -1 9 2 -1 -1 2 9 -1 1 -1 -1 -1 -1 -1 1 5 7"]
+    path.write_text("\n".join(["; MaxProcs: 8", *rows, ""]))
+    report = swf.read(path).report
+    assert repr(report) == "<SWFReport 2 rows: 2 jobs, 0 dropped; 1 dependency, 2 extra_fields>"
+    assert "more fields than the format" in report._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["Batch", "Dag", "Deferrable", "MultiServer"])
+def test_environments_and_simulations_show_where_they_are(name: str) -> None:
+    gym_env: Any = gymnasium.make(f"desim/{name}-v0").unwrapped
+    assert repr(gym_env).startswith(f"{name}Env(id='desim/{name}-v0', time='not begun', actions=")
+    gym_env.reset(seed=1)
+    assert "not begun" not in repr(gym_env) and "action_mask" in gym_env._repr_html_()
+    simulation = Simulation(BatchCluster([Job(1, 7.0, 1, 5.0, 5.0)], 4))
+    simulation.advance()
+    assert repr(simulation) == "Simulation(problem='BatchCluster', seed=0, time=7.0, pending=1)"
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)

@@ -56,7 +56,7 @@ class DagReason(ListedReason):
     SUFFIX = ("noted", "name with something behind the numbers, ignored")
 
 
-@dataclass
+@dataclass(repr=False)
 class DagReport(RepairReport[DagReason, str]):
     """Counts of the tasks that were dropped, changed or remarked on.
 

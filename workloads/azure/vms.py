@@ -88,7 +88,7 @@ class VmReason(ListedReason):
     LATE_END = ("noted", "ended after what is read, kept")
 
 
-@dataclass
+@dataclass(repr=False)
 class VmReport(RepairReport[VmReason, int]):
     """Counts of the virtual machines that were dropped, changed or remarked on.
 

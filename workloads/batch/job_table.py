@@ -85,7 +85,7 @@ class TableLike(Protocol):
         """Return a column."""
 
 
-@dataclass
+@dataclass(repr=False)
 class TableReport(TraceReport):
     """Counts of the rows that were dropped, changed or remarked on; places are positions, or lines of a text file.
 

@@ -69,7 +69,7 @@ _CONTROLS = bytes([*range(9), *range(11, 13), *range(14, 32), 127])
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-@dataclass
+@dataclass(repr=False)
 class SWFReport(TraceReport):
     """Counts of the rows that were dropped, changed or remarked on; places are lines of the file.
 

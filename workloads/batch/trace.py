@@ -110,12 +110,12 @@ class TraceReason(ListedReason):
     ZERO_RUN_TIME = ("noted", "run time 0, kept")
     OVERRUN = ("noted", "ran longer than requested, kept")
     UNEQUAL_PARTS = ("changed", "nodes with different numbers of CPUs requested: tasks of one CPU taken")
-    DEPENDENCY = ("noted", "comes after another job, which only swf.dependencies reads, and --dependencies keep")
-    EXTRA_FIELDS = ("noted", "more fields than the format's 18: the others were not read")
-    IGNORED_PROPERTIES = ("noted", "properties of nodes requested of which nobody says which nodes have them: ignored")
+    DEPENDENCY = ("ignored", "comes after another job, which only swf.dependencies reads, and --dependencies keep")
+    EXTRA_FIELDS = ("ignored", "more fields than the format's 18: the others were not read")
+    IGNORED_PROPERTIES = ("ignored", "properties of nodes requested of which nobody says which nodes have them")
 
 
-@dataclass
+@dataclass(repr=False)
 class TraceReport(RepairReport[TraceReason, int]):
     """Counts of the rows that a reader dropped, changed or remarked on.
 
