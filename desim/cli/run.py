@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from tyro.conf import arg
 
 from desim import plugins
+from desim.cli.made import keep
 from desim.cli.options import JsonFlag, problem_of
 from desim.cli.output import print_json, print_table, print_text, progress, remark
 from desim.cli.targets import clear_result
@@ -104,6 +105,8 @@ class Run:
             print_text(found.words, "bold red" if found.validation["valid"] is False else "")
             if self.out is not None:
                 print_text(f"records: {self.out}")
+        if self.out is not None:
+            keep(self.out, {"workload": instance.name, "agent": scenario.agent} | asdict(scenario.options))
         return 0 if found.validation["valid"] is not False and result.info["status"] == "complete" else 1
 
 

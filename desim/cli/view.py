@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +12,8 @@ from tyro.conf import Positional, arg
 
 from desim.cli.comparison import heading, sentences, tables
 from desim.cli.figures import make_directory
-from desim.cli.output import command_line, print_text
+from desim.cli.made import made, made_of
+from desim.cli.output import print_text
 from desim.cli.plot import load_named
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.problem import kind_of
@@ -25,8 +23,6 @@ from desim.sweep.comparison import LEVEL, Comparison, RunSummary, compare_runs
 __all__ = ["View", "write_comparison"]
 
 COMPARISON = "comparison.json"
-#: Packages on which what a run records depends most.
-PACKAGES = ("simpy", "numpy", "polars", "torch")
 
 
 @dataclass(frozen=True)
@@ -77,7 +73,7 @@ class View:
         names = ", ".join(results)
         problem = next(iter(results.values())).info.get("problem", "batch")
         title = f"{names}: {problem}" if len(names) < 80 else f"{len(results)} runs: {problem}"
-        return view(results, out, title=title, made=made())
+        return view(results, out, title=title, made=made() | made_of(self.directories, list(results)))
 
     def _comparison(self, directory: Path, out: Path) -> Path:
         """Write the page of a comparison from what it has stored."""
@@ -193,40 +189,6 @@ def _settings(described: Mapping[str, Any]) -> dict[str, str]:
 def _command(described: Mapping[str, Any]) -> dict[str, str]:
     """Return the command line that made a comparison, where it is known."""
     return {"command": str(described["command"])} if described.get("command") else {}
-
-
-def made() -> dict[str, str]:
-    """Return what made a page: the command, the commit of desim where that is known, and versions."""
-    command = command_line()
-    found = {} if command is None else {"command": command}
-    commit = _commit()
-    if commit:
-        found["commit"] = commit
-    versions = [f"Python {platform.python_version()}"]
-    for package in PACKAGES:
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            continue
-    return found | {"versions": ", ".join(versions)}
-
-
-def _commit() -> str:
-    """Return the commit of the checkout that desim lies in, or nothing."""
-    home = Path(__file__).resolve().parents[2]
-    if not (home / ".git").exists():
-        return ""
-    try:
-        parts = [["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]]
-        texts = [
-            subprocess.run(
-                ["git", "-C", str(home), *part], capture_output=True, text=True, check=True, timeout=20
-            ).stdout
-            for part in parts
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return texts[0].strip() + (", with changes" if texts[1].strip() else "")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from desim.exceptions import DesimError, InvalidConfiguration
 from desim.plotting.colors import line_styles
@@ -179,7 +179,7 @@ class ReportOfRuns:
         """Return the settings, those that all runs share once."""
         infos = [run.info for run in self.runs]
         keys = [key for key in dict.fromkeys(key for info in infos for key in info) if key not in OUTSIDE_CONFIGURATION]
-        settings = {key: ["none" if info.get(key) is None else str(info[key]) for info in infos] for key in keys}
+        settings = {key: [_setting(info.get(key)) for info in infos] for key in keys}
         settings = {key: [shortened(text, LONGEST_SETTING) for text in texts] for key, texts in settings.items()}
         shared = ", ".join(f"{key} = {texts[0]}" for key, texts in settings.items() if len(set(texts)) == 1)
         own = [key for key, texts in settings.items() if len(set(texts)) > 1]
@@ -318,3 +318,12 @@ class ReportOfRuns:
             except InvalidConfiguration as error:  # such as allocations that were not recorded
                 blocks.append(Paragraph(f"Not drawn: {error}"))
         return blocks
+
+
+def _setting(value: Any) -> str:
+    """Return a setting in words: numbers with as many digits as one reads, names without quotation marks."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_setting, value))}]"
+    return "none" if value is None else str(value)

@@ -1076,7 +1076,7 @@ function spreads() {
   const lines = DATA.spread.map((line) => ({ ...line, values: array(line.values), shares: array(line.shares) }));
   let high = 0;
   for (const line of lines) high = Math.max(high, line.values[line.values.length - 1]);
-  const log = high > 200 && lines[0].unit === "s", least = Math.min(...lines.map((line) => line.values[0]));
+  const least = Math.min(...lines.map((line) => line.values[0])), log = high > 200 && high > 20 * least && lines[0].unit === "s";
   const floor = log ? Math.max(1, 10 ** Math.floor(Math.log10(least || 1))) : 0;
   const figure = newFigure({ height: narrow() ? 240 : 300, xRange: new B.Range1d({ start: floor, end: (high || 1) * (log ? 1.3 : 1.02) }), yRange: new B.Range1d({ start: 0, end: 101 }), xType: log ? "log" : "linear", active: false });
   const [below, left] = axesOf(figure);

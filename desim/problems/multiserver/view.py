@@ -60,7 +60,7 @@ def view(run: Run) -> View:
         capacity = float(run.info["total_capacity"][index])
         if capacity > 0:
             share = 100.0 * slots[f"allocated_{resource}"].to_numpy() / capacity
-            curves[resource] = Curve(f"{resource} in use (% of all nodes)", time, _held(share), top=105.0)
+            curves[resource] = Curve(f"use of {resource} (% of all nodes)", time, _held(share), top=105.0)
     charts = {}
     every = int(run.info["record_allocations"])
     if len(slots) and (every == 1 or (every > 1 and not run.info["holding"])):

@@ -1,0 +1,113 @@
+"""What made a run or a page: the command, settings, commit and versions, which `desim run` keeps beside the records."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from desim.cli.output import command_line, plain
+from desim.exceptions import RecordError
+from desim.records import write_atomically
+
+__all__ = ["MADE_FILE", "keep", "made", "made_of"]
+
+MADE_FILE = "made.json"
+"""Its name in the directory of a run."""
+#: Packages on which what a run records depends most.
+PACKAGES = ("simpy", "numpy", "polars", "torch")
+
+
+def made() -> dict[str, str]:
+    """Return what made a page: the command, the commit of desim where that is known, and versions."""
+    command = command_line()
+    found = {} if command is None else {"command": command}
+    commit = _commit()
+    if commit:
+        found["commit"] = commit
+    versions = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return found | {"versions": ", ".join(versions)}
+
+
+def _commit() -> str:
+    """Return the commit of the checkout that desim lies in, or nothing."""
+    home = Path(__file__).resolve().parents[2]
+    if not (home / ".git").exists():
+        return ""
+    try:
+        parts = [["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"]]
+        texts = [
+            subprocess.run(
+                ["git", "-C", str(home), *part], capture_output=True, text=True, check=True, timeout=20
+            ).stdout
+            for part in parts
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return texts[0].strip() + (", with changes" if texts[1].strip() else "")
+
+
+def keep(directory: Path, settings: Mapping[str, Any]) -> None:
+    """Keep what made a run beside its records.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the run.
+    settings : mapping
+        Workload, seed and options, in values that JSON has; those that are None are left out.
+    """
+    known = {name: value for name, value in settings.items() if value is not None}
+    text = json.dumps(plain(made() | {"settings": known}), indent=1) + "\n"
+    write_atomically(directory / MADE_FILE, partial(Path.write_text, data=text))
+
+
+def made_of(directories: Sequence[Path], names: Sequence[str]) -> dict[str, str]:
+    """Return what made runs, for a page on them.
+
+    Parameters
+    ----------
+    directories : sequence of Path
+        Of the runs.
+    names : sequence of str
+        What the page calls them.
+
+    Returns
+    -------
+    dict of str to str
+        By heading, which holds the name of a run if there are several; nothing of runs that nobody has kept it of.
+
+    Raises
+    ------
+    RecordError
+        If a file cannot be read.
+    """
+    found: dict[str, str] = {}
+    for directory, name in zip(directories, names, strict=True):
+        path, of = directory / MADE_FILE, f" of {name}" if len(names) > 1 else ""
+        if not path.exists():
+            continue
+        try:
+            document = json.loads(path.read_text())
+            settings = ", ".join(f"{key} = {_words(value)}" for key, value in document["settings"].items())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RecordError(f"{path} cannot be read: {error}") from error
+        told = {f"{what} of the run{of}": str(document[what]) for what in ("command", "commit") if what in document}
+        found |= told | {f"settings of the run{of}": settings}
+    return found
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "(" + ", ".join(f"{key} = {_words(part)}" for key, part in value.items() if part is not None) + ")"
+    return str(value)
