@@ -16,7 +16,7 @@ from typing import Annotated, Any, Protocol, Union
 
 from desim.checks import did_you_mean
 from desim.cli.options import named_as_given
-from desim.exceptions import DesimError, InvalidConfiguration, RecordError, WorkloadError
+from desim.exceptions import EXTRAS, DesimError, InvalidConfiguration, RecordError, WorkloadError, missing
 
 __all__ = ["main"]
 
@@ -98,6 +98,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _complain("interrupted", 1)
     except DesimError as error:
         status = _complain(f"error: {named_as_given(str(error), command)}", _status(error))
+    except ModuleNotFoundError as error:  # of what only some commands need
+        if (error.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        status = _complain(f"error: {missing(' '.join(['desim', *arguments[:2]]), error)}", 1)
     except OSError as error:
         status = _complain(f"error: {error}", 1)
     except Exception as error:

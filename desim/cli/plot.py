@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -60,6 +61,9 @@ class Plot:
         out = self.directories[0] / "figures" if self.out is None else self.out
         asked = None if self.kind is None else kinds
         window = None if self.window is None else _window(self.window)
+        end = max(float(result.info.get("end_time", math.inf)) for result in results.values())
+        if window is not None and window[0] >= end:
+            raise InvalidConfiguration(f"--window is {self.window!r}, and all is over at {end:,.10g} {kind.time_unit}")
         for path in draw_figures(
             results, out, kind, kinds=asked, file_format=self.format, window=window, style=self.style
         ):

@@ -70,6 +70,7 @@ def test_a_window_and_a_width_for_papers(
     [
         (["--window", "1:2:3"], "--window is '1:2:3'"),
         (["--window", "2d:1d"], "does not end after it begins"),
+        (["--window", "900d:901d"], "--window is '900d:901d', and all is over at"),
         (["--style", "poster"], "poster"),
         (["--kind", "pie"], "--kind is 'pie'"),
         (["--kind", ","], "--kind"),

@@ -242,3 +242,16 @@ def test_ctrl_c_leaves_complete_records(desim: Desim, tmp_path: Path, monkeypatc
     assert result.info == document["run"]
     assert len(result.jobs) == document["metrics"]["jobs_submitted"] > 0
     assert desim("validate", out).status == 0
+
+
+def test_a_command_that_lacks_a_package_says_which(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(self: object) -> int:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("desim.cli.listing.List.execute", fails)
+    outcome = desim("list")
+    assert outcome.status == 1
+    assert outcome.err.strip() == (
+        "desim: error: desim list needs torch, which is not installed: pip install 'desim[learning]', or make install "
+        "in a checkout"
+    )

@@ -308,6 +308,7 @@ def test_what_is_in_use_is_what_the_tables_say():
     wanted = [used[first:last].mean() for first, last in pairwise(map(int, times))]
     assert axes.get_title("right") == "means over 2 slots" and times == [*range(0, 151, 2), 151]
     assert shares == pytest.approx([*wanted, wanted[-1]])
+    assert average_reward({"a": run(20)}, window=(8, 12)).get_xlim() == pytest.approx((8, 12))
     axes = resource_utilization({"a": run(20), "b": run(10)}, window=(8, 30))[0]
     (longer, _), (shorter, _) = points(axes)
     assert axes.get_xlim() == (8.0, 30.0) and (longer[-1], shorter) == (20.0, [8.0, 9.0, 10.0])

@@ -80,7 +80,7 @@ def _slots(result: Result) -> tuple[float, float]:
     return 0.0, float(len(result.table("slots")) if end is None else end)
 
 
-def average_reward(results: Results, *, axes: Axes | None = None) -> Axes:
+def average_reward(results: Results, *, window: Window = None, axes: Axes | None = None) -> Axes:
     """Draw the mean reward of the slots so far.
 
     After t slots that is their sum of rewards, through t: figure 2(a) of arXiv 2305.06572. Where jobs
@@ -90,6 +90,8 @@ def average_reward(results: Results, *, axes: Axes | None = None) -> Axes:
     ----------
     results : Result or mapping of str to Result
         One run, or several by name.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
     axes : Axes, optional
         Where to draw; by default on a new figure.
 
@@ -102,19 +104,21 @@ def average_reward(results: Results, *, axes: Axes | None = None) -> Axes:
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``multiserver``.
+        If the results are not those of ``multiserver``, or the window is none.
     """
     runs = load_runs(results, "multiserver", _slots)
-    return _draw_rewards(runs, [_averages(run) for run in runs], "average reward per slot", axes)
+    return _draw_rewards(runs, [_averages(run) for run in runs], "average reward per slot", axes, window=window)
 
 
-def cumulative_reward(results: Results, *, axes: Axes | None = None) -> Axes:
+def cumulative_reward(results: Results, *, window: Window = None, axes: Axes | None = None) -> Axes:
     """Draw the sum of the rewards of the slots so far, figure 2(b) of arXiv 2305.06572.
 
     Parameters
     ----------
     results : Result or mapping of str to Result
         One run, or several by name.
+    window : (int, int), optional
+        Show only the slots from the first to before the second.
     axes : Axes, optional
         Where to draw; by default on a new figure.
 
@@ -127,11 +131,11 @@ def cumulative_reward(results: Results, *, axes: Axes | None = None) -> Axes:
     Raises
     ------
     InvalidConfiguration
-        If the results are not those of ``multiserver``.
+        If the results are not those of ``multiserver``, or the window is none.
     """
     runs = load_runs(results, "multiserver", _slots)
     curves = [(times, means * times) for times, means in map(_averages, runs)]
-    return _draw_rewards(runs, curves, "cumulative reward", axes)
+    return _draw_rewards(runs, curves, "cumulative reward", axes, window=window)
 
 
 def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = None) -> Axes:
@@ -191,7 +195,13 @@ def _averages(run: Run) -> Curve:
 
 
 def _draw_rewards(
-    runs: Sequence[Run], curves: Sequence[Curve], label: str, axes: Axes | None, *, without: str | None = None
+    runs: Sequence[Run],
+    curves: Sequence[Curve],
+    label: str,
+    axes: Axes | None,
+    *,
+    window: Window = None,
+    without: str | None = None,
 ) -> Axes:
     """Draw curves of rewards, of all runs or of those without one; their axis begins at 0, unless some are negative."""
     (panel,) = new_panels(axes, 1, height=3.2)
@@ -204,7 +214,7 @@ def _draw_rewards(
     lines = draw_curves(panel, thinned, [styles[run.name] for run in shown])
     panel.set_ylabel(label)
     group_digits(panel.yaxis)
-    slot_axis(panel, *span_of(runs, None))
+    slot_axis(panel, *span_of(runs, window, whole=True))
     _name_runs(panel, runs, zip((run.title for run in shown), lines, strict=True))
     values = np.concatenate([values for _, values in curves])
     if values.min(initial=0.0) >= 0.0:
