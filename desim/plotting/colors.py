@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "OTHER_COLOR",
     "POLICY_COLORS",
     "WAITING_COLOR",
+    "Bars",
     "Coloring",
     "LineStyle",
     "color_categories",
@@ -185,45 +187,76 @@ def color_numbers(runs: Sequence[pl.Series], *, durations: bool) -> Coloring:
     return Coloring(faces, [], scale)
 
 
-def color_neighbours(owners: Sequence[int], ranges: pl.DataFrame, lanes: int) -> NDArray[np.float64]:
-    """Choose a colour for each owner of bars that no neighbour has, as far as the palette allows.
+class Bars(NamedTuple):
+    """Bars of a run on lanes, in the order of their starts.
 
-    Owners are coloured greedily by start. Neighbours are those that had a bar's lanes right before it and those that
-    hold the lane below or above at its start. If they use up the palette, the colour that they have on the fewest
-    lanes is taken.
-
-    Parameters
+    Attributes
     ----------
     owners : sequence of int
-        Who owns each of n bars, such as a job, from 0 on; the bars in the order of their starts.
+        Who owns each bar, such as a job, from 0 on.
     ranges : polars.DataFrame
         Ranges of lanes, such as cores: ``row`` (index of the bar, ascending), ``first`` and ``last``.
     lanes : int
         No lane is this large.
+    """
+
+    owners: Sequence[int]
+    ranges: pl.DataFrame
+    lanes: int
+
+
+def color_neighbours(runs: Sequence[Bars]) -> list[NDArray[np.float64]]:
+    """Choose a colour for each owner of bars, the same in all runs, and of no neighbour, as far as the palette allows.
+
+    Owners are coloured greedily by start in the first run that has them. Neighbours are those that had a bar's lanes
+    right before it and those that hold the lane below or above at its start, in any run. If they use up the palette,
+    the colour that they have on the fewest lanes is taken.
+
+    Parameters
+    ----------
+    runs : sequence of Bars
+        Runs of the same owners.
 
     Returns
     -------
-    array of shape (n, 4)
-        Red, green, blue and opacity of each bar; equal for bars of one owner.
+    list of array of shape (n, 4)
+        For each run red, green, blue and opacity of each of its n bars.
     """
     palette, count = rgba(JOB_COLORS), len(JOB_COLORS)
-    keys = np.asarray(owners, dtype=np.int64)
-    if len(keys) > MOST_NEIGHBOURS:
-        return palette[keys % count]
-    # colours by lane; index 0 stands for "none yet", and a frame of one lane on either side saves case distinctions
-    held = np.zeros(lanes + 2, dtype=np.int64)
-    pieces: list[list[tuple[int, int]]] = [[] for _ in keys]
-    for row, first, last in ranges.select("row", "first", "last").iter_rows():
-        pieces[row].append((first, last))
+    keys = [np.asarray(run.owners, dtype=np.int64) for run in runs]
+    if any(len(owners) > MOST_NEIGHBOURS for owners in keys):
+        return [palette[owners % count] for owners in keys]
+    touching: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for run in runs:
+        _touch(run, touching)
     chosen: dict[int, int] = {}
     previous = 0
-    for key, piece in zip(keys.tolist(), pieces, strict=True):
-        if key not in chosen:
-            contact = np.zeros(count + 1, dtype=np.int64)
+    for key in dict.fromkeys(key for owners in keys for key in owners.tolist()):
+        contact = np.zeros(count, dtype=np.int64)
+        for other, lanes in touching[key].items():
+            if other in chosen:
+                contact[chosen[other]] += lanes
+        order = (previous + 1 + np.arange(count)) % count  # of equal contact the next one after that chosen last
+        chosen[key] = previous = int(order[np.argmin(contact[order])])
+    return [palette[[chosen[key] for key in owners.tolist()]] for owners in keys]
+
+
+def _touch(run: Bars, touching: defaultdict[int, Counter[int]]) -> None:
+    """Add on how many lanes the owners of a run meet, each at the start of its first bar."""
+    # owners by lane; 0 stands for "none yet", and a frame of one lane on either side saves case distinctions
+    held = np.zeros(run.lanes + 2, dtype=np.int64)
+    pieces: list[list[tuple[int, int]]] = [[] for _ in run.owners]
+    for row, first, last in run.ranges.select("row", "first", "last").iter_rows():
+        pieces[row].append((first, last))
+    seen: set[int] = set()
+    for key, piece in zip(run.owners, pieces, strict=True):
+        if key not in seen:
+            seen.add(key)
             for first, last in piece:
-                contact += np.bincount(held[first : last + 3], minlength=count + 1)
-            order = (previous + 1 + np.arange(count)) % count  # of equal contact the next one after that chosen last
-            chosen[key] = previous = int(order[np.argmin(contact[1:][order])])
+                others, lanes = np.unique(held[first : last + 3], return_counts=True)
+                for other, number in zip(others.tolist(), lanes.tolist(), strict=True):
+                    if other:
+                        touching[key][other - 1] += number
+                        touching[other - 1][key] += number
         for first, last in piece:
-            held[first + 1 : last + 2] = chosen[key] + 1
-    return palette[[chosen[key] for key in keys.tolist()]]
+            held[first + 1 : last + 2] = key + 1

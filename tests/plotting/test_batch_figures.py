@@ -12,9 +12,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from desim import InvalidConfiguration, Result
+from desim import InvalidConfiguration, Result, simulate
+from desim.agents.batch import create
 from desim.plotting import gantt, queue_length, utilization, waiting_by_size
-from desim.problems.batch import Job, parse_core_sets
+from desim.problems.batch import BatchCluster, Job, parse_core_sets
 
 JOBS = some_jobs(10, 4)
 
@@ -160,6 +161,22 @@ def test_neighbours_have_different_colours_and_a_job_keeps_its(seed):
     pairs = [(i, j) for i, j in touching(drawn) if owners[i] != owners[j]]
     assert len(pairs) > 60 and all(shades[i] != shades[j] for i, j in pairs)
     assert len(set(zip(owners, shades, strict=True))) == len(set(owners))
+
+
+def test_a_job_has_the_same_colour_in_all_runs_and_neighbours_hardly_ever_the_same():
+    jobs = some_jobs(60, 6, seed=2, gap=20.0)
+    results = {name: simulate(BatchCluster(jobs, 6), create(name)) for name in ("fcfs", "easy-sjf", "sjf")}
+    colours, alike, pairs = {}, 0, 0
+    for axes, result in zip(gantt(results), results.values(), strict=True):
+        owner = {(start, finish): job for job, start, finish, _ in executions(result)}
+        drawn, shades = boxes(axes, "executions"), colors(axes)
+        owners = [owner[begin, end] for begin, end, *_ in drawn.tolist()]
+        for one, shade in zip(owners, shades, strict=True):
+            assert colours.setdefault(one, shade) == shade
+        met = [(i, j) for i, j in touching(drawn) if owners[i] != owners[j]]
+        pairs += len(met)
+        alike += sum(shades[i] == shades[j] for i, j in met)
+    assert len(colours) == 60 and pairs > 180 and alike < 0.05 * pairs
 
 
 def test_few_jobs_have_edges_and_labels_that_fit_and_many_have_neither(plain, dense):

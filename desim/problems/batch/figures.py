@@ -27,7 +27,7 @@ from desim.plotting.axes import (
     time_axis,
 )
 from desim.plotting.bars import CUT, DOWN, WAITING, add_boxes, boxes_of, draw_bars
-from desim.plotting.colors import Coloring, color_categories, color_neighbours, color_numbers, line_styles
+from desim.plotting.colors import Bars, Coloring, color_categories, color_neighbours, color_numbers, line_styles
 from desim.plotting.curves import CurveOptions, add_up, draw_steps, draw_utilization
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import how_many, nice_count
@@ -268,11 +268,13 @@ def color_executions(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_
         Colours of the rows of each table.
     """
     if color_by == "job":
-        faces = []
-        for run, table in zip(runs, tables, strict=True):
-            ranges = parse_core_sets(table["allocated_resources"])
-            faces.append(color_neighbours(table["arrival_number"].to_list(), ranges, run.info["num_cores"]))
-        return Coloring(faces, [])
+        bars = [
+            Bars(
+                table["arrival_number"].to_list(), parse_core_sets(table["allocated_resources"]), run.info["num_cores"]
+            )
+            for run, table in zip(runs, tables, strict=True)
+        ]
+        return Coloring(color_neighbours(bars), [])
     if color_by in ("user", "status"):
         user = pl.when(pl.col("user_id") < 0).then(pl.lit("unknown user")).otherwise(pl.format("user {}", "user_id"))
         category = user if color_by == "user" else pl.col("status")

@@ -27,6 +27,7 @@ from desim.plotting.colors import (
     DOWN_COLOR,
     JOB_COLORS,
     OTHER_COLOR,
+    Bars,
     Coloring,
     color_categories,
     color_neighbours,
@@ -82,6 +83,8 @@ ACTIVITIES: dict[str, dict[str, Any]] = {
 THIN_ARROW: dict[str, Any] = {"color": "#444444", "width": 0.007, "headwidth": 6.0, "headlength": 7.0, "zorder": 2.8}
 THICK_ARROW: dict[str, Any] = {"color": "#000000", "width": 0.018, "headwidth": 4.5, "headlength": 5.5, "zorder": 2.9}
 UNFINISHED = ("still running", "still queued")
+#: No job has so many nodes.
+MOST_NODES = 1 << 30
 #: More transfers than these hide the bars.
 MOST_ARROWS = 200
 #: Half the height of a bar, of one between arrows, and of what waits, in rows.
@@ -303,14 +306,21 @@ def _color(runs: Sequence[Run], tables: Sequence[pl.DataFrame], color_by: str) -
     if color_by == "job" and len(names) <= len(JOB_COLORS):
         coloring = color_categories(known, names)
         return coloring if len(names) > 1 else coloring._replace(entries=[])
-    owner = pl.struct(["arrival_number", "node"][: 1 if color_by == "job" else 2]).rank("dense").alias("owner")
-    faces = []
-    for run, table in zip(runs, tables, strict=True):
-        order = table.with_columns(owner, place=pl.int_range(pl.len())).sort("starting_time", "place")
-        ranges = order.select(row=pl.int_range(pl.len()), first="executor", last="executor")
-        shades = color_neighbours(order["owner"].to_list(), ranges, run.info["num_executors"])
-        faces.append(shades[order["place"].arg_sort().to_numpy()])
-    return Coloring(faces, [])
+    job_number = pl.col("arrival_number")
+    owner = (job_number if color_by == "job" else job_number * MOST_NODES + pl.col("node")).alias("owner")
+    orders = [
+        table.with_columns(owner, place=pl.int_range(pl.len())).sort("starting_time", "place") for table in tables
+    ]
+    bars = [
+        Bars(
+            order["owner"].to_list(),
+            order.select(row=pl.int_range(pl.len()), first="executor", last="executor"),
+            run.info["num_executors"],
+        )
+        for run, order in zip(runs, orders, strict=True)
+    ]
+    shades = zip(color_neighbours(bars), orders, strict=True)
+    return Coloring([found[order["place"].arg_sort().to_numpy()] for found, order in shades], [])
 
 
 def chain_of(copies: pl.DataFrame, transfers: pl.DataFrame, delay: float) -> tuple[list[int], list[int]]:
