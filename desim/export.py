@@ -222,8 +222,8 @@ def _curves(result: Result, table: pl.DataFrame) -> dict[str, tuple[Floats, Floa
     jobs = result.scan("jobs").filter(pl.col("status") != "rejected").select("submission_time").collect()
     starts, ends = table["starting_time"].to_numpy(), table["finish_time"].to_numpy()
     cores = table["requested_number_of_resources"].to_numpy()
-    requeued = ends[table["status"].to_numpy() == "cut by an outage"]
-    joins = np.concatenate((jobs["submission_time"].to_numpy(), requeued))
+    again = ends[table["status"].is_in(("cut by an outage", "preempted", "suspended")).to_numpy()]
+    joins = np.concatenate((jobs["submission_time"].to_numpy(), again))
     queued = (np.concatenate((joins, starts)), np.repeat([1, -1], [len(joins), len(starts)]))
     busy = (np.concatenate((starts, ends)), np.concatenate((cores, -cores)))
     curves = {"queued jobs": _thinned(*_steps(*queued)), "busy cores": _thinned(*_steps(*busy))}

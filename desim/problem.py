@@ -76,12 +76,15 @@ class Metric:
         Of its values; empty for plain numbers.
     better : {"lower", "higher"} or None
         Which values are better; None if that cannot be said.
+    only_with : str
+        The entry of a run's description without which the run has no such metric.
     """
 
     name: str
     meaning: str
     unit: str = ""
     better: Better | None = None
+    only_with: str = ""
 
     def fits(self, name: str) -> bool:
         """Tell whether this describes the metric of a name."""
@@ -120,11 +123,12 @@ class Metrics:
         return tuple(metric.name for metric in self.described)
 
     def names_for(self, resources: Sequence[str]) -> list[str]:
-        """Return the names in order, with one for each resource in the place of those that stand for all."""
+        """Return the names of what all runs have, in order, one for each resource for those that stand for all."""
         return [
-            name.replace(RESOURCE, resource)
-            for name in self.names
-            for resource in (resources if RESOURCE in name else ("",))
+            metric.name.replace(RESOURCE, resource)
+            for metric in self.described
+            if not metric.only_with
+            for resource in (resources if RESOURCE in metric.name else ("",))
         ]
 
     def __getitem__(self, name: str) -> Metric:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.molding import MoldingBackfilling
+from desim.agents.batch.preempting import Preempting
 from desim.agents.batch.priorities import (
     F1,
     F2,
@@ -57,6 +58,7 @@ __all__ = [
     "MoldingBackfilling",
     "Multifactor",
     "OrderDecoder",
+    "Preempting",
     "Priority",
     "Recorded",
     "RolloutAgent",

@@ -259,6 +259,7 @@ class Multifactor(Priority):
                    forgotten in each ``half_life``, as a share of those of all users, over the user's share among
                    all users who have queued or used anything
     partition      as `partitions` says, 0 for others
+    quality        the priority of the job's quality of service over the largest one, 0 without any
     ============== =============================================================================================
 
     The formulas are those of Slurm's documentation of the plug-in ``priority/multifactor``, with the classic fair share
@@ -266,7 +267,7 @@ class Multifactor(Priority):
 
     Parameters
     ----------
-    age, size, fair_share, partition : float
+    age, size, fair_share, partition, quality : float
         Weights, at least 0.
     max_age : float
         Seconds from which on a job does not get older, above 0.
@@ -294,6 +295,7 @@ class Multifactor(Priority):
         size: float = 1_000.0,
         fair_share: float = 10_000.0,
         partition: float = 1_000.0,
+        quality: float = 1_000.0,
         max_age: float = 7 * 86_400.0,
         half_life: float = 7 * 86_400.0,
         narrow_first: bool = False,
@@ -303,6 +305,7 @@ class Multifactor(Priority):
         self.age, self.size = finite("age", age, least=0), finite("size", size, least=0)
         self.fair_share = finite("fair_share", fair_share, least=0)
         self.partition = finite("partition", partition, least=0)
+        self.quality = finite("quality", quality, least=0)
         self.max_age, self.half_life = finite("max_age", max_age, above=0), finite("half_life", half_life, above=0)
         self.narrow_first = narrow_first
         self.shares = {
@@ -332,6 +335,8 @@ class Multifactor(Priority):
         if self.partition and self.partitions:
             named = [self.partitions.get(seen.partition_of(job_id), 0.0) for job_id in queue.job_id.tolist()]
             priority += self.partition * np.array(named)
+        if self.quality and seen.qualities:
+            priority += self.quality * np.array([seen.quality_factor(job_id) for job_id in queue.job_id.tolist()])
         return -priority
 
     def fair_share_factors(self, users: Iterable[int], used: Mapping[int, float]) -> dict[int, float]:

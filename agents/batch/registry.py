@@ -8,6 +8,7 @@ from functools import partial
 
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.molding import MoldingBackfilling
+from desim.agents.batch.preempting import Preempting
 from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
 from desim.agents.registry import Family, Registry
@@ -81,6 +82,11 @@ _REGISTRY: Registry = Registry(
             f"{kind}-PRIORITY": Family(f"Back-filling: {text}.", make, "fcfs")
             for kind, (text, make) in _BACKFILLING.items()
         },
+        "preempting-AGENT": Family(
+            "An order or a back-filling whose first job preempts others, by quality of service.",
+            lambda base: Preempting(_REGISTRY.create(base)),
+            "easy",
+        ),
         "window-RULE-HEAD-TAIL": Family(
             "A job that fits in a window: the shortest, smallest, first, one at random, and others.", _window_rule
         ),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from desim.agents.batch.profile import AvailabilityProfile, Slot
 from desim.problems.batch import BatchObservation
 
-__all__ = ["start_around_windows"]
+__all__ = ["fits_now", "start_around_windows"]
 
 
 def start_around_windows(
@@ -41,7 +41,7 @@ def start_around_windows(
     free, started = observation.free_cores, []
     for position in order.tolist():
         job_id, cores, requested = queue.job_at(position)
-        if cores <= free and _fits_now(profile, cores, time + requested):
+        if cores <= free and fits_now(profile, cores, time + requested):
             profile.take(Slot(time, time + requested, cores, 0))
             free -= cores
             started.append(job_id)
@@ -56,7 +56,22 @@ def start_around_windows(
     return started or None
 
 
-def _fits_now(profile: AvailabilityProfile, cores: int, end: float) -> bool:
-    """Tell whether enough cores stay free from the beginning of a profile to a time."""
+def fits_now(profile: AvailabilityProfile, cores: int, end: float) -> bool:
+    """Tell whether enough cores stay free from the beginning of a profile to a time.
+
+    Parameters
+    ----------
+    profile : AvailabilityProfile
+        Whose beginning is now.
+    cores : int
+        How many.
+    end : float
+        In seconds.
+
+    Returns
+    -------
+    bool
+        Whether they do.
+    """
     points = zip(profile.times, profile.free, strict=True)
     return profile.free[0] >= cores and all(free >= cores for time, free in points if time < end)

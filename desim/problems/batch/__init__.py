@@ -10,6 +10,7 @@ from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import GPU, Held, Node, NodeJob, NodeTable, Request, Shape
 from desim.problems.batch.observation import BatchObservation, Execution, Queue, Running
 from desim.problems.batch.placement import PLACEMENTS, PlacementPolicy
+from desim.problems.batch.preemption import Preempt, QualityOfService
 from desim.problems.batch.room import NodeObservation, Place, Room
 from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
@@ -34,6 +35,8 @@ __all__ = [
     "NodeTable",
     "Place",
     "PlacementPolicy",
+    "Preempt",
+    "QualityOfService",
     "Queue",
     "Request",
     "Room",

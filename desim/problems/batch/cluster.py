@@ -26,8 +26,9 @@ from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape, run_time_on
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
 from desim.problems.batch.placement import PlacementPolicy, placement_of
+from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
 from desim.problems.batch.room import NodeObservation, Place, Room
 from desim.problems.batch.windows import Window, windows_of
 from desim.processes.arrivals import Arrivals
@@ -45,7 +46,8 @@ class BatchCluster(FailingCluster, Problem):
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
     starts that job and the cycle goes on, :class:`StartAs` does so in one of the sizes of a
-    :class:`MoldableJob`; None, a :class:`WaitUntil` or a :class:`WaitFor` ends it.
+    :class:`MoldableJob`, :class:`Preempt` where others make room for it; None, a :class:`WaitUntil` or a
+    :class:`WaitFor` ends it.
     A list of such actions is carried out in order and ends the cycle, which spares an agent that
     knows them all at once the questions in between.
 
@@ -90,6 +92,10 @@ class BatchCluster(FailingCluster, Problem):
         treated as those that are too wide; others are held back, out of the queue, for as long as need be.
     windows : iterable of Window
         When some cores are announced not to be for jobs: maintenance, or reservations of others.
+    qualities : iterable of QualityOfService
+        The qualities of service that there are: whose jobs an agent may let preempt others.
+    quality_of : mapping of int to str, optional
+        The quality of jobs, by id; the others have none.
     processes : iterable of callables
         Extra SimPy processes, such as those of :mod:`desim.processes.outages`. Each is called with
         the bound cluster, whose ``observation`` (a :class:`BatchObservation`) shows its state.
@@ -104,7 +110,7 @@ class BatchCluster(FailingCluster, Problem):
 
     name: ClassVar[str] = "batch"
     sources: ClassVar[tuple[str, ...]] = ("jobs",)
-    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, Window)
+    constants: ClassVar[tuple[type, ...]] = (Job, MoldableJob, Dependencies, Limit, Window, Qualities)
     work_tables: ClassVar[tuple[str, ...]] = ("jobs", "interruptions")
     events: ClassVar[tuple[str, ...]] = (
         "arrival",
@@ -139,6 +145,8 @@ class BatchCluster(FailingCluster, Problem):
         after: Mapping[int, After] | None = None,
         limits: Iterable[Limit] = (),
         windows: Iterable[Window] = (),
+        qualities: Iterable[QualityOfService] = (),
+        quality_of: Mapping[int, str] | None = None,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -148,6 +156,8 @@ class BatchCluster(FailingCluster, Problem):
         self.limits = tuple(limits)
         if wrong := [limit for limit in self.limits if not isinstance(limit, Limit)]:
             raise InvalidConfiguration(f"limits holds {wrong[0]!r}, want Limits")
+        known = Qualities(qualities, quality_of or {})
+        self.qualities = known if known.by_name else None
         if num_cores is None:
             raise InvalidConfiguration("a batch cluster needs num_cores or nodes")
         if placement is not None:
@@ -185,6 +195,8 @@ class BatchCluster(FailingCluster, Problem):
             description["limits"] = len(self.limits)
         if self.windows:
             description["windows"] = len(self.windows)
+        if self.qualities is not None:
+            description["qualities"] = len(self.qualities.by_name)
         return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
@@ -228,13 +240,18 @@ class BatchCluster(FailingCluster, Problem):
         for number, window in enumerate(self.windows):
             at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
             tables["windows"].append((number, window.start, window.end, window.cores))
+        self._state.qualities = self.qualities
+        if self.qualities is not None:
+            for row in self.qualities.rows():
+                tables["qualities"].append(row)
         if self._followers is not None or self._admission is not None:
             self._on_completion = self._complete_for_others
         self.keep_running(Arrivals(self.env, self.jobs, _submission_time, deliver))
 
     def is_empty(self) -> bool:
         """Tell whether no job is in the system."""
-        return not (self._state.running or self._state.queued or self._inbox or self._hides_jobs())
+        state = self._state
+        return not (state.running or state.queued or state.suspended or self._inbox or self._hides_jobs())
 
     def is_idle(self) -> bool:
         """Tell whether no job runs, and neither the agent nor a user who thinks waits for a time."""
@@ -280,6 +297,8 @@ class BatchCluster(FailingCluster, Problem):
             check_job(job)
         number = self._arrived
         self._arrived = number + 1
+        if self.qualities is not None and (quality := self.qualities.of(job_id)) is not None:
+            self.simulation.records.tables["job_qualities"].append((job_id, quality.name, number))
         if requested_cores > self.num_cores:
             self._turn_away(job, f"requests {requested_cores} cores, the cluster has {self.num_cores}")
             return
@@ -402,6 +421,8 @@ class BatchCluster(FailingCluster, Problem):
         self._cycling = False
         while self._inbox and not self._cycling:
             self._enqueue(self._inbox.popleft())
+        if self._state.suspended:
+            self._resume_soon()
 
     def _open_cycle(self) -> None:
         """Ask for a decision, unless a cycle is open already: its next decision sees all of this instant."""
@@ -420,7 +441,13 @@ class BatchCluster(FailingCluster, Problem):
                 return self._refuse(action)
             self._start(job, lowest_cores(state.free, job.requested_cores))
             return True
-        return self._wait(action) or self._place(action) or self._mold(action) or self._refuse(action)
+        return (
+            self._wait(action)
+            or self._place(action)
+            or self._mold(action)
+            or self._preempt(action)
+            or self._refuse(action)
+        )
 
     def _wait(self, action: Any) -> bool:
         """Note what to wait for; return whether the action says that, and what may happen."""
@@ -472,6 +499,8 @@ class BatchCluster(FailingCluster, Problem):
         """Return why an action cannot be carried out."""
         if isinstance(action, StartAs) and action.job_id in self._state.queued:
             return self._explain_size(action)
+        if isinstance(action, Preempt) and action.job_id in self._state.queued:
+            return f"job {action.job_id} cannot start: {self._fault(action)}"
         return self._explain_hold(action) or _explain(self._state, action)
 
     def _explain_hold(self, action: Any) -> str:
@@ -511,6 +540,8 @@ class BatchCluster(FailingCluster, Problem):
         job_id = job.job_id
         self._state.leave(execution)
         whole = job.run_time - self._saved.pop(job_id, 0.0) if self._saved else job.run_time
+        if isinstance(execution, Resumed):
+            whole = execution.work
         status = "completed" if duration == whole else "killed"
         attempts = self._attempts.pop(job_id, 0) + 1 if self._attempts else 1
         number = self._numbers.pop(job_id)
@@ -519,6 +550,8 @@ class BatchCluster(FailingCluster, Problem):
             self.emit("completion", execution)
         if not self._cycling and self._state.num_free >= self._awaited_cores:
             self._open_cycle()
+        if self._state.suspended:
+            self._look_at_suspended()
         if not self._state.running:
             self.stop_if_done()
 
@@ -529,7 +562,8 @@ class BatchCluster(FailingCluster, Problem):
             times = execution.starting_time, None, None
             self._record_job((execution.job, self._numbers[job_id], *times, execution.cores, "running", attempts))
         held = self._admission.held if self._admission is not None else {}
-        for job in (*self._state.queued.values(), *self._inbox, *held.values()):
+        suspended = [self._as_submitted(one.job) for one in self._state.suspended.values()]
+        for job in (*self._state.queued.values(), *self._inbox, *held.values(), *suspended):
             number, attempts = self._numbers[job.job_id], self._attempts.get(job.job_id, 0)
             self._record_job((job, number, None, None, None, 0, "queued", attempts))
         if self._followers is not None:
@@ -545,6 +579,9 @@ class BatchCluster(FailingCluster, Problem):
         state.change_cores(state.down | cores)
         for execution in reversed(hit):  # each goes in front of the jobs that were submitted at the same time
             self._interrupt(execution)
+        for one in reversed(list(state.suspended.values())):  # as if they resumed, and were cut at once
+            if one.cores & cores:
+                self._interrupt(self._resumed(one, 0.0))
         self._change("down", cores)
         self.emit("outage", units)
 
@@ -594,31 +631,160 @@ class BatchCluster(FailingCluster, Problem):
         """Return the cores that are up, as a bit set."""
         return ((1 << self.num_cores) - 1) & ~self._state.down
 
-    def _interrupt(self, execution: Execution) -> None:
-        """End an execution before its time."""
+    def _interrupt(self, execution: Execution, outcome: str = "") -> None:
+        """End an execution before its time, because of an outage or with the outcome that is given."""
         execution.callbacks.clear()
-        self._state.leave(execution)
         job, start, now, cores = execution.job, execution.starting_time, self.env.now, execution.cores
-        number, attempts = self._numbers[job.job_id], self._attempts.pop(job.job_id, 0) + 1
-        lost = self.on_outage == "lose"
-        self.simulation.records.tables["interruptions"].append(
-            (job.job_id, number, start, now, cores, "lost" if lost else "requeued")
-        )
-        if lost:
-            del self._numbers[job.job_id]
+        if job.job_id in self._state.suspended:
+            self._state.give_up(job.job_id)
+        else:
+            self._state.leave(execution)
+        outcome = outcome or ("lost" if self.on_outage == "lose" else "requeued")
+        attempts = self._note_cut(execution, outcome)
+        if outcome == "lost":
+            number = self._numbers.pop(job.job_id)
             self._record_job((job, number, start, now, now - start, cores, "lost", attempts))
             self._make_way(job.job_id)
         else:
             self._attempts[job.job_id] = attempts
             if self.checkpoint_interval is not None:
-                self._save(job, now, (now - start) // self.checkpoint_interval * self.checkpoint_interval)
+                worked = execution.done + (now - start)
+                self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
             self._state.requeue(self._as_submitted(job))
+        if self._state.lent:
+            self._look_at_suspended()
         self.emit("interruption", execution)
         self.stop_if_done()
+
+    def _note_cut(self, execution: Execution, outcome: str) -> int:
+        """Record that an execution ends before its time; return how many the job has had."""
+        job_id, start = execution.job.job_id, execution.starting_time
+        self.simulation.records.tables["interruptions"].append(
+            (job_id, self._numbers[job_id], start, self.env.now, execution.cores, outcome)
+        )
+        return self._attempts.pop(job_id, 0) + 1
 
     def _as_submitted(self, job: Job) -> Job:
         """Return a job that has been cut as it goes back to the queue."""
         return job
+
+    # jobs preempt others
+
+    def _preempt(self, action: Any) -> bool:
+        """Start a job where others are taken off; return whether the action says so, and may."""
+        if type(action) is not Preempt or action.job_id not in self._state.queued or self._fault(action):
+            return False
+        job = self._state.queued[action.job_id]
+        place = self._place_without(job, action.victims)
+        assert place is not None  # otherwise there is a fault
+        for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
+            self._take_off(self._state.running[victim], job)
+        self._start_preempting(job, place)
+        self._state.preemptions += 1
+        self._tell_lent()
+        return True
+
+    def _fault(self, action: Preempt) -> str:
+        """Return why a queued job cannot preempt those that an action names; empty if it can."""
+        job_id, victims = action.job_id, action.victims
+        if self.qualities is None:
+            return "it preempts others, but there are no qualities of service"
+        if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
+            return f"the jobs that it preempts are {victims!r}, want a tuple of ids that differ"
+        for victim in victims:
+            if victim not in self._state.running:
+                return f"job {victim}, which it is to preempt, is not running"
+            if not self.qualities.allows(job_id, victim):
+                mine, other = self._quality_named(job_id), self._quality_named(victim)
+                return f"its quality of service is {mine}, which does not preempt {other}, that of job {victim}"
+        job = self._state.queued[job_id]
+        if self._place_without(job, victims) is None:
+            return f"it requests {job.requested_cores} cores, and there is no room for it even without {victims}"
+        return ""
+
+    def _quality_named(self, job_id: int) -> str:
+        quality = self.observation.quality_of(job_id)
+        return "none" if quality is None else repr(quality.name)
+
+    def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
+        """Return where a queued job starts once others have been taken off; None if there is no room."""
+        assert self.qualities is not None
+        free, lent = self.qualities.open_to(self._state, job.job_id, victims)
+        missing = job.requested_cores - free.bit_count()
+        if missing > lent.bit_count():
+            return None
+        return lowest_cores(free, job.requested_cores) if missing <= 0 else free | lowest_cores(lent, missing)
+
+    def _start_preempting(self, job: Job, place: Any) -> None:
+        """Start a job where :meth:`_place_without` has found room."""
+        self._start(job, place)
+
+    def _take_off(self, execution: Execution, by: Job) -> None:
+        """Let a job make room for another one."""
+        assert self.qualities is not None
+        job_id = execution.job.job_id
+        suspends = self.qualities.suspends(job_id)
+        numbers = self._numbers[job_id], self._numbers[by.job_id]
+        mode = "suspend" if suspends else "requeue"
+        self.simulation.records.tables["preemptions"].append(
+            (self.env.now, job_id, by.job_id, mode, numbers[0], numbers[1])
+        )
+        if suspends:
+            self._suspend(execution)
+        else:
+            self._interrupt(execution, "preempted")
+
+    def _suspend(self, execution: Execution) -> None:
+        """Let a job keep its cores, but not run on them."""
+        execution.callbacks.clear()
+        self._attempts[execution.job.job_id] = self._note_cut(execution, "suspended")
+        self._state.suspend(execution)
+        self.emit("interruption", execution)
+
+    def _look_at_suspended(self) -> None:
+        """Note that a job has left its cores, which may be those of a suspended one: that resumes last of all."""
+        self._tell_lent()
+        self._resume_soon()
+
+    def _resume_soon(self) -> None:
+        """Let suspended jobs go on when all else of this instant has happened and no cycle is open any more."""
+        if self._state.suspended and not self._cycling:
+            at(self.env, self.env.now, Phase.SLOT).callbacks.append(self._resume_at_last)
+
+    def _tell_lent(self) -> None:
+        """Let agents know when cores are expected to be free that are lent."""
+        self._state.tell_lent()
+
+    def _resume_at_last(self, event: simpy.Event) -> None:
+        if not self._cycling:  # else when the cycle ends
+            self._resume_all()
+
+    def _resume_all(self) -> None:
+        """Let suspended jobs run again that have all of their cores back; whoever lies on top of them comes first."""
+        state = self._state
+        taken = reduce(or_, (one.cores for one in state.running.values()), state.down)
+        back = []
+        for one in reversed(state.suspended.values()):
+            if not one.cores & taken:
+                back.append(one)
+            taken |= one.cores
+        for one in reversed(back):
+            job = one.job
+            work = max(job.run_time - self._saved.get(job.job_id, 0.0) - one.done, 0.0)
+            execution = self._resumed(one, work)
+            state.resume(execution)
+            if self.listening:
+                self.emit("start", execution)
+        if back:
+            self._tell_lent()
+            self._open_cycle()  # others are expected to end at other times than before
+
+    def _resumed(self, one: Suspended, work: float) -> Resumed:
+        """Return the execution of a job that goes on and would end by itself after some work."""
+        job, duration = one.job, work
+        if work > job.requested_time - one.done and self.kill_at_request:
+            duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
+        return Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
 
     # forks
 
@@ -639,6 +805,8 @@ class BatchCluster(FailingCluster, Problem):
         for waiting in (self._state.queued, held):
             for job_id, job in waiting.items():
                 waiting[job_id] = job.known()
+        for job_id, one in self._state.suspended.items():
+            self._state.suspended[job_id] = one._replace(job=one.job.known())
         now, known = self.env.now, {self._wake_up, self._open_window, self._close_window}
 
         def time_of(event: simpy.Event, time: float) -> float | None:
@@ -711,6 +879,7 @@ class NodeCluster(BatchCluster):
         self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
         self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
         self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
+        self._lending: dict[int, tuple[Held, ...]] = {}  # what suspended jobs and those on their cores hold in all
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
             self._state, self._room, self.placement, self._held
@@ -756,7 +925,13 @@ class NodeCluster(BatchCluster):
         except TypeError:  # not hashable, so no job id
             return self._refuse(action)
         if job is None:
-            return self._wait(action) or self._place(action) or self._mold(action) or self._refuse(action)
+            return (
+                self._wait(action)
+                or self._place(action)
+                or self._mold(action)
+                or self._preempt(action)
+                or self._refuse(action)
+            )
         held = self._room.place(self.table.shape_of(job), self.placement)
         if held is None:
             return self._refuse(action)
@@ -775,7 +950,7 @@ class NodeCluster(BatchCluster):
 
     def _explain(self, action: Any) -> str:
         """Return why an action cannot be carried out."""
-        if isinstance(action, StartAs):
+        if isinstance(action, StartAs | Preempt):
             return super()._explain(action)
         if isinstance(action, Start):
             return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
@@ -795,12 +970,23 @@ class NodeCluster(BatchCluster):
 
     def _start_on(self, job: Job, held: Sequence[Held]) -> None:
         """Start a job on nodes that have room."""
-        held, cores = tuple(held), 0
-        each = self.table.shape_of(job).amounts[0]
+        held = tuple(held)
+        self._start_there(job, held, self._cores_on(job, held, self._state.free, 0))
+
+    def _cores_on(self, job: Job, held: Sequence[Held], free: int, lent: int) -> int:
+        """Return the cores that a job gets on nodes: the lowest of those that are free, then of those that are lent."""
+        cores, each = 0, self.table.shape_of(job).amounts[0]
         for node, tasks, *_ in held:
-            first = self.table.first_core[node]
-            of_node = (self._state.free >> first) & ((1 << self.table.nodes[node].cores) - 1)
+            first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
+            of_node = (free >> first) & mask
+            missing = tasks * each - of_node.bit_count()
+            if missing > 0:
+                of_node |= lowest_cores((lent >> first) & mask, missing)
             cores |= lowest_cores(of_node, tasks * each) << first
+        return cores
+
+    def _start_there(self, job: Job, held: tuple[Held, ...], cores: int) -> None:
+        """Start a job on nodes, on these of their cores."""
         self._room.take(held)
         self._held[job.job_id] = held
         if self.table.has_speeds or getattr(job, "run_times", None):
@@ -818,9 +1004,9 @@ class NodeCluster(BatchCluster):
             self._elsewhere.pop(execution.job.job_id, None)
         super()._complete(execution)
 
-    def _interrupt(self, execution: Execution) -> None:
+    def _interrupt(self, execution: Execution, outcome: str = "") -> None:
         self._vacate(execution, self.env.now)
-        super()._interrupt(execution)
+        super()._interrupt(execution, outcome)
         self._elsewhere.pop(execution.job.job_id, None)
         if execution.job.job_id in self._saved:
             self._saved_of[execution.job.job_id] = execution.job.run_time
@@ -835,6 +1021,51 @@ class NodeCluster(BatchCluster):
         held = self._held.pop(job_id)
         self._room.give_back(held)
         self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, end))
+
+    # jobs preempt others
+
+    def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
+        assert self.qualities is not None
+        room = self.observation.room_without(job.job_id, victims)  # type: ignore[attr-defined]  # of nodes
+        held = room.place(self.table.shape_of(job), self.placement)
+        if held is None:
+            return None
+        return held, self._cores_on(job, held, *self.qualities.open_to(self._state, job.job_id, victims))
+
+    def _start_preempting(self, job: Job, place: Any) -> None:
+        self._start_there(job, *place)
+
+    def _suspend(self, execution: Execution) -> None:
+        job_id, start = execution.job.job_id, execution.starting_time
+        self._record_placement((self._numbers[job_id], job_id, self._held[job_id], start, self.env.now))
+        super()._suspend(execution)
+
+    def _tell_lent(self) -> None:
+        """Let each core of a node count once: for the suspended job whose it is, not for one that runs on it."""
+        super()._tell_lent()
+        state = self._state
+        for job_id in dict.fromkeys((*self._lending, *state.lent)):
+            shown = self._held.get(job_id)
+            if shown is None:
+                del self._lending[job_id]
+                continue
+            held = whole = self._lending.setdefault(job_id, shown)
+            if job_id in state.lent:
+                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.lent[job_id][0]
+                held = tuple(
+                    one._replace(amounts=(one.amounts[0] - self._count_on(one.node, cores), *one.amounts[1:]))
+                    for one in whole
+                )
+            else:
+                del self._lending[job_id]
+            if held != shown:
+                self._room.give_back(shown)
+                self._room.take(held)
+                self._held[job_id] = held
+
+    def _count_on(self, node: int, cores: int) -> int:
+        """Return how many of some cores belong to a node."""
+        return ((cores >> self.table.first_core[node]) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
 
     def close(self, time: float) -> None:
         """Record the jobs that are running or queued when the run ends."""

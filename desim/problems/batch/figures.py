@@ -46,6 +46,7 @@ __all__ = [
     "color_executions",
     "executions",
     "gantt",
+    "mark_cuts",
     "queue_length",
     "steps_of",
     "unavailable",
@@ -56,9 +57,9 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 #: What a chart shows besides executions, and how it is filled.
-MARKS = {"waiting": WAITING, "cut by an outage": CUT, "cores down": DOWN}
+MARKS = {"waiting": WAITING, "cut by an outage": CUT, "preempted": CUT, "cores down": DOWN}
 #: How an execution can have ended; each always has the same colour.
-ENDINGS = ("completed", "killed", "lost", "running", "requeued")
+ENDINGS = ("completed", "killed", "lost", "running", "requeued", "preempted", "suspended")
 UNFINISHED = ("still running", "still queued", "rejected")
 DURATIONS = ("requested_time", "run_time", "execution_time", "waiting_time", "turnaround_time")
 #: With more executions than these, colours that tell neighbours apart would be confetti.
@@ -75,7 +76,7 @@ LABEL_LINES = 20.0
 
 
 def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> pl.DataFrame:
-    """Return all executions of a run, those that an outage cut included.
+    """Return all executions of a run, those that an outage or a preemption cut included.
 
     Parameters
     ----------
@@ -88,15 +89,16 @@ def executions(jobs: pl.DataFrame, interruptions: pl.DataFrame, end: float) -> p
     -------
     polars.DataFrame
         One row an execution, by start: the columns of ``jobs``, of the execution's own job also where it was cut and
-        the job ran again, and ``cut`` (bool). The status of an execution after which the job went back to the queue is
-        ``"requeued"``.
+        the job ran again, and ``cut`` (bool). The status of an execution after which the job went back to the queue, or
+        was suspended, is that outcome; ``cut`` are those whose work may have been for nothing.
     """
     own = ("starting_time", "finish_time", "allocated_resources")
     last = jobs.filter(pl.col("starting_time").is_not_null()).with_columns(
         pl.col("finish_time").fill_null(end), pl.col("status").cast(pl.String), cut=pl.col("status") == "lost"
     )
-    cut = interruptions.filter(pl.col("outcome") == "requeued").select("arrival_number", *own, cut=pl.lit(True))
-    cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status=pl.lit("requeued"))
+    outcome = pl.col("outcome").cast(pl.String)
+    cut = interruptions.filter(outcome != "lost").select("arrival_number", *own, outcome, cut=outcome != "suspended")
+    cut = cut.join(jobs.drop(own), on="arrival_number").with_columns(status="outcome")
     return pl.concat([last, cut.select(last.columns)]).sort("starting_time", "job_id", maintain_order=True)
 
 
@@ -114,7 +116,9 @@ def steps_of(run: Run) -> pl.DataFrame:
         run.jobs.filter(pl.col("status") != "rejected").select(time="submission_time", queued=one),
         ran.select(time="starting_time", busy=cores, queued=-one),
         ran.filter(pl.col("status") != "running").select(time="finish_time", busy=-cores),
-        ran.filter(pl.col("status") == "requeued").select(time="finish_time", queued=one),
+        ran.filter(pl.col("status").is_in(("requeued", "preempted", "suspended"))).select(
+            time="finish_time", queued=one
+        ),
         run.table("outages").select("time", up=up.diff().fill_null(up - run.info["num_cores"])),
     ]
     return add_up(changes, up=run.info["num_cores"])
@@ -236,7 +240,24 @@ def _draw_executions(axes: Axes, bars: pl.DataFrame, boxes: Floats, faces: Float
     cut = bars["cut"].to_numpy()
     texts = bars["job_id"].cast(str).to_list() if labels else ()
     draw_bars(axes, boxes, "executions", faces, rows=rows, texts=texts, framed=cut)
-    add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
+    mark_cuts(axes, boxes, bars)
+
+
+def mark_cuts(axes: Axes, boxes: Floats, bars: pl.DataFrame) -> None:
+    """Hatch the executions that were cut.
+
+    Parameters
+    ----------
+    axes : Axes
+        Where they are drawn.
+    boxes : array of float, shape (n, 4)
+        Their rectangles.
+    bars : polars.DataFrame
+        Of each ``cut`` and ``status``.
+    """
+    cut, preempted = bars["cut"].to_numpy().astype(np.bool_), (bars["status"] == "preempted").to_numpy()
+    add_boxes(axes, boxes[cut & ~preempted], "cut by an outage", zorder=2.5, **CUT)
+    add_boxes(axes, boxes[cut & preempted], "preempted", zorder=2.5, **CUT)
 
 
 def unavailable(run: Run) -> Floats:

@@ -15,9 +15,10 @@ What counts for jobs that have not finished when the run ends is a choice, ``unf
   lower bounds of the final values.
 
 A job counts as finished if it ended by itself or at its requested time. A job lost to an outage counts as
-started, not as finished; a rejected job is only counted. The waiting time of a job that an outage put
+started, not as finished; a rejected job is only counted. The waiting time of a job that an outage or another job put
 back into the queue lasts until its *last* start, and the cores were busy during its cut executions too,
-whose core-seconds are also reported as wasted.
+whose core-seconds are also reported as wasted. A job that was suspended waited while it did not run, and what it did
+before and after is one execution.
 
 Sources: slowdown bounded from below: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
 practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative
@@ -76,6 +77,8 @@ class JobColumns(NamedTuple):
         Requested cores, and the user, -1 where unknown.
     status : dict of str to array of bool, shape (n,)
         For each status which jobs have it.
+    before : array of float, shape (n,), or None
+        How long a job had run since it last began afresh, up to when it was last suspended; None if no job was.
     """
 
     submission: Floats
@@ -87,6 +90,7 @@ class JobColumns(NamedTuple):
     cores: NDArray[np.int64]
     user: NDArray[np.int64]
     status: dict[str, Mask]
+    before: Floats | None = None
 
     @property
     def finished(self) -> Mask:
@@ -95,7 +99,7 @@ class JobColumns(NamedTuple):
 
 
 class CutExecutions(NamedTuple):
-    """The m executions that an outage cut and whose jobs went back to the queue.
+    """The m executions that were cut and whose jobs went back to the queue, or were suspended.
 
     Attributes
     ----------
@@ -103,12 +107,16 @@ class CutExecutions(NamedTuple):
         In seconds.
     cores, load : array of float, shape (m,)
         Requested cores of the job, and requested cores x requested time in core-seconds.
+    preempted, wasted : array of bool, shape (m,)
+        Whether it was another job that cut it, and whether it was for nothing: the job did not go on from there.
     """
 
     start: Floats
     finish: Floats
     cores: Floats
     load: Floats
+    preempted: Mask
+    wasted: Mask
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
@@ -118,6 +126,7 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         end_time=result.end_time,
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
+        preempts="qualities" in result.info,
         **options,
     )
     if "num_nodes" in result.info:
@@ -137,6 +146,7 @@ def batch_metrics(
     end_time: float,
     outages: pl.DataFrame | pl.LazyFrame | None = None,
     interruptions: pl.DataFrame | pl.LazyFrame | None = None,
+    preempts: bool = False,
     warm_up: float = 0.0,
     cool_down: float = 0.0,
     window: tuple[float, float] | None = None,
@@ -156,7 +166,9 @@ def batch_metrics(
     outages : polars.DataFrame or polars.LazyFrame, optional
         Columns ``time`` and ``cores_up``, in the order of the events; None if all cores were always up.
     interruptions : polars.DataFrame or polars.LazyFrame, optional
-        The executions that outages cut; None if no job was put back into the queue.
+        The executions that were cut; None if no job was put back into the queue.
+    preempts : bool
+        Whether jobs may preempt others, and preemptions are counted.
     warm_up : float
         The observed interval begins this many seconds after the first submission (see `warm_up_of`).
     cool_down : float
@@ -182,7 +194,7 @@ def batch_metrics(
     """
     one_of("unfinished", unfinished, ("exclude", "include"))
     finite("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
-    table = _read_jobs(jobs)
+    table = _with_suspensions(_read_jobs(jobs), jobs, interruptions)
     observed = _observed_interval(table.submission, end_time, warm_up, cool_down, window)
     selected = _within(table.submission, observed, end_time)
     cuts = _read_cut_executions(jobs, interruptions)
@@ -193,7 +205,10 @@ def batch_metrics(
         **_occupation(table, cuts, _available(outages, num_cores, observed), observed, end_time),
         **_queue(table, cuts, observed, end_time),
     }
-    return {name: float(values[name]) for name in METRICS.names_for(())}  # those of resources of nodes come later
+    found = {name: float(values[name]) for name in METRICS.names_for(())}  # those of resources of nodes come later
+    if preempts:
+        found["preemptions"] = float(np.count_nonzero(_within(cuts.finish[cuts.preempted], observed, end_time)))
+    return found
 
 
 def warm_up_of(jobs: pl.DataFrame | pl.LazyFrame, fraction: float) -> float:
@@ -266,17 +281,20 @@ def _occupation(
     running, lost = ~np.isnan(table.start), table.status["lost"]
     ends = np.where(np.isnan(table.finish), end_time, table.finish)
     cores = table.cores.astype(np.float64)
-    requeued_area = area(cuts.start, cuts.finish, cuts.cores, observed)
-    busy = requeued_area + area(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
-    wasted = requeued_area + area(table.start[lost], ends[lost], cores[lost], observed)
-    cut_ends = np.concatenate((cuts.finish, ends[lost]))
+    cut_area = area(cuts.start, cuts.finish, cuts.cores, observed)
+    busy = cut_area + area(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
+    if not cuts.wasted.all():
+        wasted = cuts.wasted
+        cut_area = area(cuts.start[wasted], cuts.finish[wasted], cuts.cores[wasted], observed)
+    wasted_area = cut_area + area(table.start[lost], ends[lost], cores[lost], observed)
+    cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
     length = observed[1] - observed[0]
     finished = np.count_nonzero(_within(table.finish[table.finished], observed, end_time))
     return {
         "utilization": busy / available if available else math.nan,
         "busy_core_seconds": busy,
         "available_core_seconds": available,
-        "wasted_core_seconds": wasted,
+        "wasted_core_seconds": wasted_area,
         "interruptions": float(np.count_nonzero(_within(cut_ends, observed, end_time))),
         "throughput": 3600.0 * finished / length if length else math.nan,
     }
@@ -327,32 +345,64 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
         for status, mask in statuses.items():
             mask[there] = (portion["status"] == status).to_numpy()
         begin = there.stop
-    return JobColumns._make((*floats, *whole, statuses))
+    return JobColumns._make((*floats, *whole, statuses, None))
 
 
 def _read_cut_executions(
     jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
 ) -> CutExecutions:
-    """Read the executions that were cut and repeated, in the order of their jobs.
+    """Read the executions that were cut and after which the job ran again, in the order of their jobs.
 
     Those whose jobs were lost are left out: they are the executions of the job table.
     """
     import polars as pl
 
     key, cores = "arrival_number", pl.col("requested_number_of_resources")
+    none = np.empty(0)
     if interruptions is None:
-        return CutExecutions(*(np.empty(0) for _ in CutExecutions._fields))
+        return CutExecutions(none, none, none, none, none > 0, none > 0)
     cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
-    cuts = cuts.filter(pl.col("outcome") == "requeued")
+    ends_all = pl.col("outcome") != "suspended"  # of an execution, and of what went on in it after suspensions
+    cuts = cuts.with_columns(
+        preempted=pl.col("outcome").is_in(("preempted", "suspended")),
+        wasted=ends_all.reverse().cum_sum().reverse().over(key) > 0,
+    ).filter(pl.col("outcome") != "lost")
     if cuts.is_empty():
-        return CutExecutions(*(np.empty(0) for _ in CutExecutions._fields))
+        return CutExecutions(none, none, none, none, none > 0, none > 0)
     frame = pl.concat(
         portion.join(cuts, on=key, maintain_order="left_right").select(  # sums depend on the order in the last digit
-            "starting_time", "finish_time", cores.cast(pl.Float64), load=cores * pl.col("requested_time")
+            "starting_time",
+            "finish_time",
+            cores.cast(pl.Float64),
+            load=cores * pl.col("requested_time"),
+            preempted="preempted",
+            wasted="wasted",
         )
         for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources")
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
+
+
+def _with_suspensions(
+    table: JobColumns,
+    jobs: pl.DataFrame | pl.LazyFrame | Parts,
+    interruptions: pl.DataFrame | pl.LazyFrame | None,
+) -> JobColumns:
+    """Let what a job had done before it was suspended count as one execution with what it did after it resumed."""
+    import polars as pl
+
+    key = "arrival_number"
+    if interruptions is None:
+        return table
+    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
+    suspended, length = pl.col("outcome") == "suspended", pl.col("finish_time") - pl.col("starting_time")
+    lost_later = (~suspended).reverse().cum_sum().reverse().over(key) > 0
+    done = cuts.filter(suspended & ~lost_later).group_by(key).agg(length.sum().alias("length"))
+    if done.is_empty():
+        return table
+    numbers = pl.concat(portion[key] for portion in _portions(jobs, key))
+    before = numbers.replace_strict(done[key], done["length"], default=0.0, return_dtype=pl.Float64).to_numpy()
+    return table._replace(execution=table.execution + before, before=before)
 
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
@@ -374,6 +424,8 @@ def _statistics(
     """
     queued, left = table.status["queued"], table.status["queued"] | table.status["running"]
     waiting, waited = table.start - table.submission, ~np.isnan(table.start)
+    if table.before is not None:
+        waiting -= table.before
     if include:
         waiting, waited = np.where(queued, end_time - table.submission, waiting), waited | queued
     found = _summary("waiting_time", _of(waiting, selected & waited))
@@ -482,9 +534,14 @@ def _described() -> tuple[Metric, ...]:
             "cores x run time of the jobs not rejected, over num_cores x time from first to last submission",
         ),
         Metric("utilization", "busy core-seconds over core-seconds up", better="higher"),
-        Metric("busy_core_seconds", "core-seconds spent on executions, those that an outage cut included", "core-s"),
+        Metric("busy_core_seconds", "core-seconds spent on executions, those that were cut included", "core-s"),
         Metric("available_core_seconds", "core-seconds up", "core-s"),
-        Metric("wasted_core_seconds", "core-seconds spent on executions that an outage cut", "core-s", "lower"),
+        Metric(
+            "wasted_core_seconds",
+            "core-seconds spent on executions that an outage or another job cut, unless their job went on from there",
+            "core-s",
+            "lower",
+        ),
         Metric("interruptions", "executions that an outage cut within the observed interval", "executions"),
         Metric("queue_length_mean", "time average of the number of queued jobs", "jobs", "lower"),
         Metric("queue_length_max", "largest number of queued jobs that lasted for any time", "jobs", "lower"),
@@ -495,6 +552,13 @@ def _described() -> tuple[Metric, ...]:
             "lower",
         ),
         Metric("throughput", "finished jobs an hour", "jobs/h", "higher"),
+        Metric(
+            "preemptions",
+            "with qualities of service: executions that another job cut within the observed interval",
+            "executions",
+            "lower",
+            only_with="qualities",
+        ),
     )
 
 

@@ -27,7 +27,14 @@ from desim.plotting.maps import draw_map, integrals, share_scale
 from desim.plotting.runs import Results, Run, Window, counted_jobs, down_spans, load_runs, one_panel_a_run, span_of
 from desim.plotting.words import duration_words, how_many, nice_count, nice_duration
 from desim.problem import Figure
-from desim.problems.batch.figures import DURATIONS, MOST_JOB_COLORS, UNFINISHED, color_executions, executions
+from desim.problems.batch.figures import (
+    DURATIONS,
+    MOST_JOB_COLORS,
+    UNFINISHED,
+    color_executions,
+    executions,
+    mark_cuts,
+)
 from desim.problems.batch.figures import FIGURES as CORE_FIGURES
 from desim.problems.batch.holdings import capacities, devices, holdings, is_readable, placed
 from desim.problems.batch.nodes import GPU
@@ -45,7 +52,7 @@ Floats = NDArray[np.float64]
 #: At most so many rows and columns of a map.
 MOST_ROWS, MOST_COLUMNS = 80, 160
 #: What a chart shows besides executions, and how it is filled.
-MARKS = {"cut by an outage": CUT, "node down": DOWN}
+MARKS = {"cut by an outage": CUT, "preempted": CUT, "node down": DOWN}
 KEY = ["arrival_number", "starting_time"]
 
 
@@ -203,14 +210,14 @@ def _draw_pieces(
     axes: Axes, pieces: pl.DataFrame, table: pl.DataFrame, faces: Floats, *, rows: int, labels: bool
 ) -> None:
     """Draw pieces in the colours of their executions, one rectangle each."""
-    index = table.select(*KEY, "cut", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
+    index = table.select(*KEY, "cut", "status", execution=pl.int_range(pl.len())).unique(KEY, keep="last")
     bars = pieces.join(index, on=KEY, maintain_order="left")
     middle, half = (bars["low"] + bars["high"]) / 2, ((bars["high"] - bars["low"]) / 2).to_numpy()
     boxes = boxes_of(bars["starting_time"], bars["finish_time"], middle, half)
     cut = bars["cut"].to_numpy().astype(np.bool_)
     texts = bars["job_id"].cast(str).to_list() if labels else ()
     draw_bars(axes, boxes, "executions", faces[bars["execution"].to_numpy()], rows=rows, texts=texts, framed=cut)
-    add_boxes(axes, boxes[cut], "cut by an outage", zorder=2.5, **CUT)
+    mark_cuts(axes, boxes, bars)
 
 
 @one_panel_a_run

@@ -114,8 +114,8 @@ def is_uneven(run: Recorded) -> bool:
 
 def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:
     """Return what the nodes of last executions are, by job id, in order of arrival: ids may come back."""
-    last = run["jobs"].select("arrival_number", "job_id", "starting_time").sort("arrival_number")
-    placed = run["placements"].join(last, on=["arrival_number", "job_id", "starting_time"], how="semi")
+    last = run["jobs"].select(SPAN).sort("arrival_number")
+    placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
     there: dict[int, set[tuple[str, float]]] = {}
     for number, node in placed.select("arrival_number", "node").iter_rows():
         there.setdefault(number, set()).add(nodes[node])
@@ -129,9 +129,9 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
 
 
 def _executions(run: Recorded) -> pl.DataFrame:
-    """Return all executions with the cores they held: the last of each job, and those that were cut and repeated."""
+    """Return all executions with the cores they held: the last of each job, and those after which it ran again."""
     columns = [*SPAN, pl.col("allocated_resources").alias("cores_held")]
-    cut = run.where("interruptions", pl.col("outcome") == "requeued").select(columns)
+    cut = run.where("interruptions", pl.col("outcome") != "lost").select(columns)
     return pl.concat([run.where("jobs", pl.col("starting_time").is_not_null()).select(columns), cut])
 
 
@@ -285,15 +285,32 @@ def _wrong_cores(run: Recorded) -> pl.DataFrame:
 
 
 def _held(run: Recorded) -> pl.DataFrame:
-    """Return how much each execution holds of each resource of a node, and how much of it there is."""
+    """Return how much each execution holds of each resource of a node, and how much of it there is.
+
+    A suspended job goes on holding all but its cores until it runs again.
+    """
     placed, devices = run.once(_placed), run.once(_devices)
-    all_of = [(name, pl.col(f"task_{name}"), pl.col(f"node_{name}")) for name in (CORES, MEMORY)]
+    cores = _holding(placed, pl.lit(CORES), tasks * pl.col("task_cores"), pl.col("node_cores"))
+    if "qualities" in run.info:
+        placed, devices = (_until_resumed(run, rows) for rows in (placed, devices))
+    all_of = [(MEMORY, pl.col("task_memory"), pl.col("node_memory"))]
     further = further_resources(run["nodes"], run["requests"])
     all_of += [(name, amount_of(name, "task_resources"), amount_of(name, "node_resources")) for name in further]
-    held = [_holding(placed, pl.lit(name), tasks * each, capacity) for name, each, capacity in all_of]
+    held = [cores, *(_holding(placed, pl.lit(name), tasks * each, capacity) for name, each, capacity in all_of)]
     there = GPU * (pl.col("gpu") < pl.col("node_gpus")).cast(pl.Int64)
     held.append(_holding(devices, pl.format("thousandths of GPU {}", "gpu"), pl.col("share"), there))
     return pl.concat(held).filter(pl.col("amount") > 0)
+
+
+def _until_resumed(run: Recorded, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return placements, those of executions after which their job was suspended until it ran again."""
+    suspended = run.where("interruptions", pl.col("outcome") == "suspended").select(SPAN).unique()
+    ran = run.once(_executions).select(SPAN).sort(SPAN, nulls_last=True)
+    following = ran.with_columns(until=pl.col("starting_time").shift(-1).over("arrival_number"), suspended=True)
+    following = following.join(suspended, on=SPAN, how="semi").unique(SPAN, keep="last", maintain_order=True)
+    both = rows.join(following, on=SPAN, how="left", maintain_order="left")
+    until = pl.when("suspended").then("until").otherwise("finish_time")
+    return both.with_columns(finish_time=until).drop("until", "suspended")
 
 
 def _holding(rows: pl.DataFrame, resource: pl.Expr, amount: pl.Expr, capacity: pl.Expr) -> pl.DataFrame:

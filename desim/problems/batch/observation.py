@@ -6,10 +6,11 @@ Views are valid until the decision is answered; copy what must last longer.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import reduce
 from heapq import heappush
-from operator import attrgetter, itemgetter
-from typing import Any
+from operator import attrgetter, itemgetter, or_
+from typing import Any, NamedTuple
 
 import numpy as np
 import simpy
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
+from desim.problems.batch.preemption import Qualities, QualityOfService
 from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
 
-__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Running"]
+__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended"]
 
 
 class _Rows:
@@ -246,6 +248,13 @@ class Running:
         self._cores.insert(place, requested_cores)
         self._ids.insert(place, job_id)
 
+    def _fill(self, rows: Iterable[tuple[int, int, float, float]]) -> None:
+        """Hold these rows and no others."""
+        self.changes += 1
+        self._ends, self._starts, self._cores, self._ids = [], [], [], []
+        for row in rows:
+            self._add(*row)
+
     def _remove(self, job_id: int, expected_end: float) -> None:
         self.changes += 1
         self._arrays = {}
@@ -273,10 +282,13 @@ class Execution(simpy.Event):
     ----------
     starting_time : float
         When the job started, in seconds.
+    done : float
+        Seconds that the job had run before, up to when it was suspended; 0 if it begins here.
     """
 
     _ok = True
     _value = None
+    done = 0.0
 
     def __init__(
         self, env: simpy.Environment, job: Job, duration: float, cores: int, end: Callable[[Any], None]
@@ -314,6 +326,73 @@ class Execution(simpy.Event):
         return end
 
 
+class Resumed(Execution):
+    """The execution of a job that goes on after it was suspended; the same arguments, and what it has done.
+
+    Parameters
+    ----------
+    *arguments : object
+        Of an :class:`Execution`.
+    done : float
+        Seconds that the job has run before.
+    work : float
+        Seconds after which it would end by itself.
+    """
+
+    def __init__(self, *arguments: Any, done: float, work: float) -> None:
+        super().__init__(*arguments)
+        self.done = done
+        self.work = work
+
+    @property
+    def expected_end(self) -> float:
+        """End by what is left of the requested time, in seconds."""
+        return self.starting_time + max(self.job.requested_time - self.done, 0.0)
+
+    def expect(self, now: float) -> float:
+        """Let the job take as long as it requests, or until now if it has taken longer, and return its end in seconds.
+
+        Parameters
+        ----------
+        now : float
+            Seconds.
+
+        Returns
+        -------
+        float
+            When it ends, not before now.
+        """
+        until = max(self.expected_end, now)
+        self.duration = self.work = until - self.starting_time
+        return until
+
+
+class Suspended(NamedTuple):
+    """A job that has been suspended.
+
+    Attributes
+    ----------
+    job : Job
+        Which one.
+    cores : int
+        Those that it has and lends, as a bit set.
+    done : float
+        Seconds that it has run since it last began afresh.
+    starting_time : float
+        When it last started, in seconds.
+    """
+
+    job: Job
+    cores: int
+    done: float
+    starting_time: float
+
+    @property
+    def left(self) -> float:
+        """What is left of its requested time, in seconds."""
+        return max(self.job.requested_time - self.done, 0.0)
+
+
 class BatchState:
     """What a batch cluster knows of the moment; only the cluster changes it.
 
@@ -336,18 +415,34 @@ class BatchState:
         How many are up and idle.
     windows : tuple of Window
         Those that are not over, by their starts.
+    qualities : Qualities or None
+        The qualities of service, if there are any.
+    suspended : dict of int to Suspended
+        The suspended jobs by id, first to last.
+    closed : int
+        The cores that are nobody's when a job leaves them: those that are down, and those of suspended jobs.
+    lent : dict of int to (int, float)
+        Of each suspended job, and of each that runs on its cores, the cores that are free when it ends, and when that
+        is expected.
+    preemptions : int
+        How often preemption has changed who runs, or what is expected of those who do.
     """
 
     __slots__ = (
+        "closed",
         "down",
         "env",
         "free",
+        "lent",
         "num_cores",
         "num_free",
+        "preemptions",
+        "qualities",
         "queue_table",
         "queued",
         "running",
         "running_table",
+        "suspended",
         "usages",
         "windows",
     )
@@ -362,8 +457,12 @@ class BatchState:
         self.usages: dict[float, Usage] = {}  # by half-life
         self.free = (1 << num_cores) - 1
         self.num_free = num_cores
-        self.down = 0
+        self.down = self.closed = 0
         self.windows: tuple[Window, ...] = ()
+        self.qualities: Qualities | None = None
+        self.suspended: dict[int, Suspended] = {}
+        self.lent: dict[int, tuple[int, float]] = {}
+        self.preemptions = 0
 
     def enqueue(self, job: Job) -> None:
         """Put a job at the end of the queue."""
@@ -398,8 +497,12 @@ class BatchState:
         del self.queued[job_id]
         if self.queue_table is not None:
             self.queue_table._remove(job_id)
-        self.free ^= execution.cores
-        self.num_free -= job.requested_cores
+        if self.suspended:  # who preempts may have cores that were not free
+            self.free &= ~execution.cores
+            self.num_free = self.free.bit_count()
+        else:
+            self.free ^= execution.cores
+            self.num_free -= job.requested_cores
         self.running[job_id] = execution
         if self.running_table is not None:
             self.running_table._add(job_id, job.requested_cores, execution.expected_end, execution.starting_time)
@@ -412,16 +515,81 @@ class BatchState:
         del self.running[job_id]
         if self.running_table is not None:
             self.running_table._remove(job_id, execution.expected_end)
-        self.free |= execution.cores & ~self.down if self.down else execution.cores
+        self.free |= execution.cores & ~self.closed if self.closed else execution.cores
         self.num_free = self.free.bit_count()
         for usage in self.usages.values() if self.usages else ():
             usage.change(execution.job.user_id, -execution.job.requested_cores, self.env.now)
+
+    def suspend(self, execution: Execution) -> None:
+        """Let a running job keep its cores without running on them."""
+        job, now = execution.job, self.env.now
+        del self.running[job.job_id]
+        done = execution.done + (now - execution.starting_time)
+        self.suspended[job.job_id] = Suspended(job, execution.cores, done, execution.starting_time)
+        self.closed |= execution.cores
+        for usage in self.usages.values() if self.usages else ():
+            usage.change(job.user_id, -job.requested_cores, now)
+
+    def resume(self, execution: Execution) -> None:
+        """Let a suspended job run again, on cores that are all back."""
+        job = execution.job
+        self._end_suspension(job.job_id)
+        self.running[job.job_id] = execution
+        for usage in self.usages.values() if self.usages else ():
+            usage.change(job.user_id, job.requested_cores, self.env.now)
+
+    def give_up(self, job_id: int) -> None:
+        """Let a suspended job have its cores no longer; those that nobody runs on are free."""
+        cores = self._end_suspension(job_id)
+        self.free |= cores & ~self.closed & ~reduce(or_, (one.cores for one in self.running.values()), 0)
+        self.num_free = self.free.bit_count()
+
+    def _end_suspension(self, job_id: int) -> int:
+        cores = self.suspended.pop(job_id).cores
+        self.closed = reduce(or_, (one.cores for one in self.suspended.values()), self.down)
+        return cores
+
+    def tell_lent(self) -> None:
+        """Let the table of running jobs say what is expected of suspended jobs, and of those that run on their cores.
+
+        A core counts for the job that has had it longest: for the suspended one at the bottom, if there is one. That
+        goes on when the last job on its cores is expected to end.
+        """
+        lent: dict[int, tuple[int, float]] = {}
+        below = 0
+        for job_id, one in self.suspended.items():
+            lent[job_id] = one.cores & ~below, 0.0
+            below |= one.cores
+        above = [(one.cores, one.expected_end) for one in self.running.values() if one.cores & below]
+        for job_id, one in reversed(self.suspended.items()):  # those that were suspended last lie on top
+            ends = [end for cores, end in above if cores & one.cores]
+            end = max(ends, default=self.env.now) + one.left
+            lent[job_id] = lent[job_id][0], end
+            above.append((one.cores, end))
+        for job_id, execution in self.running.items():
+            if execution.cores & below:
+                lent[job_id] = execution.cores & ~below, execution.expected_end
+        if lent != self.lent:
+            self.lent = lent
+            self.preemptions += 1
+            if self.running_table is not None:
+                self.running_table._fill(self.rows())
+
+    def rows(self) -> Iterator[tuple[int, int, float, float]]:
+        """Yield id, cores, expected end and start of the jobs that run, then of those that are suspended."""
+        for job_id, execution in self.running.items():
+            cores = self.lent[job_id][0].bit_count() if job_id in self.lent else execution.job.requested_cores
+            yield job_id, cores, execution.expected_end, execution.starting_time
+        for job_id, one in self.suspended.items():
+            cores, end = self.lent[job_id]
+            yield job_id, cores.bit_count(), end, one.starting_time
 
     def change_cores(self, down: int) -> None:
         """Let these cores be down, and all others up."""
         back = self.down & ~down
         self.free = (self.free | back) & ~down
         self.num_free = self.free.bit_count()
+        self.closed = self.closed & ~self.down | down
         self.down = down
 
     def usage(self, half_life: float) -> Usage:
@@ -445,10 +613,7 @@ class BatchState:
         """Return the table of running jobs."""
         if self.running_table is None:
             self.running_table = Running()
-            for job_id, execution in self.running.items():
-                self.running_table._add(
-                    job_id, execution.job.requested_cores, execution.expected_end, execution.starting_time
-                )
+            self.running_table._fill(self.rows())
         return self.running_table
 
 
@@ -515,7 +680,11 @@ class BatchObservation:
 
     @property
     def running(self) -> Running:
-        """The running jobs, by expected end."""
+        """The running jobs, by expected end.
+
+        A suspended job stands among them, with its cores and when it is expected to end after it has resumed; a job
+        that runs on cores of suspended ones has only those that are free when it ends.
+        """
         return self._state.table_of_running()
 
     def sizes_of(self, job_id: int) -> list[tuple[int, float]]:
@@ -538,9 +707,66 @@ class BatchObservation:
         request = getattr(self._state.queued[job_id], "request", None)
         return request.partition if request is not None else ""
 
+    @property
+    def qualities(self) -> Mapping[str, QualityOfService]:
+        """The qualities of service by name; none if the site has none."""
+        return self._state.qualities.by_name if self._state.qualities is not None else {}
+
+    def quality_of(self, job_id: int) -> QualityOfService | None:
+        """Return the quality of service of a job; None if it has none."""
+        return self._state.qualities.of(job_id) if self._state.qualities is not None else None
+
+    def quality_factor(self, job_id: int) -> float:
+        """Return the priority of a job's quality of service as a share of the largest one, from 0 to 1."""
+        return self._state.qualities.factor(job_id) if self._state.qualities is not None else 0.0
+
+    @property
+    def preemptions(self) -> int:
+        """How often preemption has changed who runs, or what is expected of those who do.
+
+        What was planned from the running jobs holds until this changes.
+        """
+        return self._state.preemptions
+
+    @property
+    def suspended(self) -> tuple[int, ...]:
+        """The suspended jobs, first to last; they stand among the running ones, too."""
+        return tuple(self._state.suspended)
+
+    def preemptible_by(self, job_id: int) -> list[tuple[int, float]]:
+        """Return the running jobs that a queued job may preempt and when they last started, in seconds, first to last.
+
+        Parameters
+        ----------
+        job_id : int
+            The queued job.
+        """
+        qualities = self._state.qualities
+        if qualities is None:
+            return []
+        running = self._state.running.items()
+        return [(each, one.starting_time) for each, one in running if qualities.allows(job_id, each)]
+
+    def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
+        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+
+        Parameters
+        ----------
+        job_id : int
+            The queued job.
+        victims : collection of int
+            The running jobs that are taken off.
+        """
+        job, qualities = self._state.queued[job_id], self._state.qualities
+        if qualities is None:
+            return job.requested_cores <= self._state.num_free
+        free, lent = qualities.open_to(self._state, job_id, victims)
+        return job.requested_cores <= (free | lent).bit_count()
+
     def core_set_of(self, job_id: int) -> int:
-        """Return the cores of a running job, as a bit set."""
-        return self._state.running[job_id].cores
+        """Return the cores that are free when a running job ends, as a bit set."""
+        lent = self._state.lent
+        return lent[job_id][0] if job_id in lent else self._state.running[job_id].cores
 
     def remaining_times(self) -> NDArray[np.float64]:
         """Return the time until each core is expected to be free, in seconds, shape (num_cores,).
@@ -550,6 +776,9 @@ class BatchObservation:
         remaining = np.zeros(self.num_cores)
         for job in self._state.running.values():
             remaining[to_core_ids(job.cores)] = max(job.expected_end - self.time, 0.0)
+        for job_id in self._state.suspended:
+            cores, end = self._state.lent[job_id]
+            remaining[to_core_ids(cores)] = max(end - self.time, 0.0)
         remaining[to_core_ids(self._state.down)] = np.inf
         return remaining
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple, Self
@@ -403,6 +403,48 @@ class NodeObservation(BatchObservation):
     def held_by(self, job_id: int) -> tuple[Held, ...]:
         """Return what a running job holds."""
         return self._held[job_id]
+
+    def room_without(self, job_id: int, victims: Collection[int]) -> Room:
+        """Return what would be free for a queued job if jobs that it may preempt were taken off.
+
+        Suspended jobs lend their cores and nothing else, and a job that is alone on its nodes not even these.
+
+        Parameters
+        ----------
+        job_id : int
+            The queued job.
+        victims : collection of int
+            The running jobs that are taken off.
+        """
+        state, room, qualities = self._state, self.room.copy(), self._state.qualities
+        if qualities is None:
+            return room
+        kept = [each for each in (*state.running, *state.suspended) if each not in victims or qualities.suspends(each)]
+        for victim in victims:
+            if not qualities.suspends(victim):
+                room.give_back(self._held[victim])
+        free, lent = qualities.open_to(state, job_id, victims)
+        usable = free | lent
+        for node, first in enumerate(self.table.first_core):
+            room.free[node, 0] = ((usable >> first) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
+        for each in kept:
+            job = (state.suspended.get(each) or state.running[each]).job
+            if self.table.shape_of(job).exclusive:
+                for held in self._held[each]:
+                    room.free[held.node, 0] = 0
+        return room
+
+    def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
+        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+
+        Parameters
+        ----------
+        job_id : int
+            The queued job.
+        victims : collection of int
+            The running jobs that are taken off.
+        """
+        return self.room_without(job_id, victims).fits(self.shape_of(job_id))
 
     def fitting(self, positions: Whole | None = None) -> NDArray[np.bool_]:
         """Tell of queued jobs whether they have room now.

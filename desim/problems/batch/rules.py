@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from desim.problems.batch.node_rules import NODE_RULES, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
+from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
 from desim.problems.batch.tables import ENDED
 from desim.validation import (
     Check,
@@ -61,7 +62,8 @@ def _has_left(run: Recorded) -> pl.Expr:
 def _whole(run: Recorded) -> pl.Expr:
     """Return how long the last execution of a job lasts if nothing cuts it."""
     left = _left(run)
-    return pl.min_horizontal(left, _allowed(run)) if run.info["kill_at_request"] else left
+    whole = pl.min_horizontal(left, _allowed(run)) if run.info["kill_at_request"] else left
+    return whole - worked_before(run) if "qualities" in run.info else whole
 
 
 def _allowed(run: Recorded) -> pl.Expr:
@@ -80,13 +82,21 @@ def _left(run: Recorded) -> pl.Expr:
 def _execution_time(run: Recorded) -> pl.Expr:
     left, allowed, kills = _left(run), _allowed(run), pl.lit(run.info["kill_at_request"])
     too_long = (left > allowed) & kills
-    is_other, is_too_long = execution != left, too_long
+    is_other, is_too_long, is_unlimited = execution != left, too_long, execution != allowed
+    if "qualities" in run.info:  # what a job did before it was suspended is a sum of differences
+        before = worked_before(run)
+        is_other, is_unlimited = (
+            pl.when(before > 0)
+            .then((before + execution - whole).abs() > rounding(finish, before, whole))
+            .otherwise(execution != whole)
+            for whole in (left, allowed)
+        )
     if "checkpoint_interval" in run.info and run.once(is_uneven):  # of what is saved only the seconds there are known
         saved = pl.col("arrival_number").is_in(run["checkpoints"]["arrival_number"].implode())
         is_other = pl.when(saved).then(execution > left).otherwise(is_other)
         is_too_long = pl.when(saved).then((execution > allowed) & kills).otherwise(too_long)
     completed = (status == "completed") & (is_other | is_too_long)
-    killed = (status == "killed") & ((execution != allowed) | ~too_long)
+    killed = (status == "killed") & (is_unlimited | ~too_long)
     whole = _whole(run)
     lost = (status == "lost") & (execution > whole + rounding(finish, whole))
     return completed | killed | lost
@@ -146,10 +156,10 @@ def _last_executions(jobs: pl.DataFrame, run: Recorded) -> pl.DataFrame:
 
 
 def _cut_executions(run: Recorded) -> pl.DataFrame:
-    """Return the executions that were cut and repeated; that of a job that is lost stands in the job table."""
+    """Return the executions after which the job ran again; that of a job that is lost stands in the job table."""
     return (
         run["interruptions"]
-        .filter(pl.col("outcome") == "requeued")
+        .filter(pl.col("outcome") != "lost")
         .join(_jobs_by_number(run).select(*KEY, requested=cores), on=KEY, how="left", maintain_order="left")
         .select(*KEY, "requested", begin=start, end=finish, cores="allocated_resources", final=False)
     )
@@ -361,14 +371,15 @@ def _without_cause(run: Recorded) -> pl.DataFrame:
     ranges = run.once(_ranges_of_interruptions)
     index, core = spread(ranges.first, ranges.last)
     cuts = run["interruptions"].with_row_index("row")
+    by_outage = pl.col("outcome").is_in(["requeued", "lost"])
     held = cuts.select(pl.col("row").cast(pl.Int64), finish)[ranges.row[index]].with_columns(core=pl.Series(core))
     caused = held.join(run.once(_downtimes), left_on=["finish_time", "core"], right_on=["time", "core"], how="semi")
     explained = pl.col("row").is_in(caused["row"].unique().implode()) | pl.Series(ranges.malformed)
-    return cuts.filter(~explained)
+    return cuts.filter(by_outage & ~explained)
 
 
 def _wrong_outcomes(run: Recorded) -> pl.Expr:
-    return (pl.col("outcome") == "requeued") != pl.lit(run.info["on_outage"] == "requeue")
+    return pl.col("outcome") == ("lost" if run.info["on_outage"] == "requeue" else "requeued")
 
 
 def _lost_otherwise(run: Recorded) -> pl.DataFrame:
@@ -444,8 +455,13 @@ def _open_for_jobs(run: Recorded) -> pl.DataFrame:
 def _wrongly_saved(run: Recorded) -> pl.DataFrame:
     """Return the checkpoints that do not hold all whole intervals of work, and cuts that are not among them."""
     interval = run.info["checkpoint_interval"]
-    cut = run["interruptions"].filter(pl.col("outcome") == "requeued").sort("finish_time")
-    kept = ((finish - start) // interval * interval).cum_sum().over("arrival_number")
+    cut = run["interruptions"].filter(pl.col("outcome") != "lost").sort("finish_time", maintain_order=True)
+    began = (pl.col("outcome") != "suspended").shift(fill_value=False).cum_sum().over("arrival_number")
+    cut = cut.with_columns(began=began).with_columns(
+        worked=(finish - start).cum_sum().over("arrival_number", "began")  # what suspensions part is one execution
+    )
+    cut = cut.filter(pl.col("outcome") != "suspended")
+    kept = (pl.col("worked") // interval * interval).cum_sum().over("arrival_number")
     want = cut.select(*KEY, "finish_time", want=kept)
     both = want.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
     far = (pl.col("want") - pl.col("saved")).abs() > rounding(pl.col("want"), pl.col("saved"))
@@ -526,7 +542,8 @@ RULES = (
     ),
     Rule(
         "execution_time",
-        "a completed job ran for its run time, a killed one for its requested time, a lost one no longer",
+        "a completed job ran for its run time, a killed one for its requested time, a lost one no longer, what it did "
+        "before it was suspended included",
         (
             Check(
                 "jobs",
@@ -583,7 +600,7 @@ RULES = (
     ),
     Rule(
         "interruptions",
-        "an interrupted job exists, was running, and was cut by the outage of one of its cores",
+        "an interrupted job exists, was running, and was cut by the outage of one of its cores, or preempted",
         (
             Check(
                 "interruptions",
@@ -725,6 +742,7 @@ RULES = (
             ),
         ),
     ),
+    *PREEMPTION_RULES,
     conservation_rule(
         ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time", "user_id"),
         rows=_submitted,

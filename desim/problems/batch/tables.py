@@ -14,11 +14,14 @@ __all__ = [
     "INFO",
     "INTERRUPTIONS",
     "JOBS",
+    "JOB_QUALITIES",
     "LIMITED_JOBS",
     "LIMITS",
     "NODES",
     "OUTAGES",
     "PLACEMENTS",
+    "PREEMPTIONS",
+    "QUALITIES",
     "REQUESTS",
     "TABLES",
     "WINDOWS",
@@ -39,6 +42,7 @@ INFO = (
     Column("dependencies", "integer", "jobs that come after others, if any may", least=0, optional=True),
     Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
     Column("windows", "integer", "windows in which cores are not for jobs, if there are any", least=1, optional=True),
+    Column("qualities", "integer", "qualities of service, if there are any", least=1, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -120,7 +124,7 @@ JOBS = Table(
             "the run ended, or was wider than the cluster",
             values=("completed", "killed", "lost", "running", "queued", "rejected"),
         ),
-        Column("attempts", "integer", "executions so far, those that an outage cut included", least=0),
+        Column("attempts", "integer", "executions so far, those that an outage or a preemption cut included", least=0),
         Column("user_id", "integer", "who submitted it, -1 where unknown", least=-1),
         arrival_number(),
     ),
@@ -130,13 +134,19 @@ JOBS = Table(
 
 INTERRUPTIONS = Table(
     "interruptions",
-    "an execution that an outage cut",
+    "an execution that an outage or a preemption cut",
     (
         Column("job_id", "integer", "the job's identifier"),
         Column("starting_time", "float", "when the execution began", unit="s"),
         Column("finish_time", "float", "when it was cut", unit="s"),
         Column("allocated_resources", "text", "the cores it held"),
-        Column("outcome", "text", "what became of the job", values=("requeued", "lost")),
+        Column(
+            "outcome",
+            "text",
+            "what became of the job: an outage sent it back to the queue, or it was lost; it was preempted and sent "
+            "back, or suspended",
+            values=("requeued", "lost", "preempted", "suspended"),
+        ),
         arrival_number("of the job"),
     ),
     sort_by=("finish_time", "job_id"),
@@ -329,7 +339,7 @@ WINDOWS = Table(
 
 CHECKPOINTS = Table(
     "checkpoints",
-    "what a job that an outage has cut and sent back to the queue need not do again",
+    "what a job that was cut and sent back to the queue need not do again",
     (
         Column("job_id", "integer", "the job's identifier"),
         Column("finish_time", "float", "when it was cut", unit="s"),
@@ -340,5 +350,44 @@ CHECKPOINTS = Table(
     only_with="checkpoint_interval",
 )
 
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS, CHECKPOINTS)
+QUALITIES = Table(
+    "qualities",
+    "a quality of service",
+    (
+        Column("quality", "text", "its name"),
+        Column("priority", "float", "the larger, the more important", least=0),
+        Column("preempts", "texts", "the qualities whose jobs its jobs may take off"),
+        Column("mode", "text", "what becomes of its own jobs then", values=("requeue", "suspend")),
+    ),
+    only_with="qualities",
+)
+
+JOB_QUALITIES = Table(
+    "job_qualities",
+    "a job that has a quality of service",
+    (
+        Column("job_id", "integer", "the job's identifier"),
+        Column("quality", "text", "the name of its quality of service"),
+        arrival_number("of the job"),
+    ),
+    sort_by=("arrival_number",),
+    only_with="qualities",
+)
+
+PREEMPTIONS = Table(
+    "preemptions",
+    "a job that was taken off for another one",
+    (
+        Column("time", "float", "when", unit="s", least=0),
+        Column("job_id", "integer", "the identifier of the job that was taken off"),
+        Column("preempted_by", "integer", "the identifier of the job that started instead"),
+        Column("mode", "text", "what became of the former", values=("requeue", "suspend")),
+        arrival_number("of the job that was taken off"),
+        Column("number_preempted_by", "integer", "the arrival number of the job that started", least=0),
+    ),
+    sort_by=("time", "arrival_number"),
+    only_with="qualities",
+)
+
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS, CHECKPOINTS, QUALITIES, JOB_QUALITIES, PREEMPTIONS)
 TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)

@@ -1,0 +1,208 @@
+"""Rules of preemption by quality of service, checked on ``qualities``, ``job_qualities`` and ``preemptions``.
+
+Who may preempt whom is looked up afresh in the tables; nothing is shared with the dynamics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from desim.problems.batch.occupancy import read_core_ranges, spread
+from desim.validation import Check, Recorded, Rule
+
+__all__ = ["PREEMPTION_RULES", "worked_before"]
+
+NUMBER = "arrival_number"
+outcome = pl.col("outcome")
+length = pl.col("finish_time") - pl.col("starting_time")
+
+
+def _check(of: str, wrong: Callable[[Recorded], pl.DataFrame], message: str) -> Check:
+    return Check(of, wrong, message, when=lambda run: "qualities" in run.info)
+
+
+def worked_before(run: Recorded) -> pl.Expr:
+    """Return how long a job had run before its last start since it last began afresh: up to its suspensions.
+
+    Parameters
+    ----------
+    run : Recorded
+        With qualities of service.
+
+    Returns
+    -------
+    polars.Expr
+        Of the job table, in seconds; 0 for most.
+    """
+    done = run.once(_worked_before)
+    return pl.col(NUMBER).replace_strict(done[NUMBER], done["done"], default=0.0, return_dtype=pl.Float64)
+
+
+def _worked_before(run: Recorded) -> pl.DataFrame:
+    cuts = run["interruptions"].sort("finish_time", maintain_order=True)
+    ends = outcome != "suspended"  # what the job did before, unless a checkpoint has saved it
+    gone = ends.reverse().cum_sum().reverse().over(NUMBER) > 0
+    return cuts.filter(~gone).group_by(NUMBER, maintain_order=True).agg(done=length.sum())
+
+
+def _executions(run: Recorded) -> pl.DataFrame:
+    """Return all executions by job and start: those that were cut, and the last of each job."""
+    columns = [NUMBER, "job_id", "starting_time", "finish_time", "allocated_resources"]
+    cut = run.where("interruptions", outcome != "lost").select(*columns, outcome.cast(pl.String))
+    last = run.where("jobs", pl.col("starting_time").is_not_null()).select(*columns, outcome=pl.lit("last"))
+    held = pl.concat([cut, last]).with_columns(pl.col("finish_time").fill_null(run.end_time))
+    is_last = outcome == "last"
+    return held.sort(NUMBER, "starting_time", "finish_time", is_last, maintain_order=True)
+
+
+def _quality_of(run: Recorded) -> pl.DataFrame:
+    """Return the quality of each job that has one, with what it says."""
+    jobs = run["job_qualities"].select(NUMBER, "quality").unique(NUMBER, keep="first", maintain_order=True)
+    return jobs.join(run["qualities"], on="quality", how="inner", maintain_order="left")
+
+
+def _unknown(run: Recorded) -> pl.DataFrame:
+    """Return jobs whose quality there is not, or that have two, or that there are not."""
+    jobs = run["job_qualities"]
+    known = jobs.join(run["qualities"], on="quality", how="semi").join(run["jobs"], on=[NUMBER, "job_id"], how="semi")
+    wrong = jobs.join(known, on=[NUMBER, "job_id", "quality"], how="anti")
+    return pl.concat([wrong, jobs.filter(pl.col(NUMBER).is_duplicated())])
+
+
+def _circular(run: Recorded) -> pl.DataFrame:
+    """Return the qualities that preempt one that there is not or, over others, themselves."""
+    preempts: dict[str, list[str]] = dict(run["qualities"].select("quality", "preempts").iter_rows())
+    left = dict(preempts)
+    while free := [name for name, others in left.items() if not any(other in left for other in others)]:
+        for name in free:
+            del left[name]
+    unknown = [name for name, others in preempts.items() if not all(other in preempts for other in others)]
+    return run["qualities"].filter(pl.col("quality").is_in([*left, *unknown]))
+
+
+def _not_allowed(run: Recorded) -> pl.DataFrame:
+    """Return the preemptions by a job that may not, or in a way that is not that of the other's quality."""
+    victims = run.once(_quality_of).select(NUMBER, "quality", wanted="mode")
+    others = run.once(_quality_of).select("preempts", number_preempted_by=NUMBER, quality_preempting="quality")
+    both = run["preemptions"].join(victims, on=NUMBER, how="left", maintain_order="left")
+    both = both.join(others, on="number_preempted_by", how="left", maintain_order="left")
+    may = pl.col("quality").is_in(pl.col("preempts")).fill_null(False)
+    right = (pl.col("mode").cast(pl.String) == pl.col("wanted").cast(pl.String)).fill_null(False)
+    return both.filter(~(may & right))
+
+
+def _unexplained(run: Recorded) -> pl.DataFrame:
+    """Return cuts without the one preemption that belongs to them, and preemptions without a cut."""
+    mode = pl.when(outcome == "preempted").then(pl.lit("requeue")).otherwise(pl.lit("suspend"))
+    cuts = run.where("interruptions", outcome.is_in(["preempted", "suspended"]))
+    cuts = cuts.select(NUMBER, "job_id", time="finish_time", mode=mode).group_by(pl.all()).len("cuts")
+    told = run["preemptions"].select(NUMBER, "job_id", "time", pl.col("mode").cast(pl.String))
+    told = told.group_by(pl.all()).len("told")
+    both = cuts.join(told, on=[NUMBER, "job_id", "time", "mode"], how="full", coalesce=True)
+    counts = both.with_columns(pl.col("cuts", "told").fill_null(0).cast(pl.Int64))
+    return counts.filter(pl.col("cuts") != pl.col("told")).sort("time", NUMBER)
+
+
+def _late(run: Recorded) -> pl.DataFrame:
+    """Return the preemptions whose job does not start at that moment."""
+    starts = run.once(_executions).select(preempted_by="job_id", number_preempted_by=NUMBER, time="starting_time")
+    return run["preemptions"].join(starts, on=starts.columns, how="anti", maintain_order="left")
+
+
+def _suspensions(run: Recorded) -> pl.DataFrame:
+    """Return when jobs were suspended, until when, and on which cores they were before and afterwards."""
+    following = [
+        pl.col(name).shift(-1).over(NUMBER).alias(alias)
+        for name, alias in (("starting_time", "until"), ("allocated_resources", "afterwards"))
+    ]
+    found = run.once(_executions).with_columns(following).filter(outcome == "suspended")
+    return found.with_columns(pl.col("until").fill_null(run.end_time))
+
+
+def _moved(run: Recorded) -> pl.DataFrame:
+    """Return the jobs that went on elsewhere than where they were suspended, or not at all."""
+    there = pl.col("afterwards") == pl.col("allocated_resources")
+    finished = run.where("jobs", pl.col("status").is_in(["completed", "killed", "lost", "running"])).select(NUMBER)
+    found = run.once(_suspensions)
+    lost = found.filter(pl.col("afterwards").is_null()).join(finished, on=NUMBER, how="semi")
+    return pl.concat([found.filter(~there), lost])
+
+
+def _intruders(run: Recorded) -> pl.DataFrame:
+    """Return who ran on cores of a suspended job and may not preempt it."""
+    gaps, ran, num_cores = run.once(_suspensions), run.once(_executions), run.info["num_cores"]
+    ran = ran.filter(pl.col("starting_time") < pl.col("finish_time"))
+    begins, ends = ran["starting_time"].to_numpy(), ran["finish_time"].to_numpy()
+    ranges = read_core_ranges(ran["allocated_resources"], num_cores)
+    index, core = spread(ranges.first, ranges.last)
+    row_of_core = ranges.row[index]
+    quality = dict(run.once(_quality_of).select(NUMBER, "quality").iter_rows())
+    preempts = dict(run["qualities"].select("quality", "preempts").iter_rows())
+    numbers, found = ran[NUMBER].to_numpy(), []
+    held = read_core_ranges(gaps["allocated_resources"], num_cores)
+    for place, (number, begin, end) in enumerate(gaps.select(NUMBER, "finish_time", "until").iter_rows()):
+        mine = held.row == place
+        _, cores = spread(held.first[mine], held.last[mine])
+        there = np.unique(row_of_core[np.isin(core, cores)])
+        for row in there[(begins[there] < end) & (ends[there] > begin)].tolist():
+            if quality.get(number) not in preempts.get(quality.get(int(numbers[row]), ""), ()):
+                found.append((gaps["job_id"][place], begin, end, ran["job_id"][row], begins[row]))
+    schema = {"job_id": pl.Int64, "begin": pl.Float64, "end": pl.Float64, "other": pl.Int64, "start": pl.Float64}
+    return pl.DataFrame(found, schema, orient="row")
+
+
+PREEMPTION_RULES = (
+    Rule(
+        "qualities",
+        "jobs have qualities of service that there are, none of which preempts itself (this and the following two: "
+        "with qualities of service)",
+        (
+            _check("job_qualities", _unknown, "job {job_id} has the quality {quality!r}, which is not known, or two"),
+            _check("qualities", _circular, "quality {quality!r} preempts {preempts}: one is not known, or preempts it"),
+        ),
+    ),
+    Rule(
+        "preemptions",
+        "nobody is taken off but by a job whose quality preempts his and that starts at that moment",
+        (
+            _check(
+                "preemptions",
+                _not_allowed,
+                "at {time} s job {job_id} of quality {quality!r} is taken off ({mode}) for job {preempted_by} of "
+                "quality {quality_preempting!r}, which preempts {preempts}",
+            ),
+            _check(
+                "preemptions",
+                _unexplained,
+                "job {job_id} was cut {cuts} times at {time} s to {mode} it, and preempted {told} times",
+            ),
+            _check(
+                "preemptions",
+                _late,
+                "job {preempted_by}, for which job {job_id} is taken off at {time} s, does not start then",
+            ),
+        ),
+    ),
+    Rule(
+        "suspended",
+        "a suspended job goes on where it was, and meanwhile nobody is on its cores who may not preempt it",
+        (
+            _check(
+                "interruptions",
+                _moved,
+                "job {job_id}, suspended at {finish_time} s on cores {allocated_resources}, goes on at {until} s on "
+                "{afterwards}",
+            ),
+            _check(
+                "interruptions",
+                _intruders,
+                "job {other} starts at {start} s on cores of job {job_id}, suspended in [{begin}, {end}) s, which it "
+                "may not preempt",
+            ),
+        ),
+    ),
+)
+"""What holds of a run with qualities of service, in the order of checking."""
