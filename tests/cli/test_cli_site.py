@@ -13,6 +13,7 @@ from desim.plotting.reports import report
 
 SMALL = ("--jobs", 60, "--cores", 32)
 WINDOWS = "0:3600:8+86400:90000:32"
+QUALITIES = "urgent:priority=10:preempts=standby:by=user:of=1+standby:mode=suspend:by=queue:of=0|2"
 LIMITS = "user:running_jobs=2:running_cores=20+queue=3|4:job_time=90000"
 
 
@@ -90,6 +91,25 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--limits", "user:running_jobs=0"), "running_jobs is 0"),
         (("--limits", "user"), "--limits is user, want a file, or such as user:running_jobs=4"),
         (("--limits", "queue:running_jobs=4"), "nothing tells the queue of any job"),
+        (
+            ("--qualities", "urgent:preempts"),
+            "--qualities is urgent:preempts, want a file, or such as urgent:preempts=",
+        ),
+        (("--qualities", "a:prio=1"), "there is no 'prio' (did you mean 'priority'?)"),
+        (("--qualities", "a:priority=x"), "qualities: priority is 'x', want a number"),
+        (("--qualities", "a:mode=stop:by=user"), "the mode of quality 'a' is 'stop'"),
+        (("--qualities", "a:preempts=a:by=user"), "quality 'a' preempts itself"),
+        (("--qualities", "a:preempts=b:by=user", "--users", 2), "quality 'a' preempts 'b'; there are a"),
+        (
+            ("--qualities", "a:preempts=b:by=user+b:preempts=a", "--users", 2),
+            "qualities preempt each other: a preempts b preempts a",
+        ),
+        (("--qualities", "a:by=usr"), "by is 'usr' (did you mean 'user'?), want one of user, partition, queue"),
+        (("--qualities", "a:by=queue"), "by is 'queue', but nothing tells the queue of any job"),
+        (("--qualities", "a:by=user"), "by is 'user', but nothing tells the user of any job"),
+        (("--qualities", "a:by=user", "--stream"), "by is 'user', but of a stream nobody knows who will come"),
+        (("--qualities", "a:priority=2"), "there are qualities of service (a), but nothing tells which jobs have one"),
+        (("--limits", "quality:running_jobs=4"), "limits are by quality, but nothing tells the quality of any job"),
         (("--grace", -1), "--grace is -1"),
         (("--checkpoint-interval", 0), "--checkpoint-interval is 0"),
         (("--dependencies", "keep"), "--dependencies is keep, but a generated workload says nothing"),
@@ -153,3 +173,47 @@ def test_users_who_wait_for_their_jobs(desim: Desim, log: Path, tmp_path: Path) 
     refused = desim("run", "batch", "--trace", log, "--dependencies", "users", "--load", 0.5)
     assert refused.status == 2 and "--load is 0.5, but it is up to users" in refused.err
     assert "--users is 3, but only generated jobs" in desim("run", "batch", "--trace", log, "--users", 3).err
+
+
+def test_qualities_are_told_valid_and_the_same_in_files(desim: Desim, log: Path, tmp_path: Path) -> None:
+    out, table = tmp_path / "out", tmp_path / "qualities.csv"
+    table.write_text("name,priority,preempts,mode,by,of\nurgent,10,standby,,user,1\nstandby,,,suspend,queue,0|2\n")
+    arguments = ("run", "batch", "--trace", log, "--cores", 10, "--agent", "preempting-easy")
+    limits = "quality=standby:running_jobs=2"
+    outcome = desim(*arguments, "--qualities", QUALITIES, "--limits", limits, "--out", out)
+    assert outcome.status == 0, outcome.err
+    for sentence in (
+        "Qualities of service: urgent of priority 10, preempts standby, requeued when preempted; standby of priority "
+        "0, suspended when preempted.",
+        "Limits: standby: at most 2 jobs at once.",
+    ):
+        assert sentence in " ".join(outcome.out.split())
+    result = Result.load(out)
+    assert set(result.table("preemptions")["mode"]) == {"suspend"}
+    assert result.metrics()["preemptions"] == result.table("preemptions").height > 0
+    again = [desim(*arguments, "--qualities", text) for text in (QUALITIES, table)]
+    assert again[0].out.splitlines()[1:] == again[1].out.splitlines()[1:]
+
+
+def test_qualities_are_swept(desim: Desim, log: Path) -> None:
+    modes = [QUALITIES, QUALITIES.replace("suspend", "requeue")]
+    arguments = ("--cores", 10, "--agents", "easy,preempting-easy", "--workers", 1, "--json")
+    swept = json.loads(desim("compare", "batch", "--trace", log, *arguments, "--qualities", ",".join(modes)).out)
+    assert [point["values"]["qualities"] for point in swept] == modes
+    means = [point["means"] for point in swept]
+    assert means[0]["easy-fcfs"] == means[1]["easy-fcfs"]
+    assert means[0]["preempting-easy-fcfs"] != means[1]["preempting-easy-fcfs"]
+
+
+def test_the_column_of_a_job_table_tells_qualities(desim: Desim, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job_id,submission_time,cores,run_time,quality\n1,0,4,100,standby\n2,0,4,50,\n3,10,4,10,urgent\n")
+    qualities = "urgent:priority=1:preempts=standby+standby:mode=suspend"
+    arguments = ("run", "batch", "--trace", path, "--cores", 8, "--agent", "preempting-easy")
+    for more, makespan in (((), 100.0), (("--qualities", qualities), 110.0)):  # job 3 waits for job 2, or for nobody
+        outcome = desim(*arguments, *more)
+        assert outcome.status == 0, outcome.err
+        assert f"complete at {makespan:g} s" in outcome.out
+    outcome = desim(*arguments, "--qualities", "urgent:priority=1")
+    assert outcome.status == 2
+    assert "job 1 has the quality of service 'standby'; there are urgent" in outcome.err

@@ -122,3 +122,9 @@ def test_what_is_wrong_on_nodes() -> None:
         with pytest.raises(WorkloadError) as caught:
             job_table.jobs_from(columns(**more), requests=True)
         assert message in str(caught.value)
+
+
+def test_qualities_of_service() -> None:
+    trace = job_table.jobs_from(columns(quality=["urgent", None, "standby"]))
+    assert trace.groups()["quality"] == {3: "urgent", 2: "standby"}
+    assert trace.quality_name == ["", "standby", "urgent"]  # in order of submission

@@ -121,7 +121,7 @@ class Workload:
 
     @property
     def groups(self) -> dict[str, dict[int, str]]:
-        """The ``queue``, ``partition`` and ``user`` of jobs by name, by job id, as far as the file tells."""
+        """The ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job id, as far as the file tells."""
         return self.trace.groups() if isinstance(self.trace, Trace) else {}
 
     @property

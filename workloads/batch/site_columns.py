@@ -5,6 +5,7 @@
 ``think_time``      seconds from the last of these ends to its submission; 0 if there is none
 ``queue``           by name
 ``partition``       by name
+``quality``         the quality of service, by name
 ``sizes``           other sizes of a moldable job: ``CORES:RUN_TIME`` or ``CORES:RUN_TIME:REQUESTED_TIME``
 ``run_time:MODEL``  how long it runs on nodes with GPUs of a model, in seconds
 ==================  =============================================================================================
@@ -31,8 +32,8 @@ from desim.workloads.batch.trace import Trace
 
 __all__ = ["SiteColumns", "named_users"]
 
-_NAMES = ("after", "think_time", "queue", "partition", "sizes")
-_GROUPS = ("queue", "partition")
+_NAMES = ("after", "think_time", "queue", "partition", "quality", "sizes")
+_GROUPS = ("queue", "partition", "quality")
 _RUN_TIME = "run_time:"
 _WANT_SIZE = "want sizes such as 8:60 or 8:60:90: cores, run time and requested time"
 
@@ -112,6 +113,7 @@ class SiteColumns:
             after=after,
             queue_name=groups.get("queue", trace.queue_name),
             partition_name=groups.get("partition"),
+            quality_name=groups.get("quality"),
         )
 
     def _with_times_and_sizes(

@@ -162,6 +162,8 @@ class Trace(Summarized):
         The partition, in the same way.
     queue_name, partition_name, user_name : list of str, optional
         What the queue, partition and user of each job are called, where the file has names instead of numbers.
+    quality_name : list of str, optional
+        The quality of service of each job, where the file tells; empty if it has none.
     after : mapping of int to After
         What jobs come after, by job number, where the reader knows: for ``BatchCluster(jobs, after=...)``.
     nodes : tuple of Node
@@ -180,6 +182,7 @@ class Trace(Summarized):
     partition: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     partition_name: list[str] | None = field(default=None, compare=False, repr=False)
     user_name: list[str] | None = field(default=None, compare=False, repr=False)
+    quality_name: list[str] | None = field(default=None, compare=False, repr=False)
     after: Mapping[int, After] = field(default_factory=dict, compare=False, repr=False)
     nodes: tuple[Node, ...] = field(default=(), compare=False, repr=False)
     recorded_nodes: Mapping[int, Sequence[tuple[str, int]]] | None = field(default=None, compare=False, repr=False)
@@ -197,13 +200,14 @@ class Trace(Summarized):
         return {job.job_id: job.submission_time + wait for job, wait in waits if wait >= 0}
 
     def groups(self) -> dict[str, dict[int, str]]:
-        """Return the ``queue``, ``partition`` and ``user`` of jobs by name, by job number, as far as the file tells.
+        """Return ``queue``, ``partition``, ``user`` and ``quality`` of jobs, by job number, as far as the file tells.
 
         Queues and partitions without names are called by their numbers, those of users jobs know themselves.
         """
         named = {"queue": (self.queue_name, self.queue), "partition": (self.partition_name, self.partition)}
         groups: dict[str, dict[int, str]] = {}
-        for by, (names, numbers) in (named | {"user": (self.user_name, None)}).items():
+        alone = {"user": (self.user_name, None), "quality": (self.quality_name, None)}
+        for by, (names, numbers) in (named | alone).items():
             if names is None and numbers is not None:
                 names = ["" if number < 0 else str(number) for number in numbers.tolist()]  # noqa: PLW2901
             found = {job.job_id: name for job, name in zip(self.jobs, names or (), strict=bool(names)) if name}

@@ -15,7 +15,7 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.kind import KIND
-from desim.problems.batch.site_rules import limits_of_text, windows_of_text
+from desim.problems.batch.site_rules import limits_of_text, qualities_of_text, windows_of_text
 from desim.scenario import Instance, SeededSystem, Steps, failures
 
 __all__ = [
@@ -86,10 +86,14 @@ class SiteOptions:
         None
     )
     """What jobs, users, queues may have: user:running_jobs=4:running_cores=64+queue=debug:job_time=600."""
+    qualities: Annotated[str | None, arg(metavar="FILE|NAME:WHAT=VALUE+...", help_behavior_hint="(default: none)")] = (
+        None
+    )
+    """Qualities of service, for agents preempting-...: urgent:preempts=standby:by=user:of=1+standby:mode=suspend."""
     grace: Annotated[float, arg(metavar="S")] = 0.0
     """Jobs may run for so long beyond their requested time before they are killed, in seconds."""
     checkpoint_interval: Annotated[float | None, arg(metavar="S", help_behavior_hint="(default: none)")] = None
-    """Jobs that an outage cuts go on from what they have saved every S seconds of work."""
+    """Jobs that are cut go on from what they have saved every S seconds of work."""
     dependencies: Annotated[
         Literal["drop", "keep", "users", "sequential"] | None,
         arg(help_behavior_hint="(default: those of a job table are kept)"),
@@ -187,9 +191,12 @@ class BatchSystem(SeededSystem):
             workload["nodes"] = Path(nodes) if Path(nodes).exists() else nodes
         plain = asdict(SiteOptions())
         site = {name: value for name, value in asdict(options.site).items() if value != plain[name]}
-        site |= {name: Path(site[name]) for name in ("windows", "limits") if name in site and Path(site[name]).exists()}
+        site |= {name: Path(site[name]) for name in _FILES if name in site and Path(site[name]).exists()}
         return {"workload": workload, "system": system} | ({"site": site} if site else {})
 
+
+_FILES = ("windows", "limits", "qualities")
+"""Options of the site that may name a file."""
 
 SYSTEM = BatchSystem()
 
@@ -287,6 +294,11 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         raise InvalidConfiguration(
             f"placement is {options.placement}, but without --nodes there are none to choose from"
         )
+    groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
+    service: dict[str, Any] = {}
+    if site.qualities is not None:
+        qualities, groups["quality"] = qualities_of_text(site.qualities, groups, workload.jobs)
+        service = {"qualities": qualities, "quality_of": groups["quality"]}
     return BatchCluster(
         workload.jobs,
         None if nodes else workload.num_cores,
@@ -295,8 +307,9 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         grace=site.grace,
         checkpoint_interval=site.checkpoint_interval,
         after=getattr(workload, "after", None),
-        limits=() if site.limits is None else limits_of_text(site.limits, getattr(workload, "groups", {})),
+        limits=() if site.limits is None else limits_of_text(site.limits, groups),
         windows=() if site.windows is None else windows_of_text(site.windows),
+        **service,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         processes=outages,

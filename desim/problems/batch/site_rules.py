@@ -1,4 +1,4 @@
-"""Windows and limits of a site as text: a small file, a short notation for the command line, sentences of reports.
+"""What a site does as text: a small file, a short notation for the command line, sentences of reports.
 
 Windows are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. A CSV
 file has the columns ``start``, ``end`` and ``cores``; a YAML file a list of entries with these names.
@@ -7,28 +7,34 @@ Limits are ``GROUPS:WHAT=NUMBER``, several with ``+`` between them: ``user:runni
 ``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
 ``queue``, all of them or those that are named; what is limited has the names of :class:`Limit`: ``job_cores``,
 ``job_time``, ``running_jobs`` and ``running_cores``. A file has ``by``, ``of`` and these.
+
+Qualities of service are ``NAME:WHAT=VALUE``, several with ``+`` between them, with ``priority``, ``preempts`` and
+``mode`` of a :class:`QualityOfService`, and ``by`` and ``of`` for the groups whose jobs have it, if the jobs do not
+tell: ``urgent:priority=10:preempts=standby+standby:mode=suspend:by=user:of=3|4``. A file has ``name`` and these.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, WorkloadError
+from desim.problems.batch.job import Job
 from desim.problems.batch.limits import Limit
+from desim.problems.batch.preemption import QualityOfService
 from desim.problems.batch.windows import Window
 
 if TYPE_CHECKING:
     from desim.result import Result
 
-__all__ = ["in_force", "limits_of_text", "windows_of_text"]
+__all__ = ["in_force", "limits_of_text", "qualities_of_text", "windows_of_text"]
 
 _OF_WINDOWS = ("start", "end", "cores")
-_GROUPS = ("user", "partition", "queue")
+_GROUPS = ("user", "partition", "queue", "quality")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
     "job_cores": "cores a job",
@@ -38,8 +44,12 @@ _UNITS = {
 }
 _MOST_WINDOWS = 5  # that are told one by one
 _OF_LIMITS = ("by", "of", *_UNITS)
+_OF_QUALITIES = ("name", "priority", "preempts", "mode", "by", "of")
 _WANT_WINDOWS = "want a file, or START:END:CORES, several with + between them"
 _WANT_LIMITS = "want a file, or such as user:running_jobs=4 and queue=debug:job_time=600, with + between them"
+_WANT_QUALITIES = (
+    "want a file, or such as urgent:preempts=standby and standby:mode=suspend:by=user:of=3, with + between"
+)
 
 
 def windows_of_text(text: str) -> list[Window]:
@@ -89,7 +99,8 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     text : str
         A CSV or YAML file, or the notation.
     groups : mapping of str to mapping of int to str
-        The ``queue`` of each job by its id, and its ``partition`` and ``user`` where these have names beside the jobs.
+        The ``queue`` and ``quality`` of each job by its id, and its ``partition`` and ``user`` where these have names
+        beside the jobs.
 
     Returns
     -------
@@ -128,6 +139,71 @@ def limits_of_text(text: str, groups: Mapping[str, Mapping[int, str]]) -> list[L
     return limits
 
 
+def qualities_of_text(
+    text: str, groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
+) -> tuple[list[QualityOfService], dict[int, str]]:
+    """Return qualities of service, and those of jobs.
+
+    Parameters
+    ----------
+    text : str
+        A CSV or YAML file, or the notation.
+    groups : mapping of str to mapping of int to str
+        As for limits.
+    jobs : iterable of Job
+        The workload.
+
+    Returns
+    -------
+    list of QualityOfService
+        At least one.
+    dict of int to str
+        The quality of each job that has one, by its id.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If it is neither, a value is out of range, or nothing tells which jobs have a quality.
+    WorkloadError
+        If there is such a file and it cannot be read; the message names file, line and column.
+
+    Examples
+    --------
+    >>> jobs = [Job(1, 0.0, 1, 9.0, 9.0, user_id=8)]
+    >>> qualities, quality_of = qualities_of_text("urgent:preempts=standby+standby:by=user:of=8", {}, jobs)
+    >>> qualities[0].preempts, quality_of
+    (('standby',), {1: 'standby'})
+    """
+    if _is_file(text):
+        entries = list(_entries(text, "qualities", _OF_QUALITIES))
+    else:
+        entries = []
+        for part in text.split("+"):
+            name, *values = (word.strip() for word in part.split(":"))
+            pairs = [value.partition("=") for value in values]
+            if not name or not all(middle for _, middle, _ in pairs):
+                raise InvalidConfiguration(f"qualities is {text!r}, {_WANT_QUALITIES}")
+            entry = {"name": name} | {key.strip(): value for key, _, value in pairs}
+            if unknown := sorted(set(entry).difference(_OF_QUALITIES)):
+                near = did_you_mean(unknown[0], _OF_QUALITIES)
+                raise InvalidConfiguration(
+                    f"qualities is {text!r}, but there is no {unknown[0]!r}{near}: {', '.join(_OF_QUALITIES[1:])}"
+                )
+            entries.append(("qualities", entry))
+    qualities = [_quality(where, entry) for where, entry in entries]
+    names = {quality.name for quality in qualities}
+    quality_of = {job_id: name for job_id, name in groups.get("quality", {}).items() if name}
+    for where, entry in entries:
+        if entry.get("by"):
+            quality_of |= dict.fromkeys(_members(where, entry, groups, jobs), str(entry["name"]).strip())
+    if not quality_of:
+        raise InvalidConfiguration(
+            f"there are qualities of service ({', '.join(sorted(names))}), but nothing tells which jobs have one: give "
+            "by and of, such as by=user:of=3"
+        )
+    return qualities, quality_of
+
+
 def in_force(result: Result) -> list[str]:
     """Return what the site of a run did, in sentences.
 
@@ -144,6 +220,9 @@ def in_force(result: Result) -> list[str]:
     info, sentences = result.info, []
     if "limits" in info:
         sentences.append(f"Limits: {'; '.join(_words(limit, result) for limit in result.table('limits').to_dicts())}.")
+    if "qualities" in info:
+        told = "; ".join(_words_of_quality(quality) for quality in result.table("qualities").to_dicts())
+        sentences.append(f"Qualities of service: {told}.")
     if "windows" in info:
         windows = result.table("windows").select("cores", "start", "end").rows()
         shown = [f"{cores:,} cores from {start:,.10g} to {end:,.10g} s" for cores, start, end in windows]
@@ -171,6 +250,13 @@ def _words(limit: Mapping[str, Any], result: Result) -> str:
     return f"{whose}: at most {', '.join(most)}"
 
 
+def _words_of_quality(quality: Mapping[str, Any]) -> str:
+    """Return what a row of the table of qualities says."""
+    preempts = f", preempts {', '.join(quality['preempts'])}" if quality["preempts"] else ""
+    mode = "suspended" if quality["mode"] == "suspend" else "requeued"
+    return f"{quality['quality']} of priority {quality['priority']:g}{preempts}, {mode} when preempted"
+
+
 def _is_file(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).is_file()
 
@@ -190,10 +276,9 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     if by not in _GROUPS:
         raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, _GROUPS)}, want one of {', '.join(_GROUPS)}")
     known = groups.get(by) or None
-    if by == "queue" and known is None:
-        raise InvalidConfiguration(f"{where}: queues are limited, but nothing tells the queue of any job")
-    words = entry.get("of", "")
-    of = words.replace("|", " ").split() if isinstance(words, str) else [str(word) for word in words or ()]
+    if by in ("queue", "quality") and known is None:
+        raise InvalidConfiguration(f"{where}: limits are by {by}, but nothing tells the {by} of any job")
+    of = _names(entry.get("of", ""))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)
     }
@@ -202,6 +287,45 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
         return Limit(by=by if known is None else known, of=tuple(of) or None, **whole)  # type: ignore[arg-type]
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
+
+
+def _quality(where: str, entry: Mapping[str, Any]) -> QualityOfService:
+    """Return the quality of service of an entry."""
+    priority, mode = entry.get("priority", ""), str(entry.get("mode") or "requeue").strip()
+    try:
+        return QualityOfService(
+            str(entry.get("name", "")).strip(),
+            0.0 if priority in ("", None) else _number(where, "priority", priority),
+            tuple(_names(entry.get("preempts", ""))),
+            mode,  # type: ignore[arg-type]  # it checks
+        )
+    except InvalidConfiguration as error:
+        raise WorkloadError(f"{where}: {error}") from error
+
+
+def _members(
+    where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]], jobs: Iterable[Job]
+) -> list[int]:
+    """Return the jobs of the groups that an entry names."""
+    by, of = str(entry["by"]).strip(), _names(entry.get("of", ""))
+    kinds = _GROUPS[:-1]
+    if by not in kinds:
+        raise WorkloadError(f"{where}: by is {by!r}{did_you_mean(by, kinds)}, want one of {', '.join(kinds)}")
+    group_of = groups.get(by)
+    if group_of is None:
+        if not isinstance(jobs, Sequence):
+            raise InvalidConfiguration(f"{where}: by is {by!r}, but of a stream nobody knows who will come")
+        limit = Limit(by="user" if by == "user" else "partition", job_cores=1)
+        named = {job.job_id: limit.group_of(job) for job in jobs} if by != "queue" else {}
+        group_of = {job_id: name for job_id, name in named.items() if name is not None}
+    if not group_of:
+        raise InvalidConfiguration(f"{where}: by is {by!r}, but nothing tells the {by} of any job")
+    return [job_id for job_id, name in group_of.items() if not of or name in of]
+
+
+def _names(words: Any) -> list[str]:
+    """Return the names of a cell or a list, which may have bars or blanks between them."""
+    return words.replace("|", " ").split() if isinstance(words, str) else [str(word) for word in words or ()]
 
 
 def _number(where: str, name: str, value: Any) -> float:
