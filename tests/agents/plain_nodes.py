@@ -178,7 +178,7 @@ class PlainConservative:
         self.priority = priority
         self.reserved: dict[int, Taken] = {}
         self.known: set[int] = set()
-        self.down = 0
+        self.disturbed = 0, 0
 
     def earliest(self, observation: NodeObservation, shape: Any, requested: float) -> Taken | None:
         """Return the first place beside all that run and all reservations."""
@@ -196,8 +196,9 @@ class PlainConservative:
 
     def act(self, observation: NodeObservation) -> list[Place]:
         """Return the jobs whose time has come."""
-        if observation.down_cores != self.down:
-            self.reserved, self.down = {}, observation.down_cores
+        disturbed = observation.down_cores, observation.preemptions
+        if disturbed != self.disturbed:
+            self.reserved, self.disturbed = {}, disturbed
         waiting = in_order(observation, self.priority)
         now_running = {int(job_id) for job_id in observation.running.job_id}
         if self.known - now_running:

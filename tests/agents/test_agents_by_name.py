@@ -34,6 +34,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "RULE-HEAD-TAIL@SECONDS": ["reserving-9-1@600.5"],
         "RULE-HEAD-TAIL": ["shortest-9-1", "random-4-4"],
         "HEAD-TAIL": ["3-2"],
+        "AGENT": ["f1", "easy", "conservative-specific-sjf", "easy-molding-lcfs"],
         "BASE": ["easy", "conservative-specific-sjf", "window-aged-3-3"],
         "OBJECTIVE": ["waiting_time", "slowdown"],
         "BUDGET": ["20", "0.001s"],

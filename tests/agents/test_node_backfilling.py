@@ -12,8 +12,8 @@ from node_jobs import NODES, random_jobs
 from plain_nodes import PlainConservative, plain_easy, plain_simple
 
 from desim import InvalidConfiguration, simulate
-from desim.agents.batch import create
-from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, Place
+from desim.agents.batch import Preempting, create
+from desim.problems.batch import PLACEMENTS, BatchCluster, Job, Node, Place, QualityOfService
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -26,7 +26,7 @@ class Compared:
     def __init__(self, kind: str, order: str) -> None:
         self.agent = create(f"{kind}-{order}")
         plain = PLAIN[kind]
-        priority = self.agent.priority
+        priority = self.priority = self.agent.priority
         self.plain = plain(priority).act if isinstance(plain, type) else lambda seen: plain(seen, priority)
         self.decisions = 0
 
@@ -39,18 +39,30 @@ class Compared:
         return answer
 
 
-def compare(seed: int, kind: str, placement: str, count: int) -> None:
-    """Simulate random jobs on some of the nodes, sometimes with outages."""
+def random_qualities(rng: np.random.Generator, count: int) -> dict[str, Any]:
+    """Return qualities of service, of which each preempts those before it, in any mode."""
+    names = ["low", "middle", "high"]
+    qualities = [
+        QualityOfService(name, float(place), tuple(names[:place]), str(rng.choice(["requeue", "suspend"])))  # type: ignore[arg-type]
+        for place, name in enumerate(names)
+    ]
+    return {"qualities": qualities, "quality_of": {number: str(rng.choice(names)) for number in range(count)}}
+
+
+def compare(seed: int, kind: str, placement: str, count: int, preempts: bool = False) -> int:
+    """Simulate random jobs on some of the nodes, sometimes with outages; return how many were preempted."""
     rng = np.random.default_rng(seed)
     outages = [planned_outages([Outage(50.0, 150.0, 0b101), Outage(100.0, 120.0, 0b100)])] * (rng.random() < 0.3)
     jobs = random_jobs(rng, count)
     nodes = NODES if rng.random() < 0.5 else NODES[2:]
-    problem = BatchCluster(jobs, nodes=nodes, placement=placement, too_wide="reject", processes=outages)
+    service = random_qualities(rng, count) if preempts else {}
+    problem = BatchCluster(jobs, nodes=nodes, placement=placement, too_wide="reject", processes=outages, **service)
     agent = Compared(kind, str(rng.choice(["fcfs", "sjf", "f1"])))
-    result = simulate(problem, agent)
+    result = simulate(problem, Preempting(agent) if preempts else agent)
     assert agent.decisions
     report = validate(result, jobs)
     assert report.ok, str(report)
+    return len(result.table("preemptions")) if preempts else 0
 
 
 @pytest.mark.parametrize("kind", PLAIN)
@@ -60,13 +72,27 @@ def test_decisions_are_those_of_the_definition(kind: str, seed: int, placement: 
     compare(seed, kind, placement, 18)
 
 
+@pytest.mark.parametrize("kind", PLAIN)
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), placement=st.sampled_from(sorted(PLACEMENTS)))
+def test_decisions_are_those_of_the_definition_where_jobs_are_preempted(kind: str, seed: int, placement: str) -> None:
+    compare(seed, kind, placement, 18, preempts=True)
+
+
+def test_these_scenarios_preempt() -> None:
+    assert sum(compare(seed, "easy", "best-fit", 18, preempts=True) for seed in range(10)) > 10
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("preempts", [False, True])
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("kind", PLAIN)
 @settings(max_examples=200, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_decisions_are_those_of_the_definition_on_thousands_of_scenarios(kind: str, placement: str, seed: int) -> None:
-    compare(seed, kind, placement, 30)
+def test_decisions_are_those_of_the_definition_on_thousands_of_scenarios(
+    kind: str, placement: str, preempts: bool, seed: int
+) -> None:
+    compare(seed, kind, placement, 30, preempts)
 
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])

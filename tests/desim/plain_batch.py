@@ -89,7 +89,7 @@ class Nodes:
         return max(1.0 / self.nodes[number].speed for number, *_ in held)
 
 
-@dataclass
+@dataclass(eq=False)
 class Run:
     """A job that runs."""
 
@@ -98,6 +98,7 @@ class Run:
     start: float
     end: float
     status: str
+    done: float = 0.0  # before it was suspended
 
 
 @dataclass
@@ -129,7 +130,7 @@ class PlainCluster:
     rows : dict
         Submission, last start, end, status, what was held, cores, and number of executions of each job, by id.
     cuts, kept : list
-        What outages and windows have cut (time, id, start), and what of it was saved (time, id, seconds in all there).
+        What was cut (time, id, start, outcome), and what of it was saved (time, id, seconds in all there).
     asked_for : dict
         When jobs were submitted that come after others.
     """
@@ -177,10 +178,12 @@ class PlainCluster:
             self.at(outage.start, CAPACITY, self.fail, units_of(outage))
             self.at(outage.end, CAPACITY, self.repair, units_of(outage))
         self.expect()
-        while self.coming or self.queue or self.turns or self.running or self.thinking or self.held_back:
+        while self.has_work():
             event = min(self.events, key=lambda event: event[:3], default=(math.inf,))
             if self.asked and event[0] > self.now:
                 self.decide()
+                continue
+            if event[0] > self.now and self.is_unsettled():
                 continue
             if event[0] >= self.site.until:
                 self.stop()
@@ -190,6 +193,22 @@ class PlainCluster:
             self.now = event[0]
             event[3](*event[4])
         return self
+
+    def has_work(self) -> bool:
+        """Tell whether some job has not ended."""
+        return bool(self.coming or self.queue or self.turns or self.running or self.thinking or self.held_back)
+
+    def is_unsettled(self) -> bool:
+        """Do what is left to do when an instant is over; tell whether there was anything."""
+        return False
+
+    def upheaval(self) -> Any:
+        """Return something that changes when others than outages and the policy have changed who runs."""
+        return None
+
+    def expected(self) -> list[tuple[Held, float]]:
+        """Return what running jobs hold, and when each is expected to end."""
+        return [(one.held, one.start + one.job.requested_time) for one in self.running]
 
     def stop(self) -> None:
         """Note what is left when the run ends."""
@@ -212,6 +231,10 @@ class PlainCluster:
         for job_id, size, held in self.policy(self):
             if not self.start(job_id, size, held):
                 break
+        self.end_cycle()
+
+    def end_cycle(self) -> None:
+        """Let the first of those come that came while the policy decided."""
         self.asked = False
         if self.turns:
             self.queue.append(self.turns.pop(0))
@@ -298,7 +321,7 @@ class PlainCluster:
 
     def lacking(self, job: Job) -> list[tuple[int, str]]:
         """Return the groups of a job that would have too much with it."""
-        inside = [*self.queue, *self.turns, *(one.job for one in self.running)]
+        inside = [*self.queue, *self.turns, *self.begun()]
         found = []
         for key in self.groups(job):
             limit = self.site.limits[key[0]]
@@ -307,6 +330,10 @@ class PlainCluster:
             if len(mine) > (limit.running_jobs or math.inf) or cores > (limit.running_cores or math.inf):
                 found.append(key)
         return found
+
+    def begun(self) -> list[Job]:
+        """Return the jobs that have cores."""
+        return [one.job for one in self.running]
 
     def may_enter(self, job: Job) -> bool:
         """Tell whether a job may enter the queue; note groups that are full, behind whose jobs others of them wait."""
@@ -350,21 +377,26 @@ class PlainCluster:
                 return False
             job = molded
         if held is None:
-            held = self.space.place(job, [[one.held for one in self.running]], self.down())
+            held = self.space.place(job, [[held for held, _ in self.expected()]], self.down())
         if held is None:
             return False
         if size is not None:
             self.queue[smaller] = job
         self.queue.remove(job)
+        self.begin(job, held, 0.0)
+        return True
+
+    def begin(self, job: Job, held: Held, done: float) -> Run:
+        """Let a job run that has run for some time already, unless it begins afresh."""
         left = (job.run_time - self.saved.get(job.job_id, 0.0)) * self.space.slowness(held)
         time, status = left, "completed"
         if self.site.kills and left > job.requested_time:
             time = min(left, job.requested_time + self.site.grace)
             status = "completed" if time == left else "killed"
-        one = Run(job, held, self.now, self.now + time, status)
+        one = Run(job, held, self.now, self.now + time - done, status, done)
         self.running.append(one)
         self.at(one.end, END, self.complete, one)
-        return True
+        return one
 
     def complete(self, one: Run) -> None:
         """Let a job end by itself or at its limit, unless it was cut."""
@@ -375,18 +407,19 @@ class PlainCluster:
         self.ask()
         self.leave(one.job)
 
-    def cut(self, one: Run) -> None:
-        """End a job because it has lost a core or a node."""
+    def cut(self, one: Run, outcome: str = "") -> None:
+        """End a job because it has lost a core or a node, or as is said."""
         job = one.job
         self.running = [other for other in self.running if other is not one]
-        self.cuts.append((self.now, job.job_id, one.start))
-        if self.site.loses:
+        outcome = outcome or ("lost" if self.site.loses else "requeued")
+        self.cuts.append((self.now, job.job_id, one.start, outcome))
+        if outcome == "lost":
             self.note(job, one.start, self.now, "lost", one.held, 1)
             self.leave(job)
             return
         self.attempts[job.job_id] = self.attempts.get(job.job_id, 0) + 1
         if self.site.interval is not None:
-            steps, done = 0, self.now - one.start
+            steps, done = 0, one.done + self.now - one.start
             while (steps + 1) * self.site.interval <= done:
                 steps += 1
             slowness = self.space.slowness(one.held)
@@ -401,10 +434,14 @@ class PlainCluster:
         """Take units down, with the jobs that have them; those that began last are cut first."""
         fresh = set(units) - self.down()
         self.failed += units
-        for one in [one for one in reversed(self.running) if self.space.units(one.held) & fresh]:
+        for one in self.hit_by(fresh):
             self.cut(one)
         if fresh:
             self.ask()
+
+    def hit_by(self, units: set[int]) -> list[Run]:
+        """Return the jobs that have some units, in the order in which they are cut."""
+        return [one for one in reversed(self.running) if self.space.units(one.held) & units]
 
     def repair(self, units: Iterable[int]) -> None:
         """Bring units back."""
@@ -417,7 +454,7 @@ class PlainCluster:
     def open_window(self, number: int) -> None:
         """Take the highest cores that are free, then some on which jobs run, and only then some that have failed."""
         down = self.down()
-        busy = {core for one in self.running for core in one.held}
+        busy = {core for held, _ in self.expected() for core in held}
         free = set(range(self.space.count)) - down - busy
         failed = down.difference(*self.windows_on.values())
         highest_first = [core for cores in (free, busy, failed) for core in sorted(cores, reverse=True)]
@@ -451,9 +488,8 @@ def in_order(queue: Iterable[Job], order: str) -> list[Job]:
     return sorted(queue, key=keys[order])
 
 
-def expected_end(one: Run, now: float) -> float:
+def expected_end(end: float, now: float) -> float:
     """Return when a job is expected to end: who overruns goes on for as long again, and at least a minute."""
-    end = one.start + one.job.requested_time
     return end if end > now else now + max(now - end, 60.0)
 
 
@@ -467,7 +503,7 @@ class Profile:
     def changes(self) -> list[float]:
         """Return when it changes from now on."""
         cluster, now = self.cluster, self.cluster.now
-        times = {expected_end(one, now) for one in cluster.running}
+        times = {expected_end(end, now) for _, end in cluster.expected()}
         times |= {time for window in cluster.windows for time in (window.start, window.end)}
         times |= {time for begin, end, _ in self.taken for time in (begin, end)}
         return sorted(time for time in times if time > now)
@@ -475,8 +511,8 @@ class Profile:
     def free(self, time: float) -> int:
         """Count what is free at a time."""
         cluster, now = self.cluster, self.cluster.now
-        count = cluster.space.count - len(cluster.down()) - sum(len(one.held) for one in cluster.running)
-        count += sum(len(one.held) for one in cluster.running if expected_end(one, now) <= time)
+        count = cluster.space.count - len(cluster.down())
+        count -= sum(len(held) for held, end in cluster.expected() if expected_end(end, now) > time)
         for number, window in enumerate(cluster.windows):
             if number in cluster.windows_on:
                 count += window.cores * (window.end <= time)
@@ -525,11 +561,11 @@ def by_counts(kind: str, order: str) -> Policy:
 def conservative(order: str) -> Policy:
     """Return conservative back-filling on cores."""
     promised: dict[int, float] = {}
-    before: list[Any] = [set(), (0, 0)]  # who ran; how many cores were down, and how many of them not for a window
+    before: list[Any] = [set(), ((0, 0), None)]  # who ran; cores down, those of them not for a window; preemptions
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id = {job.job_id: job for job in cluster.queue}
-        now_running = {one.job.job_id for one in cluster.running}
+        now_running = {job.job_id for job in cluster.begun()}
         in_windows = sum(map(len, cluster.windows_on.values()))
         down = len(cluster.down()), len(cluster.down()) - in_windows
 
@@ -540,7 +576,8 @@ def conservative(order: str) -> Policy:
                     made.take(by_id[other], start)
             return made
 
-        if down != before[1]:
+        disturbed = down, cluster.upheaval()
+        if disturbed != before[1]:
             promised.clear()
         elif before[0] - now_running:
             for job in in_order(cluster.queue, order):
@@ -557,7 +594,7 @@ def conservative(order: str) -> Policy:
             del promised[job_id]
         if promised:
             cluster.wake_at(min(promised.values()))
-        before[:] = [now_running | {job_id for _, job_id in due}, down]
+        before[:] = [now_running | {job_id for _, job_id in due}, disturbed]
         return [(job_id, None, None) for _, job_id in due]
 
     return policy
@@ -568,7 +605,7 @@ def on_nodes(kind: str, order: str) -> Policy:
 
     def policy(cluster: PlainCluster) -> Starts:
         now, down, place = cluster.now, cluster.down(), cluster.space.place
-        taken = [(-math.inf, expected_end(one, now), one.held) for one in cluster.running]
+        taken = [(-math.inf, expected_end(end, now), held) for held, end in cluster.expected()]
         shadow, blocked, starts = math.inf, False, []
 
         def at(time: float) -> list[Held]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_batch import Cores, Nodes, PlainCluster, Policy, Site, by_counts, conservative, on_nodes, widest_first
+from plain_preemption import PlainPreemption, Service
 
 from desim import simulate
 from desim.agents.batch import create
@@ -22,6 +23,7 @@ from desim.problems.batch import (
     MoldableJob,
     Node,
     NodeJob,
+    QualityOfService,
     Request,
     StartAs,
     Window,
@@ -123,16 +125,33 @@ class Widest:
         return answer
 
 
-def agents(rng: np.random.Generator, kind: str) -> tuple[Any, Policy]:
-    """Return an agent and the plain policy that does the same."""
+def agents(rng: np.random.Generator, kind: str, preempts: bool = False) -> tuple[Any, Policy, str]:
+    """Return an agent, the plain policy that does the same, and the order of both."""
     order = str(rng.choice(["fcfs", "sjf"]))
     if kind == "sizes":
-        return Widest(), widest_first
+        return Widest(), widest_first, order
+    prefix = "preempting-" * preempts
     if kind == "promises":
-        return create(f"conservative-{order}"), conservative(order)
+        return create(f"{prefix}conservative-{order}"), conservative(order), order
     rule = str(rng.choice(["strict", "backfilling", "easy"]))
     name = order if rule == "strict" else f"{rule}-{order}"
-    return create(name), (on_nodes if kind == "nodes" else by_counts)(rule, order)
+    return create(prefix + name), (on_nodes if kind == "nodes" else by_counts)(rule, order), order
+
+
+def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
+    """Return qualities of service, of which each may preempt some of those before it."""
+    names = [f"q{number}" for number in range(int(rng.integers(2, 5)))]
+    qualities = {
+        name: QualityOfService(
+            name,
+            float(rng.choice([0, place, place, 5])),
+            tuple(other for other in names[:place] if rng.random() < 0.8),
+            str(rng.choice(["requeue", "suspend"])),  # type: ignore[arg-type]
+        )
+        for place, name in enumerate(names)
+    }
+    quality_of = {number: str(rng.choice(names)) for number in range(count) if rng.random() < 0.9}
+    return Service(qualities, quality_of, order)
 
 
 def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
@@ -160,19 +179,22 @@ def held_of(result: Any, kind: str, job_id: int) -> Any:
     if kind != "nodes":
         parts = [part.split("-") for part in (row["allocated_resources"].item() or "").split()]
         return frozenset(core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)) or None
-    start, placements = row["starting_time"].item(), result.table("placements")
-    rows = placements.filter((placements["job_id"] == job_id) & (placements["starting_time"] == start))
+    span = ["job_id", "starting_time", "finish_time"]  # another execution may have ended as it started
+    rows = result.table("placements").join(row, on=span, how="semi", nulls_equal=True)
     return sorted(rows.select("node", "tasks").rows())
 
 
-def compare(seed: int, kind: str, count: int = 25) -> None:
-    """Simulate a random scenario and say where the plain loop parts from it."""
+def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> Any:
+    """Simulate a random scenario, say where the plain loop parts from it, and return the result."""
     rng = np.random.default_rng(seed)
     num_cores = int(rng.integers(3, 11))
     site = random_site(rng, kind, num_cores, count)
     jobs = random_jobs(rng, kind, num_cores, count, site.kills)
-    agent, policy = agents(rng, kind)
-    plain = PlainCluster(jobs, Nodes(NODES) if kind == "nodes" else Cores(num_cores), policy, site).run()
+    agent, policy, order = agents(rng, kind, preempts)
+    space = Nodes(NODES) if kind == "nodes" else Cores(num_cores)
+    service = random_service(rng, count, order) if preempts else Service({}, {})
+    plain = PlainPreemption(jobs, space, policy, site, service) if preempts else PlainCluster(jobs, space, policy, site)
+    plain.run()
     cluster = BatchCluster(
         jobs,
         **({"nodes": NODES} if kind == "nodes" else {"num_cores": num_cores}),
@@ -185,6 +207,8 @@ def compare(seed: int, kind: str, count: int = 25) -> None:
         after=site.after or None,
         limits=site.limits,
         windows=site.windows,
+        qualities=service.qualities.values(),
+        quality_of=service.quality_of,
         processes=[planned_outages(site.outages)],
     )
     result = simulate(cluster, agent, until=site.until)
@@ -199,15 +223,20 @@ def compare(seed: int, kind: str, count: int = 25) -> None:
         for job_id, row in plain.rows.items()
     }
     assert found == wanted
-    columns = ["finish_time", "job_id", "starting_time"]
-    assert result.table("interruptions").select(columns).rows() == sorted(plain.cuts)
+    columns = ["finish_time", "job_id", "starting_time", "outcome"]
+    assert sorted(result.table("interruptions").select(columns).rows()) == sorted(plain.cuts)
     if site.interval is not None:
-        assert result.table("checkpoints").select("finish_time", "job_id", "saved").rows() == sorted(plain.kept)
+        told = result.table("checkpoints").select("finish_time", "job_id", "saved").rows()
+        assert sorted(told) == sorted(plain.kept)  # who starts as soon as he is cut may be cut again at once
     if any(one.jobs for one in site.after.values()):
         told = result.table("dependencies").select("job_id", "submission_time")
         assert {job_id: time for job_id, time in told.iter_rows() if time is not None} == plain.asked_for
+    if isinstance(plain, PlainPreemption):
+        columns = ["time", "job_id", "preempted_by", "mode"]
+        assert sorted(result.table("preemptions").select(columns).rows()) == sorted(plain.preempted)
     report = validate(result, jobs)
     assert report.ok, str(report)
+    return result
 
 
 KINDS = ["cores", "promises", "nodes", "sizes"]
@@ -226,3 +255,27 @@ def test_all_at_once_is_that_of_a_plain_loop(kind: str, seed: int) -> None:
 @given(seed=st.integers(0, 2**32))
 def test_all_at_once_is_that_of_a_plain_loop_in_thousands_of_scenarios(kind: str, seed: int) -> None:
     compare(seed, kind)
+
+
+PREEMPTED = KINDS[:3]  # in the order that sizes are chosen in, nobody is first
+
+
+@pytest.mark.parametrize("kind", PREEMPTED)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32))
+def test_preemption_with_all_of_it_is_that_of_a_plain_loop(kind: str, seed: int) -> None:
+    compare(seed, kind, preempts=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", PREEMPTED)
+@settings(max_examples=2000)
+@given(seed=st.integers(0, 2**32))
+def test_preemption_with_all_of_it_is_that_of_a_plain_loop_in_thousands_of_scenarios(kind: str, seed: int) -> None:
+    compare(seed, kind, preempts=True)
+
+
+def test_these_scenarios_preempt_in_both_ways() -> None:
+    for kind in PREEMPTED:
+        modes = {mode for seed in range(12) for mode in compare(seed, kind, preempts=True).table("preemptions")["mode"]}
+        assert modes == {"requeue", "suspend"}

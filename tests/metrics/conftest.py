@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 from desim import Phase, Result, at, simulate
-from desim.problems.batch import BatchCluster, Job, core_set
+from desim.agents.batch import create
+from desim.problems.batch import BatchCluster, Job, QualityOfService, core_set
 
 JOB_SCHEMA = {
     "job_id": pl.Int64,
@@ -44,7 +45,7 @@ class AnyFit:
         return int(observation.queue.job_id[fits[0]]) if len(fits) and self.rng.random() < 0.9 else None
 
 
-def _random_run(seed: int, num_jobs: int = 30, **options: Any) -> Result:
+def _random_run(seed: int, num_jobs: int = 30, *, preempts: bool = False, **options: Any) -> Result:
     """Simulate random jobs on eight cores of which some fail, with whole times so that instants coincide."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(3, 60, num_jobs)).astype(float)
@@ -69,10 +70,20 @@ def _random_run(seed: int, num_jobs: int = 30, **options: Any) -> Result:
             problem.repair(cores)
 
     on_outage = "lose" if seed % 3 == 0 else "requeue"
+    service: dict[str, Any] = {}
+    if preempts:
+        urgent = QualityOfService("urgent", 1.0, ("suspended", "requeued"))
+        others = QualityOfService("suspended", mode="suspend"), QualityOfService("requeued")
+        names = ("urgent", "suspended", "suspended", "requeued")
+        service = {
+            "qualities": [urgent, *others],
+            "quality_of": {number: names[number % 4] for number in range(num_jobs)},
+        }
     problem = BatchCluster(
-        jobs, 8, too_wide="reject", on_outage=on_outage, kill_at_request=bool(seed % 2), processes=[outages]
+        jobs, 8, too_wide="reject", on_outage=on_outage, kill_at_request=bool(seed % 2), processes=[outages], **service
     )
-    return simulate(problem, AnyFit(seed), until=80.0 if seed % 5 else float("inf"), **options)
+    agent = create("preempting-backfilling-sjf") if preempts else AnyFit(seed)
+    return simulate(problem, agent, until=80.0 if seed % 5 else float("inf"), **options)
 
 
 @pytest.fixture

@@ -29,9 +29,24 @@ def executions_of(result):
         if row["starting_time"] is not None
     ]
     for cut in result.table("interruptions").iter_rows(named=True):
-        if cut["outcome"] == "requeued":
-            runs.append((rows[cut["job_id"]], cut["starting_time"], cut["finish_time"], True))
+        if cut["outcome"] != "lost":
+            wasted = cut["outcome"] != "suspended" or begins_anew_after(result, cut)
+            runs.append((rows[cut["job_id"]], cut["starting_time"], cut["finish_time"], wasted))
     return runs
+
+
+def begins_anew_after(result, cut):
+    """Tell whether the work of an execution that was suspended is lost later."""
+    cuts = result.table("interruptions").iter_rows(named=True)
+    ends = [one for one in cuts if one["job_id"] == cut["job_id"] and one["outcome"] != "suspended"]
+    return any(one["finish_time"] > cut["starting_time"] for one in ends)
+
+
+def ran_before(result, job_id):
+    """Add up how long a job ran before it was suspended, if it went on from there."""
+    cuts = result.table("interruptions").iter_rows(named=True)
+    mine = [cut for cut in cuts if cut["job_id"] == job_id and cut["outcome"] == "suspended"]
+    return sum(cut["finish_time"] - cut["starting_time"] for cut in mine if not begins_anew_after(result, cut))
 
 
 def over_time(result, begin, end):
@@ -75,11 +90,12 @@ def samples(result, begin, end, include):
             continue
         so_far = end_time - row["submission_time"]
         if row["starting_time"] is not None:
-            waiting.append(row["starting_time"] - row["submission_time"])
+            waiting.append(row["starting_time"] - row["submission_time"] - ran_before(result, row["job_id"]))
         elif include:
             waiting.append(so_far)
         if row["status"] in ("completed", "killed"):
-            whole, length = row["finish_time"] - row["submission_time"], row["execution_time"]
+            whole = row["finish_time"] - row["submission_time"]
+            length = row["execution_time"] + ran_before(result, row["job_id"])
         elif include and row["status"] in ("running", "queued"):
             whole, length = so_far, row["run_time"]
         else:
@@ -140,9 +156,10 @@ def expected(result, begin, end, include):
     include=st.booleans(),
     edges=st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted),
     whole=st.booleans(),
+    preempts=st.booleans(),
 )
-def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, whole):
-    result = random_run(seed)
+def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, whole, preempts):
+    result = random_run(seed, preempts=preempts)
     end_time = result.info["end_time"]
     begin, end = (result.jobs["submission_time"].min(), end_time) if whole else (float(edges[0]), float(edges[1]))
     options = {} if whole else {"window": (begin, end)}
@@ -177,10 +194,20 @@ def test_what_counts_adds_up(random_run, seed):
     assert lower["waiting_time_max"] >= values["waiting_time_max"]
 
 
+def test_preemptions_are_counted(random_run):
+    result = random_run(1, preempts=True)
+    values, outcomes = result.metrics(), result.table("interruptions")["outcome"].to_list()
+    assert values["preemptions"] == outcomes.count("preempted") + outcomes.count("suspended") > 3
+    assert values["interruptions"] == outcomes.count("requeued") + outcomes.count("lost") > 0
+
+
 def test_the_random_runs_show_every_fate(random_run):
     results = [random_run(seed) for seed in range(20)]
     fates = {status for result in results for status in result.jobs["status"].to_list()}
     assert fates == {"completed", "killed", "lost", "running", "queued", "rejected"}
     outcomes = {outcome for result in results for outcome in result.table("interruptions")["outcome"].to_list()}
     assert outcomes == {"requeued", "lost"}
+    results = [random_run(seed, preempts=True) for seed in range(6)]
+    outcomes = {outcome for result in results for outcome in result.table("interruptions")["outcome"].to_list()}
+    assert outcomes == {"requeued", "lost", "preempted", "suspended"}
     assert max(result.jobs["attempts"].max() for result in results) > 2

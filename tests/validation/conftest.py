@@ -11,7 +11,8 @@ import pytest
 from editable_runs import EditableRun
 
 from desim import Phase, at, simulate
-from desim.problems.batch import After, BatchCluster, Job, Limit, Window, core_set
+from desim.agents.batch import create
+from desim.problems.batch import After, BatchCluster, Job, Limit, QualityOfService, Window, core_set
 
 NUM_CORES = 12
 
@@ -55,7 +56,13 @@ def _random_jobs(rng: np.random.Generator, count: int, width: int) -> list[Job]:
 
 
 def _random_run(
-    seed: int, *, count: int = 60, outages: bool = True, until: float = float("inf"), **options: Any
+    seed: int,
+    *,
+    count: int = 60,
+    outages: bool = True,
+    until: float = float("inf"),
+    agent: Any = None,
+    **options: Any,
 ) -> Run:
     rng = np.random.default_rng(seed)
     jobs = _random_jobs(rng, count, NUM_CORES + (options.get("too_wide") == "reject"))
@@ -69,7 +76,7 @@ def _random_run(
             problem.repair(cores)
 
     problem = BatchCluster(jobs, NUM_CORES, processes=[failures] if outages else [], **options)
-    return Run(simulate(problem, FirstFit(), until=until), jobs)
+    return Run(simulate(problem, agent or FirstFit(), until=until), jobs)
 
 
 @pytest.fixture(scope="session")
@@ -126,3 +133,16 @@ def windowed() -> Run:
 def saving() -> Run:
     """Return a run with outages, in which jobs go on from checkpoints and have some grace."""
     return _random_run(8, checkpoint_interval=2.0, grace=5.0)
+
+
+@pytest.fixture(scope="session")
+def preempted() -> Run:
+    """Return a run with outages and checkpoints, in which jobs preempt others, which are requeued or suspended."""
+    qualities = [
+        QualityOfService("urgent", 9.0, ("spare", "standby")),
+        QualityOfService("spare", 1.0, ("standby",)),
+        QualityOfService("standby", mode="suspend"),
+    ]
+    quality_of = {number: ("urgent", "spare", "standby", "standby")[number % 4] for number in range(7, 64)}
+    agent = create("preempting-backfilling-fcfs")
+    return _random_run(9, agent=agent, qualities=qualities, quality_of=quality_of, checkpoint_interval=2.0)

@@ -183,3 +183,49 @@ def same_group(run):
     """Let all jobs be those of one user."""
     group = pl.when(pl.col("limit") == 0).then(pl.lit("3")).otherwise("group")
     return run.with_table("limited_jobs", run.result.table("limited_jobs").with_columns(group=group))
+
+
+def unknown_quality(run):
+    """Let a job that has nothing to do with preemption have a quality that there is not."""
+    named, told = run.result.table("job_qualities"), run.result.table("preemptions")
+    involved = {*told["job_id"], *told["preempted_by"]}
+    row = next(place for place, job_id in enumerate(named["job_id"]) if job_id not in involved)
+    return run.edited("job_qualities", row, quality="nobody")
+
+
+def preempted_by_another(run):
+    """Say that it was another urgent job that took the first one off."""
+    told, urgent = run.row("preemptions", 0), run.result.table("job_qualities").filter(quality="urgent")
+    other = urgent.filter(pl.col("job_id") != told["preempted_by"]).row(-1, named=True)
+    return run.edited("preemptions", 0, preempted_by=other["job_id"], number_preempted_by=other["arrival_number"])
+
+
+def resumed_elsewhere(run):
+    """Let a job that was suspended have run before on a core that nobody used then, in the place of one of its own."""
+    columns = ["starting_time", "finish_time", "allocated_resources"]
+    cuts = run.result.table("interruptions")
+    ran = pl.concat([table.select(columns) for table in (run.result.jobs, cuts)]).drop_nulls()
+    for row, cut in enumerate(cuts.iter_rows(named=True)):
+        together = (pl.col("starting_time") < cut["finish_time"]) & (pl.col("finish_time") > cut["starting_time"])
+        used = {core for text in ran.filter(together)["allocated_resources"] for core in numbers(text)}
+        idle = [core for core in range(12) if core not in used]
+        if cut["outcome"] == "suspended" and idle:
+            cores = sorted([idle[0], *list(numbers(cut["allocated_resources"]))[1:]])
+            return run.edited("interruptions", row, allocated_resources=" ".join(map(str, cores)))
+    raise LookupError("no core was idle while a job ran that was suspended")
+
+
+def began_later(run):
+    """Let a job that was suspended once, and ended, have begun a little later."""
+    cuts, jobs = run.result.table("interruptions"), run.result.jobs.filter(status="completed", attempts=2)
+    row = next(
+        place
+        for place, cut in enumerate(cuts.iter_rows(named=True))
+        if cut["outcome"] == "suspended" and cut["job_id"] in jobs["job_id"]
+    )
+    return run.edited("interruptions", row, starting_time=cuts["starting_time"][row] + 0.1)
+
+
+def cut_by_no_outage(run):
+    """Say that it was an outage that cut the first job that was preempted and sent back."""
+    return run.edited("interruptions", run.find("interruptions", outcome="preempted"), outcome="requeued")

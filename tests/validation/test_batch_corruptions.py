@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 from corruptions import (
+    began_later,
     cut,
     cut_after_its_last_execution,
+    cut_by_no_outage,
     cut_elsewhere,
     drop,
     finished_earlier,
@@ -22,13 +24,16 @@ from corruptions import (
     on_the_cores_of_another,
     one_core_less,
     overdue,
+    preempted_by_another,
     repeat,
     rescaled,
+    resumed_elsewhere,
     runs_again_before,
     same_group,
     shifted_cut,
     still_running_at_the_end,
     two_at_once,
+    unknown_quality,
     wider_than_what_is_up,
     with_job,
 )
@@ -172,6 +177,16 @@ CASES = [
     ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=40.0)),
     ("limited", "rejected", lambda run: run.edited("limits", 0, job_time=None)),
     ("limited", "values", lambda run: run.edited("limits", 0, running_jobs=0), "limits"),
+    ("preempted", "qualities", unknown_quality),
+    ("preempted", "qualities", lambda run: run.edited("qualities", 2, preempts=["urgent"])),
+    ("preempted", "preemptions", lambda run: run.edited("qualities", 2, mode="requeue")),
+    ("preempted", "preemptions", lambda run: drop(run, "preemptions", 0)),
+    ("preempted", "preemptions", preempted_by_another),
+    ("preempted", "suspended", resumed_elsewhere, "core_down"),
+    ("preempted", "suspended", lambda run: run.edited("qualities", 0, preempts=["spare"]), "preemptions"),
+    ("preempted", "execution_time", began_later),
+    ("preempted", "checkpoints", lambda run: drop(run, "checkpoints", 0), "execution_time"),
+    ("preempted", "interruptions", cut_by_no_outage, "preemptions"),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 4, think_time=9.0)),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="9 11")),
     ("dependent", "dependencies", lambda run: run.edited("dependencies", 0, after="10 nobody")),
@@ -195,14 +210,20 @@ def test_every_rule_has_its_corruption():
 
 
 @pytest.mark.parametrize(
-    "scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed", "saving"]
+    "scenario", ["plain", "requeued", "lost", "stopped", "dependent", "limited", "windowed", "saving", "preempted"]
 )
 def test_the_runs_are_valid_before_they_are_corrupted(request, scenario):
     run = request.getfixturevalue(scenario)
     report = validate(run.result, run.jobs)
     assert report.ok, str(report)
-    of_sites = {"dependent": "dependencies", "limited": "limits", "windowed": "windows", "saving": "checkpoints"}
-    absent = OF_NODES | (set(of_sites.values()) - {of_sites.get(scenario)})
+    of_sites = {
+        "dependent": {"dependencies"},
+        "limited": {"limits"},
+        "windowed": {"windows"},
+        "saving": {"checkpoints"},
+        "preempted": {"checkpoints", "qualities", "preemptions", "suspended"},
+    }
+    absent = OF_NODES | (set.union(*of_sites.values()) - of_sites.get(scenario, set()))
     assert list(report.checks) == [rule for rule in rules_of("batch") if rule not in absent]
 
 

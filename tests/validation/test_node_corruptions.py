@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Node, NodeJob, Request
+from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -129,3 +129,18 @@ def test_on_nodes_of_several_speeds_work_that_is_left_has_a_bound() -> None:
     for values in ({"run_time": 9.0}, {"status": "killed", "success": False}, {"requested_time": 9.0}):
         report = validate(run.edited("jobs", 0, **values))
         assert set(report.counts) == {"execution_time"} | ({"interruptions"} if "requested_time" in values else set())
+
+
+def test_suspended_jobs_hold_their_memory() -> None:
+    qualities = [QualityOfService("urgent", preempts=("standby",)), QualityOfService("standby", mode="suspend")]
+    jobs = [
+        NodeJob.of(1, 0.0, Request(cores=4, memory=60), 90.0, 90.0),
+        NodeJob.of(2, 10.0, Request(cores=2, memory=40), 9.0, 9.0),
+    ]
+    service: Any = {"qualities": qualities, "quality_of": {1: "standby", 2: "urgent"}}
+    cluster = BatchCluster(jobs, nodes=[Node("n", 4, memory=100)], **service)
+    run = EditableRun(simulate(cluster, create("preempting-fcfs")))
+    assert run.result.jobs["starting_time"].to_list() == [19.0, 10.0]
+    assert validate(run.result, jobs).ok
+    report = validate(run.edited("requests", 1, memory=41))
+    assert set(report.counts) == {"node_capacity"} and "101 memory of node 'n'" in str(report)
