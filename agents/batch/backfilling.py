@@ -287,6 +287,11 @@ class _FreeCores:
         return Start(job_id, slot.core_set) if slot.core_set else job_id
 
 
+def _down(observation: BatchObservation) -> int | bytes:
+    """Return what changes when something fails or is repaired; windows of nodes are in the profile already."""
+    return observation.room.down.tobytes() if isinstance(observation, NodeObservation) else observation.down_cores
+
+
 class ConservativeBackfilling(Named):
     """Conservative back-filling over any priority order.
 
@@ -320,14 +325,15 @@ class ConservativeBackfilling(Named):
         self._ends: dict[float, int] = {}  # how many running jobs are expected to end at a time
         self._profile: AvailabilityProfile | None = None
         self._changes = 0
-        self._down = self._preemptions = 0
+        self._down: int | bytes = 0
+        self._preemptions = 0
         self._settled = True
 
     def act(self, observation: BatchObservation) -> list[int | Place | Start | WaitUntil] | None:
         """Return the jobs whose reserved time has come, and when to be asked again."""
         self.priority.look(observation)
         profile = self._profile
-        if profile is None or observation.down_cores != self._down or observation.preemptions != self._preemptions:
+        if profile is None or _down(observation) != self._down or observation.preemptions != self._preemptions:
             profile = self._rebuild(observation)
         else:
             profile.advance(observation.time)
@@ -347,7 +353,7 @@ class ConservativeBackfilling(Named):
         on_nodes = isinstance(observation, NodeObservation)
         kind = NodeProfile if on_nodes else CoreProfile if self.specific_cores else AvailabilityProfile
         self._profile = profile = kind.of_running(observation)
-        self._down, self._preemptions = observation.down_cores, observation.preemptions
+        self._down, self._preemptions = _down(observation), observation.preemptions
         self._running, self._ends = {}, {}
         for end, cores, job_id in zip(*(column.tolist() for column in expected_releases(observation)), strict=True):
             if isinstance(observation, NodeObservation):

@@ -43,6 +43,8 @@ def refuse_nodes(simulation_info: Mapping[str, Any], name: str, instead: str) ->
 class NodeRoom:
     """What is still free while somebody decides which jobs start, and who has found no room so far.
 
+    Where nodes have windows, a job has room only on nodes that it leaves before any begins, by its requested time.
+
     Parameters
     ----------
     observation : NodeObservation
@@ -60,18 +62,28 @@ class NodeRoom:
         self.room = observation.room.copy()
         self.policy = observation.policy
         self.starts: list[Place] = []
-        self._failed: set[Shape] = set()  # what had no room once has none later: room only shrinks
+        self._time, self._windows = observation.time, bool(observation.windows)
+        self._failed: set[object] = set()  # what has no room now has none later: room only shrinks
+
+    def look(self, requested: float = 0.0) -> None:
+        """Close the nodes that have a window between now and a requested time from now, in seconds."""
+        if self._windows:
+            self.room.closed = self.room.table.closed_between(self._time, self._time + requested)
 
     def start(
-        self, job_id: int, shape: Shape, where: Sequence[tuple[int, int]] | None = None
+        self, job_id: int, shape: Shape, requested: float, where: Sequence[tuple[int, int]] | None = None
     ) -> tuple[Held, ...] | None:
-        """Let a job start if it has room, on chosen nodes with their numbers of tasks if given; return what it gets."""
-        if shape in self._failed:
+        """Let a job start if it has room for a requested time, where it wants to if it says so; return what it gets."""
+        key: object = shape
+        if self._windows:
+            self.look(requested)
+            key = shape, self.room.closed
+        if key in self._failed:
             return None
         held = self.room.place_on(shape, where, self.policy) if where else self.room.place(shape, self.policy)
         if held is None:
             if not where:
-                self._failed.add(shape)
+                self._failed.add(key)
         else:
             self.room.take(held)
             self.starts.append(Place(job_id, held))
@@ -86,12 +98,13 @@ def _in_order(observation: NodeObservation, order: np.ndarray) -> list[tuple[int
     return list(zip(job_ids, map(shapes.__getitem__, order.tolist()), times, strict=True))
 
 
-def _hopeful(room: Room, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
+def _hopeful(now: NodeRoom, waiting: Sequence[tuple[int, Shape, float]]) -> Iterator[tuple[int, Shape, float]]:
     """Yield the waiting jobs for which some node has room for a task: nobody else can start, as room only shrinks."""
     shapes = list(dict.fromkeys(map(itemgetter(1), waiting)))
     if not shapes:
         return iter(())
-    hopeful = {shape for shape, takes in zip(shapes, room.take_one(shapes).tolist(), strict=True) if takes}
+    now.look()
+    hopeful = {shape for shape, takes in zip(shapes, now.room.take_one(shapes).tolist(), strict=True) if takes}
     return (entry for entry in waiting if entry[1] in hopeful)
 
 
@@ -111,8 +124,10 @@ def strict_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
         The jobs to start.
     """
     room = NodeRoom(observation)
-    for job_id in observation.queue.job_id[order].tolist():  # few are looked at, as a rule
-        if room.start(job_id, observation.shape_of(job_id)) is None:
+    requested_times = observation.queue.requested_time
+    job_ids = observation.queue.job_id[order].tolist()
+    for position, job_id in zip(order.tolist(), job_ids, strict=True):  # few are looked at, as a rule
+        if room.start(job_id, observation.shape_of(job_id), float(requested_times[position])) is None:
             break
     return room.starts
 
@@ -133,8 +148,8 @@ def simple_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Pla
         The jobs to start.
     """
     room = NodeRoom(observation)
-    for job_id, shape, _ in _hopeful(room.room, _in_order(observation, order)):
-        room.start(job_id, shape)
+    for job_id, shape, requested in _hopeful(room, _in_order(observation, order)):
+        room.start(job_id, shape, requested)
     return room.starts
 
 
@@ -162,27 +177,31 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
     waiting = _in_order(observation, order)
     blocked = len(waiting)
     for place, (job_id, shape, requested) in enumerate(waiting):
-        held = now.start(job_id, shape)
+        held = now.start(job_id, shape, requested)
         if held is None:
             blocked = place
             break
         ends.append((time + requested, held))
-    later = list(_hopeful(now.room, waiting[blocked + 1 :]))
+    later = list(_hopeful(now, waiting[blocked + 1 :]))
     if not later:
         return now.starts
-    shadow, beyond = _reserve(observation, now.room.copy(), ends, waiting[blocked][1])
+    shadow, beyond = _reserve(observation, now.room.copy(), ends, *waiting[blocked][1:])
     unreserved: Room | None = None
-    too_long: set[Shape] = set()  # shapes without room beside the reservation
+    too_long: set[tuple[Shape, tuple[int, ...]]] = set()  # without room beside the reservation
     for job_id, shape, requested in later:
         if time + requested <= shadow:
-            if now.start(job_id, shape) is not None:
+            if now.start(job_id, shape, requested) is not None:
                 unreserved = None
-        elif shape not in too_long:
+            continue
+        now.look(requested)
+        key = shape, now.room.closed
+        if key not in too_long:
             if unreserved is None:
                 unreserved = now.room.least_of(beyond)
+            unreserved.closed = now.room.closed
             held = unreserved.place(shape, now.policy)
             if held is None:
-                too_long.add(shape)
+                too_long.add(key)
             else:
                 for room in (now.room, beyond, unreserved):
                     room.take(held)
@@ -191,7 +210,11 @@ def easy_on_nodes(observation: NodeObservation, order: np.ndarray) -> list[Place
 
 
 def _reserve(
-    observation: NodeObservation, room: Room, ends: list[tuple[float, tuple[Held, ...]]], blocked: Shape
+    observation: NodeObservation,
+    room: Room,
+    ends: list[tuple[float, tuple[Held, ...]]],
+    blocked: Shape,
+    requested: float,
 ) -> tuple[float, Room]:
     """Reserve for a blocked job; return when it starts, and what is free then beside it.
 
@@ -199,9 +222,10 @@ def _reserve(
     """
     times, _, job_ids = (column.tolist() for column in expected_releases(observation))
     releases: Iterable[tuple[float, tuple[Held, ...]]] = zip(times, map(observation.held_by, job_ids), strict=True)
-    if ends:
-        releases = sorted([*releases, *ends], key=itemgetter(0))
-    start = room.give_back_until(blocked, releases)
+    more = [*ends, *((window.end, ()) for window in observation.windows)]
+    if more:
+        releases = sorted([*releases, *more], key=itemgetter(0))
+    start = room.give_back_until(blocked, releases, requested)
     place = room.place(blocked, observation.policy) if start < np.inf else None
     if place is not None:
         room.take(place)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from desim.agents.batch.profile import AvailabilityProfile, expected_releases
 from desim.problems.batch import Held, NodeObservation, Place, Room, Shape
+from desim.problems.batch.nodes import GPU
 from desim.problems.batch.placement import PlacementPolicy
 
 __all__ = ["FreeNodes", "NodeProfile", "NodeSlot"]
+
+Whole = NDArray[np.int64]
+Stretches = list[tuple[float, float]]
+Line = list[tuple[float, list[int], int, int, int]]
+
+FEW = 16
+"""So many nodes are looked at one by one in less time than arrays of all take."""
 
 
 class NodeSlot(NamedTuple):
@@ -34,7 +44,10 @@ class NodeSlot(NamedTuple):
 
 
 class NodeProfile(AvailabilityProfile):
-    """What is free on nodes from now on: :class:`AvailabilityProfile` with a :class:`Room` at each point.
+    """What is free on nodes from now on: :class:`AvailabilityProfile` with all resources of all nodes at each point.
+
+    Points are rows of arrays, in no order, so that one comes or goes without a move of the others, and a look at many
+    is one operation.
 
     Parameters
     ----------
@@ -46,21 +59,43 @@ class NodeProfile(AvailabilityProfile):
         Says which nodes a job gets, of those that have room for its whole requested time.
     """
 
-    free: list[Room]  # type: ignore[assignment]  # of rooms, not of numbers
-
     def __init__(self, time: float, free: Room, policy: PlacementPolicy) -> None:
-        super().__init__(time, 0)
-        self.free = [free.copy()]
-        self.policy = policy
+        self.times = [time]
+        self.table, self.policy, self.down = free.table, policy, free.down.copy()
+        self._rows = [0]  # of the points, in order of time
+        self._spare: list[int] = []
+        self._amounts: Whole = free.free.T[:, None, :].copy()  # by resource, row and node
+        self._jobs: Whole = free.jobs[None].copy()
+        self._gpus: Whole = free.gpus[None].copy()
+        self._has_gpus = bool(self.table.num_gpus)
+        self._kept: set[float] = set()  # points that stay, whatever is free: windows begin and end there
+        self._freed: dict[int, float] = {}  # until when on what nodes something was freed since the round before began
+        self._freed_later: dict[int, float] = {}  # the same for the next round
+        self._lines: dict[int, Line] = {}  # of nodes since they last changed
+        self._stretches: dict[int, dict[Shape, Stretches]] = {}  # when a node has room for a task, by the same
 
     @classmethod
     def of_running(cls, observation: Any) -> Self:
-        """Return what the running jobs leave free, by their expected ends."""
+        """Return what the running jobs leave free, by their expected ends; windows have their times."""
         profile = cls(observation.time, observation.room, observation.policy)
         ends, _, job_ids = expected_releases(observation)
         for end, job_id in zip(ends.tolist(), job_ids.tolist(), strict=True):
             profile._hold(end, np.inf, observation.held_by(job_id), taken=False)
+        for window in observation.windows:
+            for time in (window.start, window.end):
+                if time > observation.time:
+                    profile._point(time, 0)
+                    profile._kept.add(time)
         return profile
+
+    def advance(self, time: float) -> None:
+        """Let the profile begin at a later time."""
+        times = self.times
+        if len(times) > 1 and times[1] <= time:
+            past = bisect_right(times, time) - 1
+            self._spare += self._rows[:past]
+            del times[:past], self._rows[:past]
+        times[0] = max(times[0], time)
 
     def fit(self, wanted: Any, duration: float) -> Any:
         """Find the first time from which nodes have room for a duration.
@@ -79,8 +114,17 @@ class NodeProfile(AvailabilityProfile):
         """
         return self._first(wanted, duration, len(self.times))
 
+    def begin_round(self) -> None:
+        """Begin a round of :meth:`fit_again`, once for each job that holds a slot."""
+        self._freed, self._freed_later = self._freed_later, {}
+        self._lines, self._stretches = {}, {}
+
     def fit_again(self, slot: Any, duration: float) -> Any:
         """Find the first slot for a job that holds one, as if it held none.
+
+        The slot was the first when it was taken, or in the last round. So an earlier one has a task on a node of which
+        something was freed since, and begins before the end of that: whoever finds no such node need not take the slot
+        out and look at all of them.
 
         Parameters
         ----------
@@ -96,29 +140,164 @@ class NodeProfile(AvailabilityProfile):
         """
         if slot.start == slot.end:  # it holds nothing, so that others may be in its place
             return self.fit(slot.shape, duration) or slot
-        if self.times[0] >= min(slot.start, self._freed_until):
+        span = self._span(slot, duration)
+        if span is None:
             return slot
         self._hold(slot.start, slot.end, slot.held, taken=False)
-        stop = bisect_left(self.times, min(slot.start, self._freed_until))  # an earlier one uses what was freed since
-        earlier = self._first(slot.shape, duration, stop)
+        first, stop = (bisect_left(self.times, time) for time in span)
+        earlier = self._first(slot.shape, duration, stop, first)
         self._hold(slot.start, slot.end, slot.held, taken=True)
         return earlier or slot
 
-    def _first(self, shape: Shape, duration: float, stop: int) -> NodeSlot | None:
-        """Return the first slot that begins at one of the points before a number."""
-        times, free = self.times, self.free
-        for place in range(stop):
-            common = free[place]
-            end = times[place] + duration
-            following = place + 1
-            while common.fits(shape):
-                if following == len(times) or times[following] >= end:
-                    held = common.place(shape, self.policy)
-                    assert held is not None  # as it fits
-                    return NodeSlot(times[place], end, held, shape)
-                common = common.least_of(free[following])
-                following += 1
+    def _span(self, slot: NodeSlot, duration: float) -> tuple[float, float] | None:
+        """Return between which times an earlier slot begins, if there is one; None if there is certainly none."""
+        assert slot.shape is not None
+        now, shape = self.times[0], slot.shape
+        if len(self._freed) > FEW:
+            return self._span_of_fitting(slot, duration, now, min(slot.start, max(self._freed.values())))
+        first, before, own = np.inf, now, {held.node for held in slot.held}
+        for node, until in self._freed.items():
+            last = min(until, slot.start)
+            if last <= now:
+                continue
+            known = self._stretches.setdefault(node, {})
+            stretches = known.get(shape)
+            if stretches is None:
+                stretches = known[shape] = self._stretches_of(node, shape)
+            covered = slot.start if node in own else np.inf  # from then on the job has room by what it holds
+            for begin, end in stretches:
+                if begin >= last:
+                    break
+                if end >= min(begin + duration, covered):
+                    first, before = min(first, begin), max(before, min(end, last))
+        if shape.tasks > 1:
+            return self._span_of_fitting(slot, duration, first, before)
+        return (first, before) if first < before else None
+
+    def _span_of_fitting(
+        self, slot: NodeSlot, duration: float, first: float, before: float
+    ) -> tuple[float, float] | None:
+        """Return the same by a look at all nodes, until the slot begins: then the job has room where it is."""
+        begin, end, limit = (bisect_left(self.times, time) for time in (first, before, slot.start))
+        fitting = self._fitting(slot.shape, duration, begin, end, limit) if begin < end else []  # type: ignore[arg-type]
+        return (self.times[fitting[0][0]], before) if fitting else None
+
+    def _stretches_of(self, node: int, shape: Shape) -> Stretches:
+        """Return from when to when a node has room for a task, windows aside."""
+        if not shape.eligible[node] or self.down[node]:
+            return []
+        line = self._lines.get(node)
+        if line is None:
+            line = self._lines[node] = self._line_of(node)
+        found: Stretches = []
+        begin = np.inf
+        for time, amounts, jobs, whole, largest in line:
+            takes = (
+                all(amounts[column] >= amount for column, amount in shape.needed)
+                and whole >= shape.gpus
+                and largest >= shape.share
+                and not (shape.exclusive and jobs)
+            )
+            if takes and begin == np.inf:
+                begin = time
+            elif not takes and begin < np.inf:
+                found.append((begin, time))
+                begin = np.inf
+        return found if begin == np.inf else [*found, (begin, np.inf)]
+
+    def _line_of(self, node: int) -> Line:
+        """Return what is free on a node from time to time: amounts, jobs, whole GPUs, and most of one GPU."""
+        rows = self._rows
+        amounts, jobs = self._amounts[:, rows, node].T, self._jobs[rows, node]
+        changes = (amounts[1:] != amounts[:-1]).any(axis=1) | (jobs[1:] != jobs[:-1])
+        whole = largest = np.zeros(len(rows), np.int64)
+        if self._has_gpus:
+            gpus = self._gpus[rows, node]
+            whole, largest = (gpus == GPU).sum(axis=1), gpus.max(axis=1)
+            changes |= (gpus[1:] != gpus[:-1]).any(axis=1)
+        places = [0, *(changes.nonzero()[0] + 1).tolist()]
+        columns = (array[places].tolist() for array in (amounts, jobs, whole, largest))
+        return list(zip([self.times[place] for place in places], *columns, strict=True))
+
+    def _counts(self, shape: Shape, begin: int, end: int) -> NDArray[Any]:
+        """Return how many of its tasks each node could take at some of the points, shape (n, N).
+
+        With GPUs it may be fewer over several points than the least of these, as others may be free at each.
+        """
+        rows = self._rows[begin:end]
+        single = shape.tasks == 1
+        kind = np.bool_ if single else np.uint8 if shape.tasks < 256 else np.int64
+        counts: NDArray[Any] | None = None
+        for column, amount in shape.needed:
+            free = self._amounts[column, rows]
+            of_this = free >= amount if single else np.minimum(free // amount, shape.tasks).astype(kind)
+            counts = of_this if counts is None else np.minimum(counts, of_this)
+        assert counts is not None  # every task needs a core
+        if shape.gpus or shape.share:
+            gpus = self._gpus[rows]
+            tasks = (gpus == GPU).sum(axis=2) // shape.gpus if shape.gpus else (gpus // shape.share).sum(axis=2)
+            counts = np.minimum(counts, np.minimum(tasks, shape.tasks).astype(kind))
+        if shape.most < shape.tasks:
+            counts = np.minimum(counts, np.array(shape.most, kind))
+        usable = shape.eligible & ~self.down
+        if shape.exclusive:
+            usable = usable & (self._jobs[rows] == 0)
+        counts = counts & usable if single else counts * usable
+        if self._kept:
+            for number, window in enumerate(self.table.windows):
+                if number not in shape.passes:
+                    first, last = (bisect_left(self.times, time, begin, end) for time in (window.start, window.end))
+                    counts[first - begin : last - begin, self.table.nodes_of(number)] = 0
+        return counts
+
+    def _first(self, shape: Shape, duration: float, stop: int, begin: int = 0) -> NodeSlot | None:
+        """Return the first slot that begins at one of the points from a number on, before another one.
+
+        Points are looked at in portions, the more the longer nothing is found.
+        """
+        width = 8
+        while begin < stop:
+            end = min(begin + width, stop)
+            place = self._first_of(shape, duration, begin, end)
+            if place is not None:
+                return place
+            begin, width = end, 2 * width
         return None
+
+    def _first_of(self, shape: Shape, duration: float, begin: int, end: int) -> NodeSlot | None:
+        """Return the first slot that begins at some points."""
+        for first, stop in self._fitting(shape, duration, begin, end, len(self.times)):
+            slot_end = self.times[first] + duration
+            room = self._room(first, stop)
+            room.closed = self.table.closed_between(self.times[first], slot_end)
+            held = room.place(shape, self.policy)
+            if held is not None:  # else the GPUs that are free are others from time to time
+                return NodeSlot(self.times[first], slot_end, held, shape)
+        return None
+
+    def _fitting(self, shape: Shape, duration: float, begin: int, end: int, limit: int) -> list[tuple[int, int]]:
+        """Return at which of some points jobs may begin, and the points behind those that they see.
+
+        The least of all these points counts, but of none from a limit on.
+        """
+        counts = self._counts(shape, begin, end)
+        starts = np.flatnonzero(counts.sum(axis=1, dtype=np.int64) >= shape.tasks)
+        if not len(starts):
+            return []
+        times, places = self.times, (starts + begin).tolist()
+        stops = [max(bisect_left(times, times[place] + duration, place, limit), place + 1) for place in places]
+        if stops[-1] > end:
+            counts = np.concatenate((counts, self._counts(shape, end, stops[-1])))
+        least = _least_of(counts, starts, np.array(stops) - begin)
+        fits = least.sum(axis=1, dtype=np.int64) >= shape.tasks
+        return [pair for pair, fit in zip(zip(places, stops, strict=True), fits.tolist(), strict=True) if fit]
+
+    def _room(self, begin: int, end: int) -> Room:
+        """Return what is free at all of some points."""
+        rows = self._rows[begin:end]
+        free = self._amounts[:, rows].min(axis=1).T
+        gpus = self._gpus[rows].min(axis=0) if self._has_gpus else self.table.gpus
+        return Room.of(self.table, free, gpus, self._jobs[rows].max(axis=0), self.down)
 
     def agrees_with(self, observation: Any, taken: list[Any]) -> bool:
         """Tell whether the profile begins with what is free now, but for slots that are yet to be filled.
@@ -130,12 +309,16 @@ class NodeProfile(AvailabilityProfile):
         taken : list of NodeSlot
             Slots that begin now and are taken in the profile, but whose jobs have not started.
         """
-        room = self.free[0]
+        room, row = observation.room, self._rows[0]
         if taken:
             room = room.copy()
             for slot in taken:
-                room.give_back(slot.held)
-        return _are_equal(room, observation.room)
+                room.take(slot.held)
+        return (
+            np.array_equal(self._amounts[:, row], room.free.T)
+            and np.array_equal(self._jobs[row], room.jobs)
+            and (not self._has_gpus or np.array_equal(self._gpus[row], room.gpus))
+        )
 
     def take(self, slot: Any) -> None:
         """Occupy a slot."""
@@ -144,29 +327,80 @@ class NodeProfile(AvailabilityProfile):
     def give(self, slot: Any) -> None:
         """Free a slot that was taken before."""
         self._hold(slot.start, slot.end, slot.held, taken=False)
-        self._freed_until = max(self._freed_until, slot.end)
-        self._freed_next = max(self._freed_next, slot.end)
+        for held in slot.held:
+            for freed in (self._freed, self._freed_later):
+                freed[held.node] = max(freed.get(held.node, -np.inf), slot.end)
 
-    def _hold(self, start: float, end: float, held: tuple[Held, ...], *, taken: bool) -> None:
+    def _hold(self, start: float, end: float, held: Sequence[Held], *, taken: bool) -> None:
         """Take what is held in an interval, or give it back, and keep no point at which nothing changes."""
         if not start < end:
             return
-        times, free = self.times, self.free
+        times = self.times
         first = self._point(start, 0)
         last = self._point(end, first) if end < np.inf else len(times)
-        for room in free[first:last]:
-            (room.take if taken else room.give_back)(held)
+        rows, sign = np.array(self._rows[first:last]), -1 if taken else 1
+        nodes = [one.node for one in held]
+        self._amounts[:, rows[:, None], nodes] += sign * np.array([one.amounts for one in held]).T[:, None]
+        self._jobs[rows[:, None], nodes] -= sign
+        for one in held:
+            for gpu, share in one.gpus:
+                self._gpus[rows, one.node, gpu] += sign * share
+        for node in nodes:
+            if self._lines.pop(node, None) is not None:
+                del self._stretches[node]
         for place in (last, first):
-            if 0 < place < len(free) and _are_equal(free[place], free[place - 1]):
-                del times[place], free[place]
+            if 0 < place < len(times) and times[place] not in self._kept and self._changes_nothing(place, nodes[0]):
+                self._spare.append(self._rows[place])
+                del times[place], self._rows[place]
 
     def _point(self, time: float, low: int) -> int:
         """Return the number of the point at a time, which is made if there is none."""
         place = bisect_left(self.times, time, low)
         if place == len(self.times) or self.times[place] != time:
+            if not self._spare:
+                self._grow()
+            row, before = self._spare.pop(), self._rows[place - 1]
+            self._amounts[:, row] = self._amounts[:, before]
+            self._jobs[row] = self._jobs[before]
+            self._gpus[row] = self._gpus[before]
             self.times.insert(place, time)
-            self.free.insert(place, self.free[place - 1].copy())
+            self._rows.insert(place, row)
         return place
+
+    def _grow(self) -> None:
+        """Make room for more points."""
+        count = len(self._jobs)
+        more = max(count, 16)
+        self._amounts = np.pad(self._amounts, ((0, 0), (0, more), (0, 0)))
+        self._jobs = np.pad(self._jobs, ((0, more), (0, 0)))
+        self._gpus = np.pad(self._gpus, ((0, more), (0, 0), (0, 0)))
+        self._spare += range(count + more - 1, count - 1, -1)
+
+    def _changes_nothing(self, place: int, node: int) -> bool:
+        """Tell whether the same is free at a point as at the one before; a look at one node often is enough."""
+        row, before = self._rows[place], self._rows[place - 1]
+        return (
+            self._jobs[row, node] == self._jobs[before, node]
+            and np.array_equal(self._amounts[:, row], self._amounts[:, before])
+            and np.array_equal(self._jobs[row], self._jobs[before])
+            and (not self._has_gpus or np.array_equal(self._gpus[row], self._gpus[before]))
+        )
+
+
+def _least_of(counts: NDArray[Any], begins: Whole, ends: Whole) -> NDArray[Any]:
+    """Return the least of rows from each of some numbers to another one, shape (n, N).
+
+    Any number of rows is covered by two powers of two, of which each takes one operation more than the one before.
+    """
+    powers = np.frexp(ends - begins)[1] - 1  # of two, at most the number of rows
+    least = np.empty((len(begins), counts.shape[1]), counts.dtype)
+    size = 1
+    for power in range(int(powers.max()) + 1):
+        if len(those := np.flatnonzero(powers == power)):
+            least[those] = np.minimum(counts[begins[those]], counts[ends[those] - size])
+        counts = np.minimum(counts[:-size], counts[size:])
+        size *= 2
+    return least
 
 
 class FreeNodes:
@@ -187,11 +421,3 @@ class FreeNodes:
             return None
         self.room.take(slot.held)
         return Place(job_id, slot.held)
-
-
-def _are_equal(one: Room, other: Room) -> bool:
-    return (
-        np.array_equal(one.free, other.free)
-        and np.array_equal(one.gpus, other.gpus)
-        and np.array_equal(one.jobs, other.jobs)
-    )

@@ -148,6 +148,8 @@ def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[
     """Tell whether a job that starts without some others leaves windows alone if it runs for as long as it requests."""
     if not observation.windows:
         return True
+    if isinstance(observation, NodeObservation):
+        return _meets_no_window(observation, job_id)
     profile, queue, time = AvailabilityProfile.of_running(observation), observation.queue, observation.time
     _, cores, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
     for end, released, each in upcoming_releases(observation):
@@ -155,3 +157,14 @@ def _ends_in_time(observation: BatchObservation, job_id: int, victims: Sequence[
             profile.give(Slot(time, end, released, 0))
     lent = max(cores - profile.free[0], 0)  # by jobs that are suspended already
     return fits_now(profile, cores - lent, time + requested)
+
+
+def _meets_no_window(observation: NodeObservation, job_id: int) -> bool:
+    """Tell whether no node that will do for a job has a window until it is expected to end.
+
+    That is more than need be; but who preempts names no nodes. Around windows, the agent that is wrapped starts jobs.
+    """
+    queue, shape = observation.queue, observation.shape_of(job_id)
+    _, _, requested = queue.job_at(int((queue.job_id == job_id).argmax()))
+    closed = observation.table.closed_between(observation.time, observation.time + requested)
+    return bool(observation.table.open_to(shape, closed)[shape.eligible].all())

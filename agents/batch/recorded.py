@@ -149,7 +149,7 @@ class Recorded(Named):
         where = [(self._numbers.get(name, -1), tasks) for name, tasks in self._nodes.get(job_id, ())]
         is_known = bool(where) and all(number >= 0 for number, _ in where)
         shape = observation.shape_of(job_id)
-        return room.starts[-1] if room.start(job_id, shape, where if is_known else None) else None
+        return room.starts[-1] if room.start(job_id, shape, 0.0, where if is_known else None) else None
 
     def remarks(self) -> str:
         """Return how far the latest run was from the log, in a line."""

@@ -1,15 +1,16 @@
 """Back-filling on nodes from the definitions: lists, loops over nodes and tasks, everything computed afresh.
 
 What is free at a time is counted from nothing: what the nodes have, less what each job holds that runs then or has its
-reservation then. Of the code that is tested only the scores of the placement policies are used.
+reservation then. A job goes to no node that has a window at any time until it is expected to end, unless the window
+admits its user. Of the code that is tested only the scores of the placement policies are used.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -95,9 +96,9 @@ class Free:
             return Held(node, tasks, tuple(self.amounts[node]), every)
         return Held(node, tasks, tuple(amount * tasks for amount in shape.amounts), tuple(sorted(shares.items())))
 
-    def place(self, shape: Any) -> tuple[Held, ...] | None:
+    def place(self, shape: Any, closed: Collection[int] = ()) -> tuple[Held, ...] | None:
         """Put all tasks on nodes in the order of the policy, each of which takes as many as it can."""
-        nodes = [node for node in range(len(self.jobs)) if self.on_node(shape, node, 1)]
+        nodes = [node for node in range(len(self.jobs)) if node not in closed and self.on_node(shape, node, 1)]
         left, held = shape.tasks, []
         order = self.observation.policy.scores(self.as_room(), shape, np.array(nodes)) if nodes else None
         if order is not None:
@@ -128,23 +129,56 @@ def free_at(observation: NodeObservation, taken: Iterable[Taken], time: float) -
     return free
 
 
-def in_order(observation: NodeObservation, priority: Any) -> list[tuple[int, Any, float]]:
-    """Return id, request and requested time of the queued jobs."""
+def closed(observation: NodeObservation, job: Waiting, start: float) -> set[int]:
+    """Return the nodes of windows that a job would meet if it started at a time, and that are not for its user."""
+    nodes: set[int] = set()
+    for window in observation.windows:
+        apart = start + job.requested <= window.start and start != window.start
+        if not apart and start < window.end and job.user not in window.users:
+            nodes |= {int(node) for node in window.nodes}
+    return nodes
+
+
+class Waiting(NamedTuple):
+    """A queued job."""
+
+    job_id: int
+    shape: Any
+    requested: float
+    user: int
+
+
+def in_order(observation: NodeObservation, priority: Any) -> list[Waiting]:
+    """Return the queued jobs."""
     queue, waiting = observation.queue, []
     for position in priority.order(queue, observation.time).tolist():
-        job_id = int(queue.job_id[position])
-        waiting.append((job_id, observation.shape_of(job_id), float(queue.requested_time[position])))
+        job_id, user = int(queue.job_id[position]), int(queue.user_id[position])
+        waiting.append(Waiting(job_id, observation.shape_of(job_id), float(queue.requested_time[position]), user))
     return waiting
+
+
+def plain_strict(observation: NodeObservation, priority: Any) -> list[Place]:
+    """Start jobs in order for as long as they have room."""
+    taken, starts = running(observation), []
+    for job in in_order(observation, priority):
+        room, away = free_at(observation, taken, observation.time), closed(observation, job, observation.time)
+        held = room.place(job.shape, away)
+        if held is None:
+            break
+        taken.append(Taken(-math.inf, observation.time + job.requested, held))
+        starts.append(Place(job.job_id, held))
+    return starts
 
 
 def plain_simple(observation: NodeObservation, priority: Any) -> list[Place]:
     """Start whatever has room, in order."""
     taken, starts = running(observation), []
-    for job_id, shape, requested in in_order(observation, priority):
-        held = free_at(observation, taken, observation.time).place(shape)
+    for job in in_order(observation, priority):
+        room, away = free_at(observation, taken, observation.time), closed(observation, job, observation.time)
+        held = room.place(job.shape, away)
         if held is not None:
-            taken.append(Taken(-math.inf, observation.time + requested, held))
-            starts.append(Place(job_id, held))
+            taken.append(Taken(-math.inf, observation.time + job.requested, held))
+            starts.append(Place(job.job_id, held))
     return starts
 
 
@@ -152,18 +186,18 @@ def plain_easy(observation: NodeObservation, priority: Any) -> list[Place]:
     """Start what has room, and once something has none, what leaves it alone."""
     now, taken, starts = observation.time, running(observation), []
     shadow, is_blocked = math.inf, False
-    for job_id, shape, requested in in_order(observation, priority):
+    for job in in_order(observation, priority):
         room = free_at(observation, taken, now)
-        if is_blocked and now + requested > shadow:
+        if is_blocked and now + job.requested > shadow:
             room = room.and_also(free_at(observation, taken, shadow))
-        held = room.place(shape)
+        held = room.place(job.shape, closed(observation, job, now))
         if held is not None:
-            taken.append(Taken(-math.inf, now + requested, held))
-            starts.append(Place(job_id, held))
+            taken.append(Taken(-math.inf, now + job.requested, held))
+            starts.append(Place(job.job_id, held))
         elif not is_blocked:
             is_blocked = True
-            for end in sorted({one.end for one in taken}):
-                reserved = free_at(observation, taken, end).place(shape)
+            for end in sorted({one.end for one in taken} | {window.end for window in observation.windows}):
+                reserved = free_at(observation, taken, end).place(job.shape, closed(observation, job, end))
                 if reserved is not None:
                     shadow = end
                     taken.append(Taken(shadow, math.inf, reserved))
@@ -178,40 +212,42 @@ class PlainConservative:
         self.priority = priority
         self.reserved: dict[int, Taken] = {}
         self.known: set[int] = set()
-        self.disturbed = 0, 0
+        self.disturbed: object = None
 
-    def earliest(self, observation: NodeObservation, shape: Any, requested: float) -> Taken | None:
+    def earliest(self, observation: NodeObservation, job: Waiting) -> Taken | None:
         """Return the first place beside all that run and all reservations."""
         taken = running(observation) + list(self.reserved.values())
-        times = sorted({time for one in taken for time in (one.start, one.end) if time > observation.time})
-        for start in [observation.time, *times]:
+        times = {time for one in taken for time in (one.start, one.end)}
+        times |= {time for window in observation.windows for time in (window.start, window.end)}
+        later = sorted(time for time in times if time > observation.time)
+        for start in [observation.time, *later]:
             room = free_at(observation, taken, start)
-            for time in times:
-                if start < time < start + requested:
+            for time in later:
+                if start < time < start + job.requested:
                     room = room.and_also(free_at(observation, taken, time))
-            held = room.place(shape)
+            held = room.place(job.shape, closed(observation, job, start))
             if held is not None:
-                return Taken(start, start + requested, held)
+                return Taken(start, start + job.requested, held)
         return None
 
     def act(self, observation: NodeObservation) -> list[Place]:
         """Return the jobs whose time has come."""
-        disturbed = observation.down_cores, observation.preemptions
+        disturbed = observation.room.down.tolist(), observation.preemptions
         if disturbed != self.disturbed:
             self.reserved, self.disturbed = {}, disturbed
         waiting = in_order(observation, self.priority)
         now_running = {int(job_id) for job_id in observation.running.job_id}
         if self.known - now_running:
-            for job_id, shape, requested in waiting:
-                if old := self.reserved.pop(job_id, None):
-                    new = self.earliest(observation, shape, requested)
+            for job in waiting:
+                if old := self.reserved.pop(job.job_id, None):
+                    new = self.earliest(observation, job)
                     assert new is not None
-                    self.reserved[job_id] = new if new.start < old.start else old
-        for job_id, shape, requested in waiting:
-            if job_id not in self.reserved:
-                new = self.earliest(observation, shape, requested)
+                    self.reserved[job.job_id] = new if new.start < old.start else old
+        for job in waiting:
+            if job.job_id not in self.reserved:
+                new = self.earliest(observation, job)
                 if new is not None:
-                    self.reserved[job_id] = new
+                    self.reserved[job.job_id] = new
         due = [job_id for job_id, one in self.reserved.items() if one.start <= observation.time]
         starts = [Place(job_id, self.reserved.pop(job_id).held) for job_id in due]
         self.known = now_running | set(due)

@@ -65,6 +65,30 @@ def test_files_say_the_same_as_the_notation(desim: Desim, log: Path, tmp_path: P
     assert of_files.out.splitlines()[1:] == of_text.out.splitlines()[1:]
 
 
+def test_windows_of_nodes(desim: Desim, tmp_path: Path) -> None:
+    """In the notation and in files, told, swept, and for users by name."""
+    jobs, csv, yaml = (tmp_path / name for name in ("jobs.csv", "windows.csv", "windows.yaml"))
+    rows = [f"{n},{n},4,100,{('ann', 'bob')[n % 2]}" for n in range(12)]
+    jobs.write_text("job_id,submission_time,cores,run_time,user\n" + "\n".join(rows) + "\n")
+    text = "50:500:nodes=n0|1+500:700:nodes=all:users=ann+900:950:nodes=n2:users=ann|bob"
+    csv.write_text("start,end,nodes,users\n50,500,n0|n1,\n500,700,all,ann\n900,950,2,ann bob\n")
+    entries = ["50, end: 500, nodes: [n0, 1]", "500, end: 700, nodes: all, users: ann"]
+    entries.append("900, end: 950, nodes: [n2], users: [ann, bob]")
+    yaml.write_text("windows:\n" + "".join(f"- {{start: {entry}}}\n" for entry in entries))
+    arguments = ("run", "batch", "--trace", jobs, "--nodes", "3x8", "--agent", "easy", "--windows")
+    outcomes = [desim(*arguments, windows) for windows in (text, csv, yaml)]
+    assert [outcome.status for outcome in outcomes] == [0, 0, 0], outcomes[0].err
+    assert len({outcome.out.partition("\n")[2] for outcome in outcomes}) == 1
+    told = (
+        "Not for jobs: nodes n0, n1 from 50 to 500 s; all nodes from 500 to 700 s but for user 0; node n2 from 900 to"
+    )
+    assert told in " ".join(outcomes[0].out.split())
+    compared = ("compare", *arguments[1:6], "--agents", "easy,conservative", "--workers", 1, "--json", "--windows")
+    swept = json.loads(desim(*compared, "50:500:nodes=n0,50:500:nodes=all").out)
+    waits = [point["means"]["easy-fcfs"]["waiting_time_mean"]["mean"] for point in swept]
+    assert waits[0] < waits[1]
+
+
 def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> None:
     """All agents have the same jobs, though these are submitted at other times and run in other sizes."""
     arguments = ("--agents", "lcfs,easy", "--workers", 1, "--json")
@@ -86,6 +110,16 @@ def test_what_a_site_does_is_swept_on_one_workload(desim: Desim, log: Path) -> N
         (("--windows", "9:3:4"), "--windows is 9:3:4, but windows: the end of a window is 3.0"),
         (("--windows", "0:9:64"), "windows take 64 cores, the cluster has 32"),
         (("--windows", "none.csv"), "none.csv: cannot be read"),
+        (("--windows", "0:9:3:4"), "--windows is 0:9:3:4, want a file, or START:END:CORES"),
+        (("--windows", "0:9:node=n1"), "there is no 'node' (did you mean 'nodes'?)"),
+        (("--windows", "0:9:3:nodes=n1"), "a window takes cores, nodes or a partition"),
+        (("--windows", "0:9:nodes=n1"), "names nodes, but the cluster has none: say how many cores it takes"),
+        (("--windows", "0:9:4", "--nodes", "2x16"), "takes counted cores, but the cluster has nodes: say which"),
+        (("--windows", "0:9:nodes=n0|n7", "--nodes", "2x16"), "a window is of node 'n7'"),
+        (("--windows", "0:9:nodes=5", "--nodes", "2x16"), "a window is of node 5; they are numbered 0 to 1"),
+        (("--windows", "0:9:partition=gpu", "--nodes", "2x16"), "a window is of partition 'gpu'; there are none"),
+        (("--windows", "0:9:nodes=0:users=ann", "--nodes", "2x16"), "users is 'ann', want a number"),
+        (("--windows", "0:9:nodes=all+5:6:nodes=1", "--nodes", "2x16"), "at 5.0 s node 'n1' belongs to two windows"),
         (("--limits", "usr:running_jobs=4"), "by is 'usr' (did you mean 'user'?)"),
         (("--limits", "user:running=4"), "there is no 'running'"),
         (("--limits", "user:running_jobs=0"), "running_jobs is 0"),

@@ -84,6 +84,17 @@ class Nodes:
         """Return what must not fail."""
         return {number for number, *_ in held}
 
+    def of_window(self, window: Window) -> set[int]:
+        """Return the nodes of a window, which names them, or has their numbers, or a partition, or all."""
+        return {
+            number
+            for number, node in enumerate(self.nodes)
+            if window.nodes == "all"
+            or number in window.nodes
+            or node.name in window.nodes
+            or (window.partition and window.partition == node.partition)
+        }
+
     def slowness(self, held: Held) -> float:
         """Return how long a second of work takes: as long as on the slowest of the nodes."""
         return max(1.0 / self.nodes[number].speed for number, *_ in held)
@@ -452,8 +463,21 @@ class PlainCluster:
             self.ask()
 
     def open_window(self, number: int) -> None:
-        """Take the highest cores that are free, then some on which jobs run, and only then some that have failed."""
-        down = self.down()
+        """Take the highest cores that are free, then some on which jobs run, and only then some that have failed.
+
+        Nodes are those of the window; if it is for some users, they stay up for these.
+        """
+        window, down = self.windows[number], self.down()
+        if isinstance(self.space, Nodes):
+            nodes = self.space.of_window(window)
+            self.windows_on[number] = frozenset() if window.users else frozenset(nodes)
+            self.fail(self.windows_on[number])
+            if window.users:
+                for one in self.hit_by(nodes):
+                    if one.job.user_id not in window.users:
+                        self.cut(one)
+                self.ask()
+            return
         busy = {core for held, _ in self.expected() for core in held}
         free = set(range(self.space.count)) - down - busy
         failed = down.difference(*self.windows_on.values())
@@ -466,6 +490,8 @@ class PlainCluster:
         """Give the cores of a window back."""
         self.over.add(number)
         self.repair(self.windows_on.pop(number))
+        if self.windows[number].users:
+            self.ask()
 
     def wake_at(self, time: float) -> None:
         """Ask the policy again at a time."""
@@ -604,7 +630,7 @@ def on_nodes(kind: str, order: str) -> Policy:
     """Return first come, first served, simple or EASY back-filling on nodes."""
 
     def policy(cluster: PlainCluster) -> Starts:
-        now, down, place = cluster.now, cluster.down(), cluster.space.place
+        now, place = cluster.now, cluster.space.place
         taken = [(-math.inf, expected_end(end, now), held) for held, end in cluster.expected()]
         shadow, blocked, starts = math.inf, False, []
 
@@ -614,7 +640,7 @@ def on_nodes(kind: str, order: str) -> Policy:
         for job in in_order(cluster.queue, order):
             # Whoever would still run when the reservation begins needs room then, too, and the same room.
             beside = [at(now)] + [at(shadow)] * (blocked and now + job.requested_time > shadow)
-            held = place(job, beside, down)
+            held = place(job, beside, away(cluster, job, now))
             if held is not None:
                 taken.append((-math.inf, now + job.requested_time, held))
                 starts.append((job.job_id, None, held))
@@ -622,12 +648,82 @@ def on_nodes(kind: str, order: str) -> Policy:
                 break
             elif kind == "easy" and not blocked:
                 blocked = True
-                for end in sorted({end for _, end, _ in taken}):
-                    reserved = place(job, [at(end)], down)
+                for end in sorted({end for _, end, _ in taken} | {window.end for window in cluster.windows}):
+                    reserved = place(job, [at(end)], away(cluster, job, end)) if end > now else None
                     if reserved is not None:
                         shadow = end
                         taken.append((shadow, math.inf, reserved))
                         break
+        return starts
+
+    return policy
+
+
+def broken(cluster: PlainCluster) -> set[int]:
+    """Return the nodes that have failed, whether they have a window or not."""
+    in_windows = [node for nodes in cluster.windows_on.values() for node in nodes]
+    return {node for node in cluster.failed if cluster.failed.count(node) > in_windows.count(node)}
+
+
+def away(cluster: PlainCluster, job: Job, start: float) -> set[int]:
+    """Return the nodes that have failed or have a window that a job would meet and that is not for its user."""
+    return broken(cluster) | closed_to(cluster, job, start)
+
+
+def closed_to(cluster: PlainCluster, job: Job, start: float) -> set[int]:
+    """Return the nodes of windows that a job would meet and that are not for its user."""
+    nodes: set[int] = set()
+    for window in cluster.windows:
+        met = window.start <= start < window.end or start < window.start < start + job.requested_time
+        if met and job.user_id not in window.users:
+            nodes |= cluster.space.of_window(window)
+    return nodes
+
+
+def conservative_on_nodes(order: str) -> Policy:
+    """Return conservative back-filling on nodes."""
+    promised: dict[int, tuple[float, Held]] = {}
+    before: list[Any] = [set(), (set(), None)]  # who ran; which nodes had failed; preemptions
+
+    def policy(cluster: PlainCluster) -> Starts:
+        by_id, now = {job.job_id: job for job in cluster.queue}, cluster.now
+        now_running = {job.job_id for job in cluster.begun()}
+        disturbed = broken(cluster), cluster.upheaval()
+
+        def earliest(job: Job) -> tuple[float, Held] | None:
+            taken = [(-math.inf, expected_end(end, now), held) for held, end in cluster.expected()]
+            for other, (start, held) in promised.items():
+                if other != job.job_id:
+                    taken.append((start, start + by_id[other].requested_time, held))
+            times = {time for begin, end, _ in taken for time in (begin, end)}
+            times |= {time for window in cluster.windows for time in (window.start, window.end)}
+            for time in (now, *sorted(time for time in times if time > now)):
+                until = time + job.requested_time
+                moments = [time, *(other for other in times if time < other < until)]
+                beside = [[held for begin, end, held in taken if begin <= moment < end] for moment in moments]
+                held = cluster.space.place(job, beside, away(cluster, job, time))
+                if held is not None:
+                    return time, held
+            return None
+
+        if disturbed != before[1]:
+            promised.clear()
+        elif before[0] - now_running:
+            for job in in_order(cluster.queue, order):
+                if job.job_id in promised:
+                    found = earliest(job)
+                    if found is not None and found[0] < promised[job.job_id][0]:
+                        promised[job.job_id] = found
+        for job in in_order(cluster.queue, order):
+            if job.job_id not in promised:
+                found = earliest(job)
+                if found is not None:
+                    promised[job.job_id] = found
+        due = sorted((start, job_id) for job_id, (start, _) in promised.items() if start <= now)
+        starts = [(job_id, None, promised.pop(job_id)[1]) for _, job_id in due]
+        if promised:
+            cluster.wake_at(min(start for start, _ in promised.values()))
+        before[:] = [now_running | {job_id for _, job_id in due}, disturbed]
         return starts
 
     return policy

@@ -20,6 +20,7 @@ from plain_batch import (
     Run,
     Site,
     Starts,
+    closed_to,
     expected_end,
     in_order,
 )
@@ -265,6 +266,13 @@ class PlainPreemption(PlainCluster):
         """Tell whether a job that starts now without others has its cores for as long as it requests."""
         if not any(number not in self.over for number in range(len(self.windows))):
             return True
+        if isinstance(self.space, Nodes):
+            closed = closed_to(self, job, self.now)
+            wanted: Any = job
+            nodes = enumerate(self.space.nodes)
+            return not any(
+                place in closed and wanted.request.partition in ("", node.partition) for place, node in nodes
+            )
         profile, now = Profile(self), self.now
         ends = {one.job.job_id: expected_end(self.ends_at(one), now) for one in victims}
 

@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_batch import Cores, Nodes, PlainCluster, Policy, Site, by_counts, conservative, on_nodes, widest_first
+from plain_batch import (
+    Cores,
+    Nodes,
+    PlainCluster,
+    Policy,
+    Site,
+    by_counts,
+    conservative,
+    conservative_on_nodes,
+    on_nodes,
+    widest_first,
+)
 from plain_preemption import PlainPreemption, Service
 
 from desim import simulate
@@ -31,6 +42,8 @@ from desim.problems.batch import (
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
+PROMISES = ("promises", "node-promises")
+ON_NODES = ("nodes", "node-promises")
 NODES = [*Node.several(2, 4, memory=10, speed=2.0), Node("slow", 8, memory=30, speed=0.5, partition="p")]
 
 
@@ -72,6 +85,26 @@ def random_windows(rng: np.random.Generator, num_cores: int) -> list[Window]:
     return windows
 
 
+def random_windows_of_nodes(rng: np.random.Generator) -> list[Window]:
+    """Return windows, some for users; on one node one follows the other."""
+    windows, times = [], [float(rng.integers(0, 20))] * 3
+    for _ in range(int(rng.integers(1, 6))):
+        which: Any = (
+            {"nodes": "all"},
+            {"partition": "p"},
+            {"nodes": "n1"},
+            {"nodes": [2, 0]},
+            {"nodes": ["slow", "n1"]},
+        )[int(rng.integers(0, 5))]
+        numbers = sorted(Nodes(NODES).of_window(Window(0.0, 1.0, **which)))
+        start = max(times[number] for number in numbers)
+        users = rng.choice(3, int(rng.choice([0, 0, 1, 2])), replace=False).tolist()
+        windows.append(Window(start, start + float(rng.integers(1, 20)), users=users, **which))
+        for number in numbers:
+            times[number] = windows[-1].end + float(rng.choice([0, 0, 5, 20]))
+    return windows
+
+
 def random_outages(rng: np.random.Generator, units: int) -> list[Outage]:
     """Return outages between whole seconds, so that none begins when a window does."""
     starts = sorted((rng.integers(0, 120, int(rng.integers(1, 8))) + 0.5).tolist())
@@ -91,7 +124,7 @@ def random_jobs(rng: np.random.Generator, kind: str, num_cores: int, count: int,
     for job_id, time in zip(rng.permutation(count).tolist(), times, strict=True):
         requested = float(rng.integers(1, 16))
         run, user = float(rng.integers(0, int(requested) + (4 if kills else 1))), int(rng.integers(-1, 3))
-        if kind == "nodes":
+        if kind in ON_NODES:
             request = Request(
                 int(rng.integers(1, 5)),
                 int(rng.integers(1, 4)),
@@ -131,11 +164,12 @@ def agents(rng: np.random.Generator, kind: str, preempts: bool = False) -> tuple
     if kind == "sizes":
         return Widest(), widest_first, order
     prefix = "preempting-" * preempts
-    if kind == "promises":
-        return create(f"{prefix}conservative-{order}"), conservative(order), order
-    rule = str(rng.choice(["strict", "backfilling", "easy"]))
-    name = order if rule == "strict" else f"{rule}-{order}"
-    return create(prefix + name), (on_nodes if kind == "nodes" else by_counts)(rule, order), order
+    if kind in PROMISES:
+        rule = conservative_on_nodes if kind in ON_NODES else conservative
+        return create(f"{prefix}conservative-{order}"), rule(order), order
+    name = str(rng.choice(["strict", "backfilling", "easy"]))
+    policy = (on_nodes if kind in ON_NODES else by_counts)(name, order)
+    return create(prefix + (order if name == "strict" else f"{name}-{order}")), policy, order
 
 
 def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
@@ -157,14 +191,18 @@ def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
 def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
     """Return some of what sites do, often all of it."""
     much = 0.4 + 0.6 * rng.random()
-    promises = kind == "promises"  # jobs that overrun break those
+    promises = kind in PROMISES  # jobs that overrun break those
     return Site(
         after=random_after(rng, count) if rng.random() < much else {},
-        limits=random_limits(rng, count, 7 if kind == "nodes" else num_cores, kind == "nodes")
+        limits=random_limits(rng, count, 7 if kind in ON_NODES else num_cores, kind in ON_NODES)
         if rng.random() < much
         else (),
-        windows=random_windows(rng, num_cores) if kind != "nodes" and rng.random() < much else (),
-        outages=random_outages(rng, 3 if kind == "nodes" else num_cores) if rng.random() < much else (),
+        windows=()
+        if rng.random() > much
+        else random_windows_of_nodes(rng)
+        if kind in ON_NODES
+        else random_windows(rng, num_cores),
+        outages=random_outages(rng, 3 if kind in ON_NODES else num_cores) if rng.random() < much else (),
         interval=float(rng.choice([0.5, 1, 4])) if rng.random() < much else None,
         grace=0.0 if promises else float(rng.choice([0, 0, 2, 5])),
         kills=promises or bool(rng.random() < 0.8),
@@ -176,7 +214,7 @@ def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int)
 def held_of(result: Any, kind: str, job_id: int) -> Any:
     """Return what a job held last, as the plain cluster says it."""
     row = result.jobs.filter(result.jobs["job_id"] == job_id)
-    if kind != "nodes":
+    if kind not in ON_NODES:
         parts = [part.split("-") for part in (row["allocated_resources"].item() or "").split()]
         return frozenset(core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)) or None
     span = ["job_id", "starting_time", "finish_time"]  # another execution may have ended as it started
@@ -191,13 +229,13 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     site = random_site(rng, kind, num_cores, count)
     jobs = random_jobs(rng, kind, num_cores, count, site.kills)
     agent, policy, order = agents(rng, kind, preempts)
-    space = Nodes(NODES) if kind == "nodes" else Cores(num_cores)
+    space = Nodes(NODES) if kind in ON_NODES else Cores(num_cores)
     service = random_service(rng, count, order) if preempts else Service({}, {})
     plain = PlainPreemption(jobs, space, policy, site, service) if preempts else PlainCluster(jobs, space, policy, site)
     plain.run()
     cluster = BatchCluster(
         jobs,
-        **({"nodes": NODES} if kind == "nodes" else {"num_cores": num_cores}),
+        **({"nodes": NODES} if kind in ON_NODES else {"num_cores": num_cores}),
         kill_at_request=site.kills,
         grace=site.grace,
         checkpoint_interval=site.interval,
@@ -219,7 +257,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
         for job_id, *row in result.jobs.select("job_id", *columns, *more).iter_rows()
     }
     wanted = {
-        job_id: (*row[:4], sorted(one[:2] for one in row[4]) if kind == "nodes" and row[4] else row[4], *row[5:])
+        job_id: (*row[:4], sorted(one[:2] for one in row[4]) if kind in ON_NODES and row[4] else row[4], *row[5:])
         for job_id, row in plain.rows.items()
     }
     assert found == wanted
@@ -239,7 +277,7 @@ def compare(seed: int, kind: str, count: int = 25, preempts: bool = False) -> An
     return result
 
 
-KINDS = ["cores", "promises", "nodes", "sizes"]
+KINDS = ["cores", "promises", "nodes", "node-promises", "sizes"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

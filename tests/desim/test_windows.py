@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from desim import InvalidConfiguration, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, Job, Node, Window
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, Window
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -132,15 +132,32 @@ def test_whatever_happens_windows_have_their_cores(seed: int, agent: str, kill: 
             assert used + together <= NUM_CORES
 
 
+def cluster_of(jobs: list[Job], windows: list[Window], nodes: bool) -> BatchCluster:
+    """Return a cluster of cores, or one of nodes with windows at the same times, some of which admit a user."""
+    if not nodes:
+        return BatchCluster(jobs, NUM_CORES, windows=windows)
+    of_nodes = [
+        Window(window.start, window.end, nodes=[number], users=[1] if number % 2 == 0 else ())
+        for number, window in enumerate(windows)
+    ]
+    return BatchCluster(jobs, nodes=Node.several(NUM_CORES, 1), windows=of_nodes)
+
+
+@pytest.mark.parametrize("nodes", [False, True])
 @pytest.mark.parametrize("foresight", [True, False])
-def test_forks_go_on_alike(foresight: bool) -> None:
+def test_forks_go_on_alike(foresight: bool, nodes: bool) -> None:
     jobs, windows = random_case(3)
-    simulation, agent = Simulation(BatchCluster(jobs, NUM_CORES, windows=windows)), create("easy-fcfs")
+    simulation, agent = Simulation(cluster_of(jobs, windows, nodes)), create("easy-fcfs")
     for _ in range(16):
         decision = simulation.advance()
         assert decision is not None
         decision.answer(agent.act(decision.observation))
     simulation.advance()
+    observation: Any = simulation.problem.observation
+    if nodes:  # what is maintained is down, what is reserved is not
+        now = [window for window in observation.windows if window.start <= observation.time]
+        assert len(now) == 1 and not now[0].users
+        assert np.flatnonzero(~observation.room.up).tolist() == list(now[0].nodes)
     fork = simulation.fork(foresight=foresight)
     assert not fork.replayed
     results = []
@@ -184,6 +201,81 @@ def test_cores_that_are_repaired_during_a_window_stay_away() -> None:
     assert validate(result).ok
 
 
+def test_a_reservation_is_for_its_users() -> None:
+    """A job of somebody else that overruns is cut; one of a user goes on, and another need not end before the end."""
+    jobs = [
+        NodeJob.of(1, 0.0, Request(cores=4), 30.0, 90.0, user_id=1),
+        NodeJob.of(2, 0.0, Request(cores=4), 80.0, 80.0, user_id=7),
+        NodeJob.of(3, 1.0, Request(cores=4), 60.0, 60.0, user_id=7),
+        NodeJob.of(4, 2.0, Request(cores=4), 10.0, 10.0, user_id=1),
+    ]
+    windows = [Window(40.0, 100.0, nodes="all", users=[7])]
+    cluster = BatchCluster(jobs, nodes=Node.several(2, 4), windows=windows, kill_at_request=False)
+    result = simulate(cluster, create("fcfs"))
+    starts = dict(result.jobs.select("job_id", "starting_time").iter_rows())
+    assert starts == {2: 0.0, 1: 100.0, 3: 100.0, 4: 160.0}  # the one that is cut goes first again, and has to wait
+    assert result.table("interruptions").select("job_id", "finish_time").rows() == [(1, 40.0)]
+    assert result.table("outages").is_empty()
+    easy = simulate(cluster, create("easy-fcfs"))
+    assert dict(easy.jobs.select("job_id", "starting_time").iter_rows()) == {2: 0.0, 3: 40.0, 1: 100.0, 4: 100.0}
+    assert validate(result, jobs).ok and validate(easy, jobs).ok
+
+
+def test_a_node_that_fails_during_its_window_stays_away() -> None:
+    outage = planned_outages([Outage(20.0, 60.0, 0b1), Outage(70.0, 80.0, 0b1)])
+    windows = [Window(10.0, 50.0, nodes=[0]), Window(75.0, 90.0, partition="p")]
+    nodes = Node.several(2, 4, partition="p")
+    cluster = BatchCluster([Job(1, 0.0, 8, 30.0, 30.0)], nodes=nodes, windows=windows, processes=[outage])
+    result = simulate(cluster, create("conservative-fcfs"))
+    assert result.table("outages").select("time", "event", "cores_up").rows() == [
+        (10.0, "down", 4), (60.0, "up", 8), (70.0, "down", 4), (75.0, "down", 0), (90.0, "up", 8)
+    ]  # fmt: skip
+    assert result.jobs["starting_time"].to_list() == [90.0]
+    assert validate(result).ok
+
+
+def test_the_end_of_a_window_stays_in_the_profile() -> None:
+    """A job that was to start then moves to another node, and the next one starts then."""
+    jobs = [Job(1, 0.0, 4, 300.0, 20.0), Job(2, 1.0, 4, 500.0, 500.0), Job(3, 21.0, 4, 60.0, 60.0)]
+    windows = [Window(50.0, 100.0, nodes="n1")]
+    result = simulate(BatchCluster(jobs, nodes=Node.several(2, 4), windows=windows), create("conservative-fcfs"))
+    assert dict(result.jobs.select("job_id", "starting_time").iter_rows()) == {1: 0.0, 2: 20.0, 3: 100.0}
+
+
+def test_promises_are_kept_through_windows_of_nodes() -> None:
+    rng = np.random.default_rng(4)
+    times, runs = (
+        rng.integers(0, 10, 60).cumsum().astype(float).tolist(),
+        rng.integers(5, 60, 60).astype(float).tolist(),
+    )
+    jobs = [
+        Job(number, time, int(rng.integers(1, 9)), run, run)
+        for number, (time, run) in enumerate(zip(times, runs, strict=True))
+    ]
+    windows = [Window(60.0 * n + 20, 60.0 * n + 50, nodes=[n % 2]) for n in range(12)]
+    agent, promised = create("conservative-fcfs"), dict[int, float]()
+
+    class Noting:
+        """Note what each job was promised first."""
+
+        def act(self, observation: Any) -> Any:
+            answer = agent.act(observation)
+            for job_id, slot in agent.reservations.items():
+                promised.setdefault(job_id, slot.start)
+            return answer
+
+    agent.reset({}, None)
+    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), windows=windows), Noting())
+    started = dict(result.jobs.select("job_id", "starting_time").iter_rows())
+    assert len(promised) > 20 and result.end_time > 400
+    assert all(started[job_id] <= start for job_id, start in promised.items())
+    assert result.table("interruptions").is_empty()
+
+
+def on_nodes(*windows: Window) -> BatchCluster:
+    return BatchCluster([], nodes=Node.several(2, 4), windows=windows)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -195,9 +287,21 @@ def test_cores_that_are_repaired_during_a_window_stay_away() -> None:
             "at 5.0 s windows take 5 cores, the cluster has 4",
         ),
         (lambda: BatchCluster([], 4, windows=[3]), "windows holds 3, want Windows"),
+        (lambda: on_nodes(Window(0.0, 9.0, 3)), "takes counted cores, but the cluster has nodes: say which it takes"),
+        (lambda: BatchCluster([], 4, windows=[Window(0.0, 9.0, nodes="all")]), "names nodes, but the cluster has none"),
+        (lambda: Window(0.0, 9.0), "the cores of a window is 0"),
+        (lambda: Window(0.0, 9.0, nodes=[]), "the cores of a window is 0"),
+        (lambda: Window(0.0, 9.0, 3, nodes="all"), "a window takes cores, nodes or a partition, but .* more than one"),
+        (lambda: Window(0.0, 9.0, partition="p", nodes="n0"), "takes more than one"),
+        (lambda: Window(0.0, 9.0, nodes=[1.5]), "among the nodes of a window is 1.5, want names or numbers"),
+        (lambda: Window(0.0, 9.0, nodes="n0", users=["ann"]), "a user of a window is 'ann'"),
+        (lambda: Window(0.0, 9.0, 3, users=[1]), "only windows of nodes admit users, but .* is of counted cores"),
+        (lambda: on_nodes(Window(0.0, 9.0, nodes="m0")), "a window is of node 'm0'; there are n0, n1"),
+        (lambda: on_nodes(Window(0.0, 9.0, nodes=[0, 2])), "a window is of node 2; they are numbered 0 to 1"),
+        (lambda: on_nodes(Window(0.0, 9.0, partition="gpu")), "a window is of partition 'gpu'; there are none"),
         (
-            lambda: BatchCluster([], nodes=Node.several(2, 4), windows=[Window(0.0, 9.0, 3)]),
-            "windows are of counted cores: give num_cores, or take nodes down by outages",
+            lambda: on_nodes(Window(0.0, 9.0, nodes="all"), Window(5.0, 6.0, nodes="n1", users=[3])),
+            "at 5.0 s node 'n1' belongs to two windows",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from batch_pictures import area, boxes
 from desim import InvalidConfiguration, Result, simulate
 from desim.agents.batch import create
 from desim.problem import kind_of
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, Request, Window
 from desim.problems.batch.node_figures import node_gantt, node_map
 from desim.processes.outages import Outage, planned_outages
 
@@ -104,6 +104,15 @@ def test_nodes_that_are_down_are_grey() -> None:
     assert boxes(node_gantt(result), "node down").tolist() == [[20.0, 90.0, -0.5, 0.5]]
     values = node_map(result).collections[0].get_array().reshape(len(NODES), -1)
     assert np.ma.getmaskarray(values)[0].any() or np.isnan(np.ma.filled(values, np.nan))[0].any()
+
+
+def test_reservations_are_marked() -> None:
+    jobs = [NodeJob.of(n, 0.0, Request(cores=4), 100.0, 100.0, user_id=n) for n in range(2)]
+    windows = [Window(20.0, 400.0, nodes=[1], users=[1]), Window(30.0, 50.0, nodes=[2])]
+    result = simulate(BatchCluster(jobs, nodes=Node.several(3, 4), windows=windows), create("fcfs"))
+    axes = node_gantt(result)
+    assert boxes(axes, "reserved for users").tolist() == [[20.0, 100.0, 0.5, 1.5]]
+    assert boxes(axes, "node down").tolist() == [[30.0, 50.0, 1.5, 2.5]]
 
 
 def test_they_are_offered_where_there_are_nodes() -> None:

@@ -41,7 +41,7 @@ from corruptions import (
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.validation import rules_of, validate
 
-OF_NODES = {rule.name for rule in NODE_RULES}
+OF_NODES = {*(rule.name for rule in NODE_RULES), "window_nodes"}
 
 CASES = [
     ("plain", "description", lambda run: run.described(num_cores=0)),

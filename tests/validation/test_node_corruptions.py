@@ -10,7 +10,7 @@ from editable_runs import EditableRun
 
 from desim import simulate
 from desim.agents.batch import create
-from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request
+from desim.problems.batch import BatchCluster, Node, NodeJob, QualityOfService, Request, Window
 from desim.problems.batch.node_rules import NODE_RULES
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -103,6 +103,50 @@ def test_the_run_is_valid_before(run: EditableRun) -> None:
     assert report.ok, str(report)
     assert {rule.name for rule in NODE_RULES} <= set(report.checks)
     assert run.result.table("interruptions")["job_id"].to_list() == [14]
+
+
+RESERVED = [NodeJob.of(number, float(number), Request(cores=4), 30.0, 20.0, user_id=number % 2) for number in range(6)]
+WINDOWS = [Window(10.0, 50.0, nodes="n0"), Window(10.0, 40.0, nodes=["n1"], users=(0,)), Window(60.0, 70.0, nodes=[0])]
+
+
+class Careless:
+    """Starts the first job that has room, whatever comes."""
+
+    def act(self, observation: Any) -> int | None:
+        fits = observation.fitting().nonzero()[0]
+        return int(observation.queue.job_id[fits[0]]) if len(fits) else None
+
+
+@pytest.fixture(scope="module")
+def windowed() -> EditableRun:
+    """Return a run in which a job is cut by maintenance, and one by the reservation of others."""
+    nodes = Node.several(2, 4)
+    return EditableRun(simulate(BatchCluster(RESERVED, nodes=nodes, windows=WINDOWS), Careless()))
+
+
+OF_WINDOWS: list[Any] = [
+    ("windows", lambda run: run.edited("windows", 2, start=59.0), {"window_nodes"}),
+    ("windows", lambda run: run.edited("windows", 1, end=55.0), {"window_nodes"}),
+    ("window_nodes", lambda run: run.edited("windows", 1, cores=3), set()),
+    ("window_nodes", lambda run: run.dropped("window_nodes", 0), {"interruptions"}),
+    ("window_nodes", lambda run: run.repeated("window_nodes", 0), set()),
+    ("window_nodes", lambda run: run.edited("window_users", 0, user_id=1), {"interruptions"}),
+    ("interruptions", lambda run: run.edited("windows", 0, start=9.0), {"window_nodes"}),
+]
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_WINDOWS)])
+def test_a_corruption_of_windows_is_caught(windowed: EditableRun, case: Any) -> None:
+    rule, corrupt, consequences = case
+    report = validate(corrupt(windowed), RESERVED)
+    assert set(report.counts) == {rule, *consequences}, str(report)
+
+
+def test_the_run_with_windows_is_valid_before(windowed: EditableRun) -> None:
+    report = validate(windowed.result, RESERVED)
+    assert report.ok, str(report)
+    assert {"windows", "window_nodes"} <= set(report.checks)
+    assert windowed.result.table("interruptions").select("finish_time").rows() == [(10.0,), (10.0,), (60.0,)]
 
 
 def test_messages_name_nodes_and_amounts(run: EditableRun) -> None:

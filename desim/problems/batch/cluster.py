@@ -91,7 +91,7 @@ class BatchCluster(FailingCluster, Problem):
         What jobs may request, and what users, partitions or queues may have at once. Jobs that ask for too much are
         treated as those that are too wide; others are held back, out of the queue, for as long as need be.
     windows : iterable of Window
-        When some cores are announced not to be for jobs: maintenance, or reservations of others.
+        When some cores or nodes are announced not to be for jobs: maintenance, or reservations of others.
     qualities : iterable of QualityOfService
         The qualities of service that there are: whose jobs an agent may let preempt others.
     quality_of : mapping of int to str, optional
@@ -239,7 +239,7 @@ class BatchCluster(FailingCluster, Problem):
             at(self.env, window.end, Phase.CAPACITY, number).callbacks.append(self._close_window)
         for number, window in enumerate(self.windows):
             at(self.env, window.start, Phase.CAPACITY, number).callbacks.append(self._open_window)
-            tables["windows"].append((number, window.start, window.end, window.cores))
+            tables["windows"].append((number, window.start, window.end, self._cores_of(window)))
         self._state.qualities = self.qualities
         if self.qualities is not None:
             for row in self.qualities.rows():
@@ -606,6 +606,10 @@ class BatchCluster(FailingCluster, Problem):
             self._saved[job.job_id] = saved
         self.simulation.records.tables["checkpoints"].append((job.job_id, now, saved, self._numbers[job.job_id]))
 
+    def _cores_of(self, window: Window) -> int:
+        """Return how many cores a window takes."""
+        return window.cores
+
     def _open_window(self, event: simpy.Event) -> None:
         """Take the cores of a window down: the highest that are free, and others only if there are too few.
 
@@ -624,8 +628,12 @@ class BatchCluster(FailingCluster, Problem):
         """Bring the cores of a window back."""
         number: Any = event.value
         window = self.windows[number]
-        self._state.windows = tuple(other for other in self._state.windows if other is not window)
+        self._forget_window(window)
         self.repair(self._taken.pop(number))
+
+    def _forget_window(self, window: Window) -> None:
+        """Let agents see no more of a window that is over."""
+        self._state.windows = tuple(other for other in self._state.windows if other is not window)
 
     def _up(self) -> int:
         """Return the cores that are up, as a bit set."""
@@ -861,13 +869,19 @@ class NodeCluster(BatchCluster):
             raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
         self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
         self.placement = placement_of(placement or "first-fit")
-        if options.get("windows"):
-            raise InvalidConfiguration("windows are of counted cores: give num_cores, or take nodes down by outages")
+        if windows := tuple(options.pop("windows", ())):
+            self.table = NodeTable(self.table.nodes, windows)
         super().__init__(jobs, self.table.num_cores, **options)
+        self.windows = self.table.windows
 
     def describe(self) -> dict[str, Any]:
         """Return the configuration, without the jobs, as plain values."""
-        return super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
+        description = super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
+        if self.windows:
+            description["node_windows"] = len(self.windows)
+        if reservations := sum(bool(window.users) for window in self.windows):
+            description["reservations"] = reservations
+        return description
 
     # -- dynamics of one simulation, on the bound copy ------------------------------------------
 
@@ -880,6 +894,7 @@ class NodeCluster(BatchCluster):
         self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
         self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
         self._lending: dict[int, tuple[Held, ...]] = {}  # what suspended jobs and those on their cores hold in all
+        self._maintained: set[int] = set()  # nodes that are down for windows, whether they have failed or not
         super().begin()
         self.observation = self._decision.observation = NodeObservation(
             self._state, self._room, self.placement, self._held
@@ -892,6 +907,11 @@ class NodeCluster(BatchCluster):
         self._record_placement = tables["placements"].append
         for number, node in enumerate(self.table.nodes):
             tables["nodes"].append((number, node, self.table.first_core[number]))
+        for number, window in enumerate(self.windows):
+            for of_window in self.table.nodes_of(number):
+                tables["window_nodes"].append((number, of_window))
+            for user in window.users:
+                tables["window_users"].append((number, user))
 
     def _record_with_request(self, row: tuple[Any, ...]) -> None:
         """Record a job when nothing of it will change any more, its size included, and what it requests."""
@@ -1079,14 +1099,55 @@ class NodeCluster(BatchCluster):
     def take_down(self, units: int, fresh: list[int]) -> None:
         """Interrupt what runs on nodes that fail."""
         self._room.down[fresh] = True
-        cores = self.table.core_ids(fresh)
-        super().take_down(core_set(cores), cores)
+        self._lose(node for node in fresh if node not in self._maintained)
 
     def bring_up(self, units: int, fresh: list[int]) -> None:
         """Let nodes be used again."""
         self._room.down[fresh] = False
-        cores = self.table.core_ids(fresh)
+        self._regain(node for node in fresh if node not in self._maintained)
+
+    def _lose(self, nodes: Iterable[int]) -> None:
+        cores = self.table.core_ids(list(nodes))
+        super().take_down(core_set(cores), cores)
+
+    def _regain(self, nodes: Iterable[int]) -> None:
+        cores = self.table.core_ids(list(nodes))
         super().bring_up(core_set(cores), cores)
+
+    def _cores_of(self, window: Window) -> int:
+        """Return how many cores the nodes of a window have."""
+        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(self.windows.index(window)))
+
+    def _open_window(self, event: simpy.Event) -> None:
+        """Take the nodes of a window down, or leave them to the users whom it admits; jobs of others are cut."""
+        number: Any = event.value
+        nodes, users = self.table.nodes_of(number), self.windows[number].users
+        self._room.closed += (number,)
+        if not users:
+            self._maintained.update(nodes)
+            self._lose(node for node in nodes if not self._room.down[node])
+            return
+        running = reversed(self._state.running.values())  # as when nodes fail
+        others = [execution for execution in running if execution.job.user_id not in users]
+        for execution in others:
+            if any(held.node in nodes for held in self._held[execution.job.job_id]):
+                self._interrupt(execution)
+        for one in reversed(list(self._state.suspended.values())):
+            if one.job.user_id not in users and any(held.node in nodes for held in self._held[one.job.job_id]):
+                self._interrupt(self._resumed(one, 0.0))
+        self._open_cycle()
+
+    def _close_window(self, event: simpy.Event) -> None:
+        """Bring the nodes of a window back, or leave them to everybody."""
+        number: Any = event.value
+        nodes, window = self.table.nodes_of(number), self.windows[number]
+        self._forget_window(window)
+        self._room.closed = tuple(other for other in self._room.closed if other != number)
+        if window.users:
+            self._open_cycle()
+            return
+        self._maintained.difference_update(nodes)
+        self._regain(node for node in nodes if not self._room.down[node])
 
 
 def _are_free(cores: Any, count: int, free: int) -> bool:

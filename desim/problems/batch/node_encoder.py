@@ -197,7 +197,7 @@ class NodeFeatureEncoder(WindowEncoder):
         seen = self._seen(observation)
         nodes, room = self._nodes_of(seen.table), seen.room
         shown = _Shown(seen, self.window.positions(len(seen.queue)))
-        up, count = ~room.down, len(shown.shapes)
+        up, count = room.up, len(shown.shapes)
         jobs = np.zeros((self.slots, len(self.job_features)), np.float32)
         eligible = np.zeros((self.slots, self.num_rows), np.int8)
         of_rows = np.zeros((self.slots, self.num_rows), np.float32)

@@ -52,7 +52,8 @@ Floats = NDArray[np.float64]
 #: At most so many rows and columns of a map.
 MOST_ROWS, MOST_COLUMNS = 80, 160
 #: What a chart shows besides executions, and how it is filled.
-MARKS = {"cut by an outage": CUT, "preempted": CUT, "node down": DOWN}
+RESERVED = {"facecolor": "#F4F4F4", "edgecolor": DOWN_COLOR, "hatch": "..", "linewidth": 0.0}
+MARKS = {"cut by an outage": CUT, "preempted": CUT, "node down": DOWN, "reserved for users": RESERVED}
 KEY = ["arrival_number", "starting_time"]
 
 
@@ -70,7 +71,8 @@ def node_gantt(
 
     A row is a node, as high as what it has of the resource, and an execution is as high as what it holds of that. On
     GPUs it stands where it was; of other resources it takes the lowest part of the row that is free, in pieces if need
-    be. Nodes that have nothing of the resource have no row.
+    be. Nodes that have nothing of the resource have no row. Times in which a node is down, for maintenance too, or kept
+    for some users are marked.
 
     Parameters
     ----------
@@ -115,6 +117,10 @@ def node_gantt(
         down = _down(run, names)
         boxes = boxes_of(down["begin"], down["end"], down["row"], 0.5)
         add_boxes(panel, boxes, "node down", zorder=1.0, **DOWN)
+        kept = _reserved(run, names)
+        add_boxes(
+            panel, boxes_of(kept["start"], kept["end"], kept["row"], 0.5), "reserved for users", zorder=0.9, **RESERVED
+        )
         _draw_pieces(panel, _pieces(run, resource, names), table, faces, rows=len(names), labels=labels)
         if 1 < len(names) <= MOST_ROWS // 2:
             panel.hlines(np.arange(1, len(names)) - 0.5, *span, colors="#808080", linewidth=0.6, zorder=3.0)
@@ -154,6 +160,15 @@ def _down(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     frame = outages[ranges.row].with_columns(node=pl.int_ranges(pl.Series(low), pl.Series(high))).explode("node")
     spans = down_spans(frame.drop_nulls("node"), "node", run.end)
     return spans.rename({"lane": "node"}).join(rows, on="node", maintain_order="left")
+
+
+def _reserved(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return from when to when nodes were kept for some users, with their rows."""
+    if "reservations" not in run.info:
+        return rows.clear().with_columns(start=pl.lit(0.0), end=pl.lit(0.0))
+    windows = run.table("windows").filter(pl.col("start") < run.end).join(run.table("window_users"), "window", "semi")
+    of_nodes = run.table("window_nodes").join(windows, on="window", maintain_order="left")
+    return of_nodes.with_columns(pl.col("end").clip(upper_bound=run.end)).join(rows, on="node", maintain_order="left")
 
 
 def _pieces(run: Run, resource: str, rows: pl.DataFrame) -> pl.DataFrame:

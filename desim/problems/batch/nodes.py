@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from desim.checks import finite
 from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch.job import Job
+from desim.problems.batch.windows import Window, windows_on_nodes
 
 __all__ = ["GPU", "Held", "Node", "NodeJob", "NodeTable", "Request", "Shape", "run_time_on"]
 
@@ -287,6 +288,8 @@ class Shape:
         What is requested.
     table : NodeTable
         The nodes.
+    passes : tuple of int
+        Numbers of the windows that admit its user.
 
     Attributes
     ----------
@@ -304,8 +307,8 @@ class Shape:
         Tasks on one node, at most.
     """
 
-    def __init__(self, request: Request, table: NodeTable) -> None:
-        self.request = request
+    def __init__(self, request: Request, table: NodeTable, passes: tuple[int, ...] = ()) -> None:
+        self.request, self.passes = request, passes
         self.tasks = request.tasks
         amounts = dict.fromkeys(table.resources, 0) | {CORES: request.cores, MEMORY: request.memory}
         if unknown := [name for name, _ in request.resources if name not in amounts]:
@@ -355,11 +358,15 @@ class NodeTable:
     ----------
     nodes : sequence of Node
         At least one; their names differ.
+    windows : iterable of Window
+        When some of them are not for jobs, or for those of some users only.
 
     Attributes
     ----------
     nodes : tuple of Node
         In order; N of them.
+    windows : tuple of Window
+        By their starts; their nodes are numbers.
     resources : tuple of str
         Cores, memory, and those that some node names, R of them.
     capacity : array of int, shape (N, R)
@@ -376,10 +383,10 @@ class NodeTable:
     Raises
     ------
     InvalidConfiguration
-        If there is none, or two have one name.
+        If there is none, or two have one name, or a window makes no sense.
     """
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], windows: Iterable[Window] = ()) -> None:
         self.nodes = tuple(nodes)
         if not self.nodes:
             raise InvalidConfiguration("a cluster needs at least one node")
@@ -402,7 +409,23 @@ class NodeTable:
         self.partitions = tuple(sorted({node.partition for node in self.nodes if node.partition}))
         self.gpu_models = tuple(sorted({node.gpu_model for node in self.nodes if node.gpus and node.gpu_model}))
         self.has_speeds = any(node.speed != 1 for node in self.nodes)
-        self._shapes: dict[Request, Shape] = {}
+        self._shapes: dict[object, Shape] = {}  # by request, and by windows that admit the user if there are any
+        self.windows = windows_on_nodes(windows, [node.name for node in self.nodes], self._of_partitions())
+        self._outside = np.ones((len(self.windows), len(self.nodes)), np.bool_)
+        passes: dict[int, list[int]] = {}
+        for number, window in enumerate(self.windows):
+            self._outside[number, [int(node) for node in window.nodes]] = False
+            for user in window.users:
+                passes.setdefault(user, []).append(number)
+        self._passes = {user: tuple(numbers) for user, numbers in passes.items()}
+
+    def _of_partitions(self) -> dict[str, list[int]]:
+        """Return the numbers of the nodes of each partition."""
+        found: dict[str, list[int]] = {name: [] for name in self.partitions}
+        for number, node in enumerate(self.nodes):
+            if node.partition:
+                found[node.partition].append(number)
+        return found
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -431,13 +454,35 @@ class NodeTable:
             np.bool_,
         )
 
-    def shape(self, request: Request) -> Shape:
+    def closed_between(self, start: float, end: float) -> tuple[int, ...]:
+        """Return the numbers of the windows that are there at some time from ``start`` to ``end``, in seconds."""
+        return tuple(
+            number
+            for number, window in enumerate(self.windows)
+            if window.start <= start < window.end or start < window.start < end
+        )
+
+    def nodes_of(self, window: int) -> list[int]:
+        """Return the nodes of a window of a number, ascending."""
+        return (~self._outside[window]).nonzero()[0].tolist()  # type: ignore[no-any-return]
+
+    def open_to(self, shape: Shape, closed: Iterable[int]) -> Mask:
+        """Return the nodes that belong to none of some windows, or only to those that admit a user, shape (N,)."""
+        return self.outside(number for number in closed if number not in shape.passes)
+
+    def outside(self, windows: Iterable[int]) -> Mask:
+        """Return the nodes that belong to none of some windows, shape (N,)."""
+        return np.asarray(self._outside[list(windows)].all(axis=0))
+
+    def shape(self, request: Request, passes: tuple[int, ...] = ()) -> Shape:
         """Return the arrays of a request.
 
         Parameters
         ----------
         request : Request
             Of a job.
+        passes : tuple of int
+            Numbers of the windows that admit its user.
 
         Returns
         -------
@@ -449,9 +494,10 @@ class NodeTable:
         WorkloadError
             If no node has a resource that it names.
         """
-        shape = self._shapes.get(request)
+        key = (request, passes) if passes else request
+        shape = self._shapes.get(key)
         if shape is None:
-            shape = self._shapes[request] = Shape(request, self)
+            shape = self._shapes[key] = Shape(request, self, passes)
         return shape
 
     def shape_of(self, job: Job) -> Shape:
@@ -472,7 +518,8 @@ class NodeTable:
         WorkloadError
             If no node has a resource that it names.
         """
-        return self.shape(getattr(job, "request", None) or Request(tasks=job.requested_cores))
+        request = getattr(job, "request", None) or Request(tasks=job.requested_cores)
+        return self.shape(request, self._passes.get(job.user_id, ()) if self._passes else ())
 
     def core_ids(self, nodes: Sequence[int]) -> list[int]:
         """Return the cores of some nodes, ascending within each."""

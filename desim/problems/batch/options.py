@@ -80,8 +80,9 @@ class SystemOptions:
 class SiteOptions:
     """What the site and its users do."""
 
-    windows: Annotated[str | None, arg(metavar="FILE|START:END:CORES+...", help_behavior_hint="(default: none)")] = None
-    """Announced times in which cores are not for jobs, in seconds."""
+    windows: Annotated[str | None, arg(metavar="FILE|START:END:WHAT+...", help_behavior_hint="(default: none)")] = None
+    """Announced times, in seconds, in which so many cores are not for jobs; on nodes nodes=n1|n2, nodes=all or
+    partition=gpu, with :users=3|4 but for their jobs."""
     limits: Annotated[str | None, arg(metavar="FILE|GROUPS:WHAT=NUMBER+...", help_behavior_hint="(default: none)")] = (
         None
     )
@@ -308,12 +309,18 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
         checkpoint_interval=site.checkpoint_interval,
         after=getattr(workload, "after", None),
         limits=() if site.limits is None else limits_of_text(site.limits, groups),
-        windows=() if site.windows is None else windows_of_text(site.windows),
+        windows=() if site.windows is None else windows_of_text(site.windows, _user_ids(workload)),
         **service,
         too_wide=options.too_wide,
         on_outage=options.on_outage,
         processes=outages,
     )
+
+
+def _user_ids(workload: plugins.Workload) -> dict[str, int]:
+    """Return the ids of users that have names."""
+    names = getattr(workload, "groups", {}).get("user") or {}
+    return {names[job.job_id]: job.user_id for job in workload.jobs if job.job_id in names} if names else {}
 
 
 def _made(workload: plugins.Workload, options: SystemOptions, site: SiteOptions, agent: Agent) -> BatchCluster:

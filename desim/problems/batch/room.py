@@ -54,10 +54,13 @@ class Room:
     jobs : array of int, shape (N,)
         How many jobs are on each node.
     down : array of bool, shape (N,)
-        Nodes that cannot be used now.
+        Nodes that have failed.
+    closed : tuple of int
+        Numbers of the windows whose nodes cannot be used, but by users whom they admit. A supposition of some time to
+        come has those of that time, see :meth:`NodeTable.closed_between`.
     """
 
-    __slots__ = ("down", "free", "gpus", "jobs", "largest", "table", "whole")
+    __slots__ = ("closed", "down", "free", "gpus", "jobs", "largest", "table", "whole")
 
     def __init__(self, table: NodeTable) -> None:
         self.table = table
@@ -65,7 +68,16 @@ class Room:
         self.gpus = table.gpus.copy()
         self.jobs = np.zeros(len(table), np.int64)
         self.down = np.zeros(len(table), np.bool_)
+        self.closed: tuple[int, ...] = ()
         self._count_gpus()
+
+    @classmethod
+    def of(cls, table: NodeTable, free: Whole, gpus: Whole, jobs: Whole, down: NDArray[np.bool_]) -> Self:
+        """Return a supposition of arrays, which it keeps; see the attributes."""
+        room = object.__new__(cls)
+        room.table, room.free, room.gpus, room.jobs, room.down, room.closed = table, free, gpus, jobs, down, ()
+        room._count_gpus()
+        return room
 
     def _count_gpus(self) -> None:
         self.whole = (self.gpus == GPU).sum(axis=1)
@@ -74,7 +86,7 @@ class Room:
     def copy(self) -> Self:
         """Return a supposition that begins with what is so."""
         other = object.__new__(type(self))
-        other.table = self.table
+        other.table, other.closed = self.table, self.closed
         other.free, other.gpus = self.free.copy(), self.gpus.copy()
         other.jobs, other.down = self.jobs.copy(), self.down.copy()
         other.whole, other.largest = self.whole.copy(), self.largest.copy()
@@ -87,8 +99,15 @@ class Room:
         np.minimum(self.gpus, other.gpus, out=least.gpus)
         np.maximum(self.jobs, other.jobs, out=least.jobs)
         least.down |= other.down
+        if other.closed:
+            least.closed = tuple(sorted({*self.closed, *other.closed}))
         least._count_gpus()
         return least
+
+    @property
+    def up(self) -> NDArray[np.bool_]:
+        """Which nodes are up, shape (N,): neither failed nor in a window that admits nobody."""
+        return ~self.down & self.table.outside(number for number in self.closed if not self.table.windows[number].users)
 
     def counts(self, shape: Shape) -> Whole:
         """Return how many tasks of a request each node could take now, shape (N,)."""
@@ -107,6 +126,8 @@ class Room:
         elif shape.share:
             counts = np.minimum(counts, (self.gpus[nodes] // shape.share).sum(axis=1))
         usable = shape.eligible[nodes] & ~self.down[nodes]
+        if self.closed:
+            usable &= self.table.open_to(shape, self.closed)[nodes]
         if shape.exclusive:
             usable &= self.jobs[nodes] == 0
         return np.where(usable, np.minimum(counts, shape.most), 0)
@@ -114,6 +135,8 @@ class Room:
     def takes_one(self, shape: Shape) -> NDArray[np.bool_]:
         """Tell which nodes could take a task of a request now, shape (N,); costs less than to count."""
         usable = shape.eligible & ~self.down
+        if self.closed:
+            usable &= self.table.open_to(shape, self.closed)
         for column, amount in shape.needed:
             usable &= self.free[:, column] >= amount
         if shape.gpus:
@@ -142,6 +165,8 @@ class Room:
         for column in range(amounts.shape[1]):
             usable &= self.free[:, column] >= amounts[:, column, None]
         for row, shape in enumerate(shapes):
+            if self.closed:
+                usable[row] &= self.table.open_to(shape, self.closed)
             if shape.gpus:
                 usable[row] &= self.whole >= shape.gpus
             elif shape.share:
@@ -256,7 +281,9 @@ class Room:
                 self._change_gpus(node, gpus, 1)
             self.jobs[node] -= 1
 
-    def give_back_until(self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]]) -> float:
+    def give_back_until(
+        self, shape: Shape, releases: Iterable[tuple[float, tuple[Held, ...]]], requested: float = 0.0
+    ) -> float:
         """Account for the ends of jobs, until a request that has no room yet has room.
 
         Parameters
@@ -264,18 +291,23 @@ class Room:
         shape : Shape
             The request.
         releases : iterable of (float, tuple of Held)
-            When jobs end, ascending, and what they hold.
+            When jobs end, ascending, and what they hold; when windows end, nothing is held.
+        requested : float
+            For how long, in seconds, it must have room where nodes have windows.
 
         Returns
         -------
         float
             When it has room: all that ends by then has been given back. Infinite if it never has.
         """
-        if shape.tasks == 1 and not (shape.gpus or shape.share):
+        windows = self.table.windows
+        if shape.tasks == 1 and not (shape.gpus or shape.share or windows):
             return self._give_back_until_one(shape, releases)
         for end, together in groupby(releases, itemgetter(0)):
             for _, held in together:
                 self.give_back(held)
+            if windows:
+                self.closed = self.table.closed_between(end, end + requested)
             if self.fits(shape):
                 return float(end)
         return np.inf

@@ -21,6 +21,7 @@ from desim.problems.batch.node_rules import NODE_RULES, in_their_sizes, is_uneve
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
 from desim.problems.batch.tables import ENDED
+from desim.problems.batch.window_rules import WINDOW_RULES, cut_by_reservations
 from desim.validation import (
     Check,
     Recorded,
@@ -367,7 +368,7 @@ def _impossible_cuts(run: Recorded) -> pl.DataFrame:
 
 
 def _without_cause(run: Recorded) -> pl.DataFrame:
-    """Return the executions that were cut although none of their cores went down at that moment."""
+    """Return the executions that were cut although none of their cores went down, nor was reserved, at that moment."""
     ranges = run.once(_ranges_of_interruptions)
     index, core = spread(ranges.first, ranges.last)
     cuts = run["interruptions"].with_row_index("row")
@@ -375,7 +376,9 @@ def _without_cause(run: Recorded) -> pl.DataFrame:
     held = cuts.select(pl.col("row").cast(pl.Int64), finish)[ranges.row[index]].with_columns(core=pl.Series(core))
     caused = held.join(run.once(_downtimes), left_on=["finish_time", "core"], right_on=["time", "core"], how="semi")
     explained = pl.col("row").is_in(caused["row"].unique().implode()) | pl.Series(ranges.malformed)
-    return cuts.filter(by_outage & ~explained)
+    reserved = run.once(cut_by_reservations)
+    unexplained = cuts.filter(by_outage & ~explained)
+    return unexplained.join(reserved, on=reserved.columns, how="anti", maintain_order="left")
 
 
 def _wrong_outcomes(run: Recorded) -> pl.Expr:
@@ -437,19 +440,6 @@ def _beyond_groups(run: Recorded) -> pl.DataFrame:
 
 
 _NONE, _NO_COUNT = np.zeros(0), np.zeros(0, np.int64)
-
-
-def _open_for_jobs(run: Recorded) -> pl.DataFrame:
-    """Return when more cores were up than windows leave."""
-    windows, outages = run["windows"], run["outages"]
-    begins, ends, sizes = (windows[name].to_numpy() for name in ("start", "end", "cores"))
-    moments = np.unique(np.concatenate((begins, outages["time"].to_numpy())))
-    moments = moments[moments < run.end_time]
-    covers = (begins <= moments[:, None]) & (moments[:, None] < ends)
-    least = run.info["num_cores"] - (covers * sizes).sum(axis=1)
-    ups = np.concatenate(([run.info["num_cores"]], outages["cores_up"].to_numpy()))
-    up = ups[outages["time"].to_numpy().searchsorted(moments, "right")]
-    return pl.DataFrame({"time": moments, "up": up, "most": least}).filter(pl.col("up") > pl.col("most"))
 
 
 def _wrongly_saved(run: Recorded) -> pl.DataFrame:
@@ -718,18 +708,7 @@ RULES = (
             ),
         ),
     ),
-    Rule(
-        "windows",
-        "no more cores are up than windows leave",
-        (
-            Check(
-                "outages",
-                _open_for_jobs,
-                "at {time} s {up} cores are up, windows leave {most}",
-                when=lambda run: "windows" in run.info,
-            ),
-        ),
-    ),
+    *WINDOW_RULES,
     Rule(
         "limits",
         "no user, partition or queue ever has more jobs or cores running than it may",

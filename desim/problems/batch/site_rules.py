@@ -1,7 +1,9 @@
 """What a site does as text: a small file, a short notation for the command line, sentences of reports.
 
-Windows are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. A CSV
-file has the columns ``start``, ``end`` and ``cores``; a YAML file a list of entries with these names.
+Windows are ``START:END:CORES``, in seconds, and several have ``+`` between them: ``0:3600:16+86400:90000:256``. On
+nodes there stands which they take, and perhaps whose jobs may run there: ``0:3600:nodes=n1|n7``, ``9:99:nodes=all``,
+``0:60:partition=gpu:users=3|4``. A CSV file has the columns ``start``, ``end`` and some of ``cores``, ``nodes``,
+``partition`` and ``users``; a YAML file a list of entries with these names.
 
 Limits are ``GROUPS:WHAT=NUMBER``, several with ``+`` between them: ``user:running_jobs=4:running_cores=64`` or
 ``queue=debug|short:job_time=600+partition=gpu:running_cores=128``. Groups are those of ``user``, ``partition`` or
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["in_force", "limits_of_text", "qualities_of_text", "windows_of_text"]
 
-_OF_WINDOWS = ("start", "end", "cores")
+_OF_WINDOWS = ("start", "end", "cores", "nodes", "partition", "users")
 _GROUPS = ("user", "partition", "queue", "quality")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
@@ -42,23 +44,28 @@ _UNITS = {
     "running_jobs": "jobs at once",
     "running_cores": "cores at once",
 }
-_MOST_WINDOWS = 5  # that are told one by one
+_MOST_WINDOWS, _MOST_NODES = 5, 5  # that are told one by one
 _OF_LIMITS = ("by", "of", *_UNITS)
 _OF_QUALITIES = ("name", "priority", "preempts", "mode", "by", "of")
-_WANT_WINDOWS = "want a file, or START:END:CORES, several with + between them"
+_WANT_WINDOWS = (
+    "want a file, or START:END:CORES, on nodes START:END:nodes=NAME|NAME, nodes=all or partition=NAME, several with + "
+    "between them"
+)
 _WANT_LIMITS = "want a file, or such as user:running_jobs=4 and queue=debug:job_time=600, with + between them"
 _WANT_QUALITIES = (
     "want a file, or such as urgent:preempts=standby and standby:mode=suspend:by=user:of=3, with + between"
 )
 
 
-def windows_of_text(text: str) -> list[Window]:
+def windows_of_text(text: str, users: Mapping[str, int] | None = None) -> list[Window]:
     """Return windows.
 
     Parameters
     ----------
     text : str
         A CSV or YAML file, or the notation.
+    users : mapping of str to int, optional
+        Ids of users that have names.
 
     Returns
     -------
@@ -76,16 +83,23 @@ def windows_of_text(text: str) -> list[Window]:
     --------
     >>> windows_of_text("0:3600:16+7200:9000:4")[1]
     Window(start=7200.0, end=9000.0, cores=4)
+    >>> windows_of_text("0:3600:nodes=n1|n7:users=3")
+    [Window(start=0.0, end=3600.0, nodes=('n1', 'n7'), users=(3,))]
     """
     if _is_file(text):
-        return [_window(where, entry) for where, entry in _entries(text, "windows", _OF_WINDOWS)]
+        return [_window(where, entry, users or {}) for where, entry in _entries(text, "windows", _OF_WINDOWS)]
     windows = []
     for part in text.split("+"):
-        values = part.strip().split(":")
-        if len(values) != len(_OF_WINDOWS):
+        start, end, *what = (*(value.strip() for value in part.split(":")), "", "")
+        pairs = [value.partition("=")[::2] if "=" in value else ("cores", value) for value in what if value]
+        if not pairs or len(dict(pairs)) < len(pairs):
             raise InvalidConfiguration(f"windows is {text!r}, {_WANT_WINDOWS}")
         try:
-            windows.append(_window("windows", dict(zip(_OF_WINDOWS, values, strict=True))))
+            for name, _ in pairs:
+                if name not in _OF_WINDOWS[2:]:
+                    choices = _OF_WINDOWS[2:]
+                    raise WorkloadError(f"there is no {name!r}{did_you_mean(name, choices)}: {', '.join(choices)}")
+            windows.append(_window("windows", {"start": start, "end": end} | dict(pairs), users or {}))
         except WorkloadError as error:
             raise InvalidConfiguration(f"windows is {text!r}, but {error}") from error
     return windows
@@ -224,8 +238,11 @@ def in_force(result: Result) -> list[str]:
         told = "; ".join(_words_of_quality(quality) for quality in result.table("qualities").to_dicts())
         sentences.append(f"Qualities of service: {told}.")
     if "windows" in info:
-        windows = result.table("windows").select("cores", "start", "end").rows()
-        shown = [f"{cores:,} cores from {start:,.10g} to {end:,.10g} s" for cores, start, end in windows]
+        columns = result.table("windows").select("window", "cores", "start", "end").rows()
+        shown = [
+            f"{_taken(window, cores, result)} from {start:,.10g} to {end:,.10g} s{_but(window, result)}"
+            for window, cores, start, end in columns
+        ]
         more = [f"{len(shown) - _MOST_WINDOWS:,} more"] if len(shown) > _MOST_WINDOWS else []
         sentences.append(f"Not for jobs: {'; '.join(shown[:_MOST_WINDOWS] + more)}.")
     if "grace" in info:
@@ -235,6 +252,26 @@ def in_force(result: Result) -> list[str]:
     if "dependencies" in info:
         sentences.append(f"{info['dependencies']:,} jobs are submitted when others have ended.")
     return sentences
+
+
+def _taken(window: int, cores: int, result: Result) -> str:
+    """Return what a window takes."""
+    if "node_windows" not in result.info:
+        return f"{cores:,} cores"
+    nodes = result.table("nodes").join(result.table("window_nodes").filter(window=window), on="node", how="semi")
+    if len(nodes) == 1:
+        return f"node {nodes['name'].item()}"
+    if len(nodes) == result.info["num_nodes"]:
+        return "all nodes"
+    return f"{len(nodes):,} nodes" if len(nodes) > _MOST_NODES else f"nodes {', '.join(nodes['name'])}"
+
+
+def _but(window: int, result: Result) -> str:
+    """Return whom a window admits."""
+    if "reservations" not in result.info:
+        return ""
+    users = result.table("window_users").filter(window=window)["user_id"].to_list()
+    return f" but for user{'s' * (len(users) > 1)} {', '.join(map(str, users))}" if users else ""
 
 
 def _words(limit: Mapping[str, Any], result: Result) -> str:
@@ -261,13 +298,27 @@ def _is_file(text: str) -> bool:
     return text.lower().endswith(_FILES) or Path(text).is_file()
 
 
-def _window(where: str, entry: Mapping[str, Any]) -> Window:
+def _window(where: str, entry: Mapping[str, Any], users: Mapping[str, int]) -> Window:
     """Return the window of an entry."""
-    start, end, cores = (_number(where, name, entry.get(name, "")) for name in _OF_WINDOWS)
+    start, end = (_number(where, name, entry.get(name, "")) for name in ("start", "end"))
+    admitted = []
+    for user in _names(entry.get("users")):
+        admitted.append(users[user] if user in users else _whole(_number(where, "users", user)))
+    given = entry.get("cores")
+    cores = 0 if given in ("", None) else _whole(_number(where, "cores", given))
+    nodes = _names(entry.get("nodes"))
+    partition = str(entry.get("partition") or "").strip()
     try:
-        return Window(start, end, _whole(cores))
+        return Window(start, end, cores, "all" if nodes == ["all"] else tuple(nodes), partition, tuple(admitted))
     except InvalidConfiguration as error:
         raise WorkloadError(f"{where}: {error}") from error
+
+
+def _names(words: Any) -> list[str]:
+    """Return the names of a cell, which have ``|`` between them, or of a list."""
+    if isinstance(words, list | tuple):
+        return [str(word) for word in words]
+    return [] if words is None else str(words).replace("|", " ").split()
 
 
 def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[int, str]]) -> Limit:
@@ -278,7 +329,7 @@ def _limit(where: str, entry: Mapping[str, Any], groups: Mapping[str, Mapping[in
     known = groups.get(by) or None
     if by in ("queue", "quality") and known is None:
         raise InvalidConfiguration(f"{where}: limits are by {by}, but nothing tells the {by} of any job")
-    of = _names(entry.get("of", ""))
+    of = _names(entry.get("of"))
     values: dict[str, Any] = {
         name: _number(where, name, entry[name]) for name in _UNITS if entry.get(name) not in ("", None)
     }
@@ -321,11 +372,6 @@ def _members(
     if not group_of:
         raise InvalidConfiguration(f"{where}: by is {by!r}, but nothing tells the {by} of any job")
     return [job_id for job_id, name in group_of.items() if not of or name in of]
-
-
-def _names(words: Any) -> list[str]:
-    """Return the names of a cell or a list, which may have bars or blanks between them."""
-    return words.replace("|", " ").split() if isinstance(words, str) else [str(word) for word in words or ()]
 
 
 def _number(where: str, name: str, value: Any) -> float:

@@ -43,6 +43,8 @@ INFO = (
     Column("limits", "integer", "limits of jobs, users or queues, if there are any", least=1, optional=True),
     Column("windows", "integer", "windows in which cores are not for jobs, if there are any", least=1, optional=True),
     Column("qualities", "integer", "qualities of service, if there are any", least=1, optional=True),
+    Column("node_windows", "integer", "those of nodes, if there are any", least=1, optional=True),
+    Column("reservations", "integer", "those that admit users, if there are any", least=1, optional=True),
     Column("num_nodes", "integer", "nodes of the cluster, if its cores belong to nodes", least=1, optional=True),
     Column("placement", "text", "which nodes jobs get, if an agent names none", optional=True),
 )
@@ -337,6 +339,28 @@ WINDOWS = Table(
     only_with="windows",
 )
 
+WINDOW_NODES = Table(
+    "window_nodes",
+    "a node of a window",
+    (
+        Column("window", "integer", "the number of the window", least=0),
+        Column("node", "integer", "the number of the node", least=0),
+    ),
+    sort_by=("window", "node"),
+    only_with="node_windows",
+)
+
+WINDOW_USERS = Table(
+    "window_users",
+    "a user whose jobs may run on the nodes of a window",
+    (
+        Column("window", "integer", "the number of the window", least=0),
+        Column("user_id", "integer", "the user", least=0),
+    ),
+    sort_by=("window", "user_id"),
+    only_with="reservations",
+)
+
 CHECKPOINTS = Table(
     "checkpoints",
     "what a job that was cut and sent back to the queue need not do again",
@@ -389,5 +413,6 @@ PREEMPTIONS = Table(
     only_with="qualities",
 )
 
-OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, WINDOWS, CHECKPOINTS, QUALITIES, JOB_QUALITIES, PREEMPTIONS)
+OF_WINDOWS = (WINDOWS, WINDOW_NODES, WINDOW_USERS)
+OF_SITES = (DEPENDENCIES, LIMITS, LIMITED_JOBS, *OF_WINDOWS, CHECKPOINTS, QUALITIES, JOB_QUALITIES, PREEMPTIONS)
 TABLES = (JOBS, INTERRUPTIONS, OUTAGES, NODES, REQUESTS, PLACEMENTS, *OF_SITES)
