@@ -106,7 +106,7 @@ def _summary(beginning: str, missing: Sequence[str], accounts: Sequence[Account]
     wall = sum(account.seconds for account in accounts)
     left_out = f" Not run: {', '.join(missing)}." if missing else ""
     yield Paragraph(
-        f"{len(accounts)} experiments with {count:,} runs, which took {_duration(seconds)} one after another. The "
+        f"{len(accounts)} experiment{'s' * (len(accounts) > 1)} with {count:,} runs, which took {_duration(seconds)} one after another. The "
         f"wall time of the last call was {_duration(wall)}, in which runs that were stored before take no time."
         f"{left_out}"
     )
