@@ -412,7 +412,7 @@ CORES = TraceEpisodes([[Job(1, 0.0, 1, 1.0, 1.0)]], 4, num_jobs=1)
         ({"action": "node"}, "action is 'node'"),
         ({"reserve_after": 5.0}, "reservations are of counted cores"),
         ({"placement": "worst"}, "placement is 'worst'"),
-        ({"jobs": CORES}, "placement is for a trace"),
+        pytest.param({"jobs": CORES}, "placement is for a trace", id="clusters of their own"),
     ],
     ids=str,
 )
