@@ -1,4 +1,4 @@
-"""The batch cluster: identical cores or nodes with resources, a queue of rigid jobs, and schedule cycling.
+"""The batch cluster: identical cores, a queue of rigid jobs, and schedule cycling.
 
 Model: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II-A and III-B.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import attrgetter, or_
+from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
 import simpy
@@ -25,17 +26,16 @@ from desim.problems.batch.dependencies import After, Dependencies, Followers
 from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
-from desim.problems.batch.nodes import Held, Node, NodeJob, NodeTable, Request, Shape, run_time_on
+from desim.problems.batch.nodes import Node, NodeTable
 from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
-from desim.problems.batch.placement import PlacementPolicy, placement_of
+from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
-from desim.problems.batch.room import NodeObservation, Place, Room
 from desim.problems.batch.windows import Window, windows_of
 from desim.processes.arrivals import Arrivals
 from desim.processes.outages import FailingCluster, FailureCounts
 from desim.tables import Table
 
-__all__ = ["BatchCluster", "NodeCluster"]
+__all__ = ["BatchCluster"]
 
 
 class BatchCluster(FailingCluster, Problem):
@@ -125,7 +125,8 @@ class BatchCluster(FailingCluster, Problem):
     def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
         """Return a cluster of nodes where there are any."""
         if nodes is not None and cls is BatchCluster:
-            return super().__new__(NodeCluster)  # type: ignore[return-value]
+            of_nodes: type[Self] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of this class
+            return super().__new__(of_nodes)
         return super().__new__(cls)
 
     def __init__(
@@ -824,330 +825,6 @@ class BatchCluster(FailingCluster, Problem):
             return time if event.callbacks and not known.isdisjoint(event.callbacks) else None
 
         reschedule(self.env, time_of)
-
-
-class NodeCluster(BatchCluster):
-    """A :class:`BatchCluster` of nodes; the same arguments, with ``nodes`` in the place of ``num_cores``.
-
-    An answer is the id of a queued job, which the placement policy of the cluster then puts on nodes, or a
-    :class:`Place`, which names them; otherwise decisions are those of a :class:`BatchCluster`. A plain :class:`Job`
-    requests a task of one core for each of its cores. Cores are numbered node after node. A job runs for as long
-    as on the slowest of its nodes, by their speeds and by its run times on models of GPUs; what it requests is a limit
-    on all of them. What fails and is repaired, by the processes of :mod:`desim.processes.outages`, are nodes.
-
-    Parameters
-    ----------
-    jobs : iterable of Job
-        With requests, if they are of the class :class:`NodeJob`.
-    num_cores : None
-        The nodes say how many.
-    nodes : iterable of Node
-        At least one.
-    placement : str or PlacementPolicy, optional
-        Which nodes jobs get of those that have room, by default the first ones.
-    **options : object
-        As of a :class:`BatchCluster`.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an argument is out of range.
-    """
-
-    constants: ClassVar[tuple[type, ...]] = (*BatchCluster.constants, NodeJob, NodeTable, Request, Shape, Held)
-
-    def __init__(
-        self,
-        jobs: Iterable[Job],
-        num_cores: int | None = None,
-        *,
-        nodes: Iterable[Node] | NodeTable,
-        placement: str | PlacementPolicy | None = None,
-        **options: Any,
-    ) -> None:
-        if num_cores is not None:
-            raise InvalidConfiguration("a batch cluster has num_cores or nodes, not both")
-        self.table = nodes if isinstance(nodes, NodeTable) else NodeTable(nodes)
-        self.placement = placement_of(placement or "first-fit")
-        if windows := tuple(options.pop("windows", ())):
-            self.table = NodeTable(self.table.nodes, windows)
-        super().__init__(jobs, self.table.num_cores, **options)
-        self.windows = self.table.windows
-
-    def describe(self) -> dict[str, Any]:
-        """Return the configuration, without the jobs, as plain values."""
-        description = super().describe() | {"num_nodes": len(self.table), "placement": self.placement.name}
-        if self.windows:
-            description["node_windows"] = len(self.windows)
-        if reservations := sum(bool(window.users) for window in self.windows):
-            description["reservations"] = reservations
-        return description
-
-    # -- dynamics of one simulation, on the bound copy ------------------------------------------
-
-    def begin(self) -> None:
-        """Set up the empty cluster and start the scheduler and the arrivals."""
-        self._room = Room(self.table)
-        self._empty = Room(self.table)
-        self._held: dict[int, tuple[Held, ...]] = {}  # what running jobs hold, by id
-        self._elsewhere: dict[int, Job] = {}  # as submitted, the running jobs that run for another time where they are
-        self._saved_of: dict[int, float] = {}  # seconds that jobs which checkpoints have kept would have run there
-        self._is_possible: dict[Shape, bool] = {}  # whether the empty cluster has room
-        self._lending: dict[int, tuple[Held, ...]] = {}  # what suspended jobs and those on their cores hold in all
-        self._maintained: set[int] = set()  # nodes that are down for windows, whether they have failed or not
-        super().begin()
-        self.observation = self._decision.observation = NodeObservation(
-            self._state, self._room, self.placement, self._held
-        )
-        self.failures = FailureCounts("node", len(self.table))
-        tables = self.simulation.records.tables
-        self._record_last = self._record_job
-        self._record_job = self._record_with_request
-        self._record_request = tables["requests"].append
-        self._record_placement = tables["placements"].append
-        for number, node in enumerate(self.table.nodes):
-            tables["nodes"].append((number, node, self.table.first_core[number]))
-        for number, window in enumerate(self.windows):
-            for of_window in self.table.nodes_of(number):
-                tables["window_nodes"].append((number, of_window))
-            for user in window.users:
-                tables["window_users"].append((number, user))
-
-    def _record_with_request(self, row: tuple[Any, ...]) -> None:
-        """Record a job when nothing of it will change any more, its size included, and what it requests."""
-        job, number = row[:2]
-        self._record_request((number, job.job_id, self.table.shape_of(job).request))
-        self._record_last(row)
-
-    # jobs come
-
-    def _take(self, job: Job) -> None:
-        """Put a job that has arrived into the queue, unless the empty cluster has no room for it."""
-        try:
-            shape = self.table.shape_of(job)
-        except WorkloadError as error:
-            raise WorkloadError(f"job {job.job_id}: {error}") from error
-        possible = self._is_possible.get(shape)
-        if possible is None:
-            possible = self._is_possible[shape] = self._empty.fits(shape)
-        if possible:
-            super()._take(job)
-        else:
-            self._arrived += 1
-            self._turn_away(job, f"fits on no nodes of the cluster, even if it is empty: {self._empty.misfit(shape)}")
-
-    # decisions are carried out
-
-    def _carry_out(self, action: Any) -> bool:
-        """Start the job that an action names, or note what to wait for; return whether that is possible."""
-        try:
-            job = self._state.queued.get(action)
-        except TypeError:  # not hashable, so no job id
-            return self._refuse(action)
-        if job is None:
-            return (
-                self._wait(action)
-                or self._place(action)
-                or self._mold(action)
-                or self._preempt(action)
-                or self._refuse(action)
-            )
-        held = self._room.place(self.table.shape_of(job), self.placement)
-        if held is None:
-            return self._refuse(action)
-        self._start_on(job, held)
-        return True
-
-    def _place(self, action: Any) -> bool:
-        """Start a job on the nodes that the action names; return whether it does, and may."""
-        if type(action) is not Place:
-            return False
-        job = self._state.queued.get(action.job_id)
-        if job is None or self._room.fault(self.table.shape_of(job), action.held):
-            return False
-        self._start_on(job, action.held)
-        return True
-
-    def _explain(self, action: Any) -> str:
-        """Return why an action cannot be carried out."""
-        if isinstance(action, StartAs | Preempt):
-            return super()._explain(action)
-        if isinstance(action, Start):
-            return f"{action!r} names cores, want a Place that names nodes, or the id of a job"
-        job = self._state.queued.get(action.job_id if isinstance(action, Place) else action)
-        if job is None:
-            return super()._explain(action)
-        shape = self.table.shape_of(job)
-        if isinstance(action, Place):
-            return f"job {job.job_id} cannot start: {self._room.fault(shape, action.held)}"
-        return f"job {job.job_id} cannot start, no nodes have room for {shape.request} now"
-
-    def _has_room(self, job: Job) -> bool:
-        """Tell whether a job could start now."""
-        return self._room.fits(self.table.shape_of(job))
-
-    # jobs start and end
-
-    def _start_on(self, job: Job, held: Sequence[Held]) -> None:
-        """Start a job on nodes that have room."""
-        held = tuple(held)
-        self._start_there(job, held, self._cores_on(job, held, self._state.free, 0))
-
-    def _cores_on(self, job: Job, held: Sequence[Held], free: int, lent: int) -> int:
-        """Return the cores that a job gets on nodes: the lowest of those that are free, then of those that are lent."""
-        cores, each = 0, self.table.shape_of(job).amounts[0]
-        for node, tasks, *_ in held:
-            first, mask = self.table.first_core[node], (1 << self.table.nodes[node].cores) - 1
-            of_node = (free >> first) & mask
-            missing = tasks * each - of_node.bit_count()
-            if missing > 0:
-                of_node |= lowest_cores((lent >> first) & mask, missing)
-            cores |= lowest_cores(of_node, tasks * each) << first
-        return cores
-
-    def _start_there(self, job: Job, held: tuple[Held, ...], cores: int) -> None:
-        """Start a job on nodes, on these of their cores."""
-        self._room.take(held)
-        self._held[job.job_id] = held
-        if self.table.has_speeds or getattr(job, "run_times", None):
-            time = run_time_on(job, (self.table.nodes[node] for node, *_ in held))
-            if time != job.run_time:
-                self._elsewhere[job.job_id] = job
-                job = job._replace(run_time=time)
-            if job.job_id in self._saved:  # the same share of the work takes another time here
-                self._saved[job.job_id] = min(time, self._saved[job.job_id] * (time / self._saved_of[job.job_id]))
-        self._start(job, cores)
-
-    def _complete(self, execution: Execution) -> None:
-        self._vacate(execution, execution.starting_time + execution.duration)
-        if self._elsewhere:
-            self._elsewhere.pop(execution.job.job_id, None)
-        super()._complete(execution)
-
-    def _interrupt(self, execution: Execution, outcome: str = "") -> None:
-        self._vacate(execution, self.env.now)
-        super()._interrupt(execution, outcome)
-        self._elsewhere.pop(execution.job.job_id, None)
-        if execution.job.job_id in self._saved:
-            self._saved_of[execution.job.job_id] = execution.job.run_time
-
-    def _as_submitted(self, job: Job) -> Job:
-        """Return a job that has been cut with the run time that it was submitted with."""
-        return self._elsewhere.get(job.job_id, job)
-
-    def _vacate(self, execution: Execution, end: float) -> None:
-        """Give back what an execution held, and record where it was."""
-        job_id = execution.job.job_id
-        held = self._held.pop(job_id)
-        self._room.give_back(held)
-        self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, end))
-
-    # jobs preempt others
-
-    def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
-        assert self.qualities is not None
-        room = self.observation.room_without(job.job_id, victims)  # type: ignore[attr-defined]  # of nodes
-        held = room.place(self.table.shape_of(job), self.placement)
-        if held is None:
-            return None
-        return held, self._cores_on(job, held, *self.qualities.open_to(self._state, job.job_id, victims))
-
-    def _start_preempting(self, job: Job, place: Any) -> None:
-        self._start_there(job, *place)
-
-    def _suspend(self, execution: Execution) -> None:
-        job_id, start = execution.job.job_id, execution.starting_time
-        self._record_placement((self._numbers[job_id], job_id, self._held[job_id], start, self.env.now))
-        super()._suspend(execution)
-
-    def _tell_lent(self) -> None:
-        """Let each core of a node count once: for the suspended job whose it is, not for one that runs on it."""
-        super()._tell_lent()
-        state = self._state
-        for job_id in dict.fromkeys((*self._lending, *state.lent)):
-            shown = self._held.get(job_id)
-            if shown is None:
-                del self._lending[job_id]
-                continue
-            held = whole = self._lending.setdefault(job_id, shown)
-            if job_id in state.lent:
-                cores = (state.suspended.get(job_id) or state.running[job_id]).cores & ~state.lent[job_id][0]
-                held = tuple(
-                    one._replace(amounts=(one.amounts[0] - self._count_on(one.node, cores), *one.amounts[1:]))
-                    for one in whole
-                )
-            else:
-                del self._lending[job_id]
-            if held != shown:
-                self._room.give_back(shown)
-                self._room.take(held)
-                self._held[job_id] = held
-
-    def _count_on(self, node: int, cores: int) -> int:
-        """Return how many of some cores belong to a node."""
-        return ((cores >> self.table.first_core[node]) & ((1 << self.table.nodes[node].cores) - 1)).bit_count()
-
-    def close(self, time: float) -> None:
-        """Record the jobs that are running or queued when the run ends."""
-        for job_id, execution in self._state.running.items():
-            held = self._held[job_id]
-            self._record_placement((self._numbers[job_id], job_id, held, execution.starting_time, None))
-        super().close(time)
-
-    # nodes fail and come back
-
-    def take_down(self, units: int, fresh: list[int]) -> None:
-        """Interrupt what runs on nodes that fail."""
-        self._room.down[fresh] = True
-        self._lose(node for node in fresh if node not in self._maintained)
-
-    def bring_up(self, units: int, fresh: list[int]) -> None:
-        """Let nodes be used again."""
-        self._room.down[fresh] = False
-        self._regain(node for node in fresh if node not in self._maintained)
-
-    def _lose(self, nodes: Iterable[int]) -> None:
-        cores = self.table.core_ids(list(nodes))
-        super().take_down(core_set(cores), cores)
-
-    def _regain(self, nodes: Iterable[int]) -> None:
-        cores = self.table.core_ids(list(nodes))
-        super().bring_up(core_set(cores), cores)
-
-    def _cores_of(self, window: Window) -> int:
-        """Return how many cores the nodes of a window have."""
-        return sum(self.table.nodes[node].cores for node in self.table.nodes_of(self.windows.index(window)))
-
-    def _open_window(self, event: simpy.Event) -> None:
-        """Take the nodes of a window down, or leave them to the users whom it admits; jobs of others are cut."""
-        number: Any = event.value
-        nodes, users = self.table.nodes_of(number), self.windows[number].users
-        self._room.closed += (number,)
-        if not users:
-            self._maintained.update(nodes)
-            self._lose(node for node in nodes if not self._room.down[node])
-            return
-        running = reversed(self._state.running.values())  # as when nodes fail
-        others = [execution for execution in running if execution.job.user_id not in users]
-        for execution in others:
-            if any(held.node in nodes for held in self._held[execution.job.job_id]):
-                self._interrupt(execution)
-        for one in reversed(list(self._state.suspended.values())):
-            if one.job.user_id not in users and any(held.node in nodes for held in self._held[one.job.job_id]):
-                self._interrupt(self._resumed(one, 0.0))
-        self._open_cycle()
-
-    def _close_window(self, event: simpy.Event) -> None:
-        """Bring the nodes of a window back, or leave them to everybody."""
-        number: Any = event.value
-        nodes, window = self.table.nodes_of(number), self.windows[number]
-        self._forget_window(window)
-        self._room.closed = tuple(other for other in self._room.closed if other != number)
-        if window.users:
-            self._open_cycle()
-            return
-        self._maintained.difference_update(nodes)
-        self._regain(node for node in nodes if not self._room.down[node])
 
 
 def _are_free(cores: Any, count: int, free: int) -> bool:
