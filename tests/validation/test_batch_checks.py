@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import test_batch_corruptions as on_cores
 import test_node_corruptions as on_nodes
-from test_node_corruptions import run  # noqa: F401 - a fixture
+from test_node_corruptions import reserved, run  # noqa: F401 - fixtures
 
 from desim.validation import kind_of, validate
 
@@ -25,6 +25,10 @@ def test_every_check_has_its_corruption(request: Any, monkeypatch: pytest.Monkey
     for scenario, _, corrupt, *_ in on_cores.CASES:
         corrupted = request.getfixturevalue(scenario)
         found |= set(validate(corrupt(corrupted), corrupted.jobs).counts)
-    for _, corrupt, _ in on_nodes.CASES:
-        found |= set(validate(corrupt(request.getfixturevalue("run")), on_nodes.JOBS).counts)
+    for of_nodes, cases, jobs in (
+        ("run", on_nodes.CASES, on_nodes.JOBS),
+        ("reserved", on_nodes.OF_WINDOWS, on_nodes.RESERVED),
+    ):
+        for _, corrupt, _ in cases:
+            found |= set(validate(corrupt(request.getfixturevalue(of_nodes)), jobs).counts)
     assert alone.keys() <= found, sorted(alone.keys() - found)

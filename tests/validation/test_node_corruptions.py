@@ -118,7 +118,7 @@ class Careless:
 
 
 @pytest.fixture(scope="module")
-def windowed() -> EditableRun:
+def reserved() -> EditableRun:
     """Return a run in which a job is cut by maintenance, and one by the reservation of others."""
     nodes = Node.several(2, 4)
     return EditableRun(simulate(BatchCluster(RESERVED, nodes=nodes, windows=WINDOWS), Careless()))
@@ -136,17 +136,17 @@ OF_WINDOWS: list[Any] = [
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=f"{case[0]}-{index}") for index, case in enumerate(OF_WINDOWS)])
-def test_a_corruption_of_windows_is_caught(windowed: EditableRun, case: Any) -> None:
+def test_a_corruption_of_windows_is_caught(reserved: EditableRun, case: Any) -> None:
     rule, corrupt, consequences = case
-    report = validate(corrupt(windowed), RESERVED)
+    report = validate(corrupt(reserved), RESERVED)
     assert set(report.counts) == {rule, *consequences}, str(report)
 
 
-def test_the_run_with_windows_is_valid_before(windowed: EditableRun) -> None:
-    report = validate(windowed.result, RESERVED)
+def test_the_run_with_windows_is_valid_before(reserved: EditableRun) -> None:
+    report = validate(reserved.result, RESERVED)
     assert report.ok, str(report)
     assert {"windows", "window_nodes"} <= set(report.checks)
-    assert windowed.result.table("interruptions").select("finish_time").rows() == [(10.0,), (10.0,), (60.0,)]
+    assert reserved.result.table("interruptions").select("finish_time").rows() == [(10.0,), (10.0,), (60.0,)]
 
 
 def test_messages_name_nodes_and_amounts(run: EditableRun) -> None:
