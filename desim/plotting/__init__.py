@@ -4,13 +4,12 @@ Every function takes one result or a mapping of names to results and returns mat
 whose ``figure`` can be saved. Figures are unknown to pyplot: nothing needs a display, nothing has to
 be closed, and no global setting changes. A run keeps its colour in all figures of the same mapping.
 
-:func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem stand in
-its wing: :mod:`desim.problems.batch.figures`, :mod:`desim.problems.dag.figures`,
-:mod:`desim.problems.deferrable.figures`, :mod:`desim.problems.multiserver.figures`; they can be imported from here,
-too. :func:`compare_metrics` and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes
-decision times, :func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of
-metrics, :func:`report` puts all of them into one HTML file, and :func:`view` writes a page that is moved and zoomed.
-What figures of your own can be made of are the modules ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and
+:func:`gantt` and :func:`utilization` draw runs of any problem that has such a figure. Figures of one problem stand
+in its wing, such as ``desim.problems.batch.figures``; they can be imported from here, too. :func:`compare_metrics`
+and :func:`metric_lines` take the metrics of any runs, :func:`decision_time_cdf` takes decision times,
+:func:`critical_differences` and :func:`performance_profiles` what :mod:`desim.statistics` makes of metrics,
+:func:`report` puts all of them into one HTML file, and :func:`view` writes a page that is moved and zoomed. What
+figures of your own can be made of are the modules ``axes``, ``bars``, ``curves``, ``maps``, ``graphs`` and
 ``colors`` of this package, and ``views`` for that page.
 """
 

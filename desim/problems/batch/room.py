@@ -57,7 +57,7 @@ class Room:
         Nodes that have failed.
     closed : tuple of int
         Numbers of the windows whose nodes cannot be used, but by users whom they admit. A supposition of some time to
-        come has those of that time, see :meth:`NodeTable.closed_between`.
+        come has those of that time, see ``NodeTable.closed_between``.
     """
 
     __slots__ = ("closed", "down", "free", "gpus", "jobs", "largest", "table", "whole")
