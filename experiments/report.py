@@ -106,7 +106,8 @@ def _summary(beginning: str, missing: Sequence[str], accounts: Sequence[Account]
     wall = sum(account.seconds for account in accounts)
     left_out = f" Not run: {', '.join(missing)}." if missing else ""
     yield Paragraph(
-        f"{len(accounts)} experiment{'s' * (len(accounts) > 1)} with {count:,} runs, which took {_duration(seconds)} one after another. The "
+        f"{len(accounts)} experiment{'s' * (len(accounts) > 1)} with {count:,} runs, which took {_duration(seconds)} "
+        f"one after another. The "
         f"wall time of the last call was {_duration(wall)}, in which runs that were stored before take no time."
         f"{left_out}"
     )
@@ -200,11 +201,13 @@ def _settings(accounts: Sequence[Account]) -> Iterator[Block]:
 
 
 def _settings_of(account: Account) -> str:
-    """Return the settings in words: what is left as it is by being off or empty is left out."""
+    """Return the settings in words, without what is off or empty, and without where on the machine directories lie."""
     words = []
     for name, value in account.options.items():
         if value is not None and value is not False:
             shown = " ".join(map(str, value)) if isinstance(value, list) else str(value)
+            if isinstance(value, str) and Path(value).is_absolute():
+                shown = f".../{Path(value).name}"
             words.append(name.replace("_", " ") if value is True else f"{name.replace('_', ' ')} {shown}")
     return ", ".join(words)
 

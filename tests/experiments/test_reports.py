@@ -319,6 +319,15 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
     assert titles == [f"{FAMILY.title}: results", f"{FAMILY.title}: first: results"]
 
 
+def test_settings_tell_no_place_of_the_machine(results: Path) -> None:
+    account = replace(FAMILY.accounts(results)[0], options={"data": str(results), "seeds": 4})
+    texts = [
+        block.text for chapter in FAMILY.chapters([account]) for block in chapter.blocks if isinstance(block, Paragraph)
+    ]
+    assert f"Settings: data .../{results.name}, seeds 4." in texts
+    assert str(results) not in " ".join(texts)
+
+
 def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Path, tmp_path: Path) -> None:
     runpy.run_path(str(EXTENSIONS / "folded.py"))["setup"](None)
     path = FAMILY.documentation(tmp_path / "small.rst", results)
