@@ -15,6 +15,7 @@ import argparse
 import copy
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pprint import pformat
 from typing import Any, NamedTuple
 
@@ -78,6 +79,11 @@ class Scenario(NamedTuple):
         return self.drawn.agent
 
     @property
+    def refuses(self) -> str:
+        """What the agent says where it cannot take part; empty if it can."""
+        return ""
+
+    @property
     def is_replayable(self) -> bool:
         """Whether the workload can be read twice."""
         return not self.drawn.workload.get("iterator", False)
@@ -132,7 +138,7 @@ def first_of_each_agent() -> dict[tuple[str, str], int]:
     return found
 
 
-def main() -> None:
+def main(made: Callable[[int], Scenario] = scenario) -> None:
     """Run scenarios from the command line."""
     from everything_runs import check, run_all
 
@@ -142,10 +148,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="how many at once")
     options = parser.parse_args()
     if options.count == 1:
-        print(scenario(options.number), flush=True)
-        print("valid by", ", ".join(check(scenario(options.number))))
+        print(made(options.number), flush=True)
+        print("valid by", ", ".join(check(made(options.number))))
         return
-    summary = run_all(range(options.number, options.number + options.count), processes=options.processes, say=print)
+    numbers = range(options.number, options.number + options.count)
+    summary = run_all(numbers, made=made, processes=options.processes, say=print)
     print(summary)
     sys.exit(1 if summary.failures else 0)
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from desim.agents.multiserver.gang import GangRepair
-from desim.problems.batch import Start, WaitUntil
+from desim.problems.batch import PLACEMENTS, NodeObservation, Place, Preempt, Start, StartAs, WaitUntil
+from desim.problems.batch.placement import placement_of
 from desim.problems.dag import Assign
 
-__all__ = ["ANYTHING"]
+__all__ = ["ANYTHING", "AnySite"]
 
 
 class _Anything:
@@ -45,6 +46,40 @@ class _Batch(_Anything):
         """Choose some of the free cores, as a bit set."""
         there = [core for core in range(free.bit_length()) if free >> core & 1]
         return sum(1 << there[place] for place in self.rng.permutation(len(there))[:count].tolist())
+
+
+class AnySite(_Anything):
+    """Start jobs anywhere, in any of their sizes, where any others are taken off, wait, or wait until."""
+
+    def act(self, observation: Any) -> Any:
+        rng, queue = self.rng, observation.queue
+        if self.info["infeasible"] == "forward" and len(observation.running) and rng.random() < 0.1:
+            return [Preempt(int(queue.job_id[0]), (10**6,)), StartAs(10**6, 1)][rng.integers(2)] if len(queue) else None
+        for job_id in rng.permutation(queue.job_id.tolist()).tolist():
+            taken = [other for other, _ in observation.preemptible_by(job_id) if rng.random() < 0.5]
+            if taken and rng.random() < 0.4 and observation.has_room_without(job_id, taken):
+                return Preempt(job_id, tuple(rng.permutation(taken).tolist()))
+        on_nodes = isinstance(observation, NodeObservation)
+        fits = observation.fitting() if on_nodes else queue.requested_cores <= observation.free_cores
+        fitting = queue.job_id[fits].tolist()
+        if not fitting or (len(observation.running) and rng.random() < 0.25):
+            wait = WaitUntil(observation.time + float(rng.exponential(5.0)) + 1e-3 * max(observation.time, 1e-3))
+            return wait if len(queue) and rng.random() < 0.3 else None
+        job_id = fitting[rng.integers(len(fitting))]
+        answer = self.start(observation, job_id, on_nodes)
+        return [answer] if rng.random() < 0.3 else answer
+
+    def start(self, observation: Any, job_id: int, on_nodes: bool) -> Any:
+        """Start a job: by its name, in another size where nothing forbids that, or where a policy puts it."""
+        rng, sizes = self.rng, observation.sizes_of(job_id)
+        size = int(rng.integers(len(sizes)))
+        may = self.info["infeasible"] == "forward" or not (on_nodes or self.info.get("limits"))
+        if len(sizes) > 1 and may and (on_nodes or sizes[size][0] <= observation.free_cores):
+            return StartAs(job_id, size)
+        if on_nodes and rng.random() < 0.5:
+            policy = placement_of(list(PLACEMENTS)[rng.integers(len(PLACEMENTS))])
+            return Place(job_id, observation.room.place(observation.shape_of(job_id), policy))
+        return job_id
 
 
 class _Dag(_Anything):

@@ -1,7 +1,7 @@
 """What every scenario must withstand.
 
-Always: the simulation ends without an error, the records are valid, and the metrics are numbers where they have a
-sample. Sometimes, as the scenario says: ``saved``, the records are the same once they were written and read;
+Always: the simulation ends without an error and says how, the records are valid, and the metrics are numbers where they
+have a sample; an agent that cannot take part says so at once. Sometimes, as the scenario says: ``saved``, the records are the same once they were written and read;
 ``streamed``, or were streamed to a directory as they came about; ``repeated``, the same seed gives the same tables;
 ``heard``, also with listeners for all events; ``forked``, a fork that is given the same answers ends in the same way.
 """
@@ -25,7 +25,7 @@ from everything_names import looks_ahead
 
 from desim import Result, Simulation, simulate
 from desim.core import Decision
-from desim.exceptions import StalledWarning
+from desim.exceptions import InvalidConfiguration, StalledWarning
 from desim.validation import validate
 
 __all__ = ["check"]
@@ -47,17 +47,34 @@ def check(one: Scenario) -> list[str]:
 
 
 def _check(one: Scenario) -> list[str]:
+    if one.refuses:
+        return refused(one)
     result = run(one)
     report = validate(result, one.workload())
     assert report.ok, str(report)
     if must_end(one):
         left = set(result.jobs["status"]) & {"queued", "running"}
         assert not left, f"jobs are left, {left}: {result.jobs}"
+        assert result.info["status"] == "complete", result.info
+    if one.drawn.until == math.inf and "stop_after" not in one.drawn.system:
+        assert result.info["status"] in {"complete", "stalled"}, result.info
     wrong = wrong_metrics(result)
     assert not wrong, "; ".join(wrong)
     for name in one.checks:
         CHECKS[name](one, result)
     return [rule for rule, rows in report.checks.items() if rows]
+
+
+def refused(one: Scenario) -> list[str]:
+    """Expect one sentence that names the agent, and says what it does not know and who does."""
+    try:
+        run(one)
+    except InvalidConfiguration as error:
+        said = str(error)
+        assert one.refuses in said, said
+        assert "\n" not in said, said
+        return []
+    raise AssertionError(f"{one.agent_name} takes part")
 
 
 def must_end(one: Scenario) -> bool:
@@ -118,8 +135,8 @@ def heard(one: Scenario, result: Result) -> None:
     assert_same(result, run(one, cluster), "with listeners")
     if one.problem == "batch":
         begun = len(result.jobs["starting_time"].drop_nulls())
-        requeued = len(result.table("interruptions").filter(outcome="requeued"))
-        assert count["start"] == begun + requeued, f"{count} and {begun} + {requeued} starts"
+        again = result.table("interruptions")["outcome"].ne("lost").sum()  # requeued, preempted, or suspended
+        assert count["start"] == begun + again, f"{count} and {begun} + {again} starts"
 
 
 def forked(one: Scenario, result: Result) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import polars as pl
@@ -32,8 +32,72 @@ def wrong_metrics(result: Result) -> list[str]:
 def _expected_names(result: Result) -> list[str]:
     metrics = kind_of(result).metrics
     names = metrics.names_for(result.info.get("resources", ()))
+    if result.info["problem"] == "batch":
+        return [*names, *_of_sites(result)]
     without = "" if result.info.get("holding", True) else "(with holding)"
     return [name for name in names if not without or without not in metrics[name].meaning]
+
+
+def _of_sites(result: Result) -> Iterator[str]:
+    """Yield the names of metrics that batch clusters have only with qualities of service, or nodes."""
+    if "qualities" in result.info:
+        yield "preemptions"
+    if "num_nodes" in result.info:
+        yield from (f"utilization_{name}" for name in _capacity(result))
+        if result.table("nodes")["gpus"].sum():
+            yield "fragmentation_gpus"
+
+
+def _capacity(result: Result) -> dict[str, list[float]]:
+    """Return how much of each resource, and of each model of GPUs, each node has."""
+    rows = result.table("nodes").rows(named=True)
+    amounts = [dict(pair.split("=") for pair in row["resources"].split()) for row in rows]
+    found = {"cores": [float(row["cores"]) for row in rows]}
+    if any(row["memory"] for row in rows):
+        found["memory"] = [float(row["memory"]) for row in rows]
+    if any(row["gpus"] for row in rows):
+        found["gpus"] = [float(row["gpus"]) for row in rows]
+        models = sorted({row["gpu_model"] for row in rows if row["gpus"]} - {""})
+        found |= {f"gpus_{name}": [row["gpus"] * (row["gpu_model"] == name) for row in rows] for name in models}
+    names = sorted({name for amount in amounts for name in amount})
+    return found | {name: [float(amount.get(name, 0)) for amount in amounts] for name in names}
+
+
+def _nothing_there(result: Result, begin: float) -> dict[str, bool | None]:
+    """Tell of each resource whether no node with any was ever up; None if that is a matter of rounding."""
+    if "num_nodes" not in result.info:
+        return {}
+    end, rows = result.info["end_time"], result.table("nodes").rows(named=True)
+    up = [end - begin] * len(rows)
+    for time, event, resources in result.table("outages").select("time", "event", "resources").rows():
+        left = (end - min(max(time, begin), end)) * (-1.0 if event == "down" else 1.0)
+        parts = [part.split("-") for part in resources.split()]
+        cores = {core for part in parts for core in range(int(part[0]), int(part[-1]) + 1)}
+        for number, row in enumerate(rows):
+            up[number] += left * (row["first_core"] in cores)
+    found: dict[str, bool | None] = {}
+    for name, amounts in _capacity(result).items():
+        room = sum(time * amount for time, amount in zip(up, amounts, strict=True))
+        is_rounding = 0 < abs(room) < 1e-9 * (end - begin) * sum(amounts)
+        found[f"utilization_{name}"] = None if is_rounding else not room > 0
+    return found
+
+
+def _executed(result: Result, finished: pl.DataFrame) -> bool:
+    """Tell whether some job that has finished took any time, before it was suspended or after."""
+    if (finished["execution_time"] > 0).any():
+        return True
+    if "qualities" not in result.info:
+        return False
+    cuts = result.table("interruptions").rows(named=True)
+    for number in finished["arrival_number"]:
+        done = 0.0
+        for cut in cuts:
+            if cut["arrival_number"] == number:
+                done = done + cut["finish_time"] - cut["starting_time"] if cut["outcome"] == "suspended" else 0.0
+        if done > 0:
+            return True
+    return False
 
 
 def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
@@ -42,10 +106,12 @@ def _batch(result: Result, values: dict[str, float]) -> dict[str, Any]:
     finished = jobs.filter(pl.col("status").is_in(["completed", "killed"]))
     times = jobs.filter(pl.col("status") != "rejected")["submission_time"]
     length = result.info["end_time"] - (jobs["submission_time"].min() if len(jobs) else 0.0)
-    return {
+    nodes = _nothing_there(result, result.info["end_time"] - length)
+    return nodes | {
+        "fragmentation_gpus": not length or not len(jobs),
         "waiting_time": not values["jobs_started"],
         "turnaround_time": not len(finished),
-        "slowdown": not len(finished.filter(pl.col("execution_time") > 0)),
+        "slowdown": not _executed(result, finished),
         "bounded_slowdown": not len(finished),
         "fairness": not values["users"],
         "makespan": not len(finished),

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
+from itertools import repeat
 
 from everything import PROBLEMS, Scenario, scenario
 from everything_checks import check
@@ -67,9 +68,9 @@ class Summary:
         """How many scenarios there were."""
         return sum(counter.total() for counter in self.counts["agents"].values())
 
-    def run(self, number: int) -> None:
-        """Run one scenario."""
-        one = scenario(number)
+    def run(self, number: int, made: Callable[[int], Scenario] = scenario) -> None:
+        """Run one scenario, by its number and what makes it of that."""
+        one = made(number)
         self.counts["agents"][one.problem][one.agent_name] += 1
         self.counts["features"][one.problem].update(features(one))
         self.counts["checks"][one.problem].update(one.checks)
@@ -102,10 +103,10 @@ class Summary:
         return "\n".join([*lines, f"{self.number:,} scenarios, {len(self.failures)} failures, {self.seconds:.0f} s"])
 
 
-def _run_some(numbers: Sequence[int]) -> Summary:
+def _run_some(numbers: Sequence[int], made: Callable[[int], Scenario]) -> Summary:
     summary = Summary()
     for number in numbers:
-        summary.run(number)
+        summary.run(number, made)
     return summary
 
 
@@ -117,13 +118,21 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def run_all(numbers: Iterable[int], *, processes: int = 1, say: Callable[[str], None] = lambda line: None) -> Summary:
+def run_all(
+    numbers: Iterable[int],
+    *,
+    made: Callable[[int], Scenario] = scenario,
+    processes: int = 1,
+    say: Callable[[str], None] = lambda line: None,
+) -> Summary:
     """Run scenarios.
 
     Parameters
     ----------
     numbers : iterable of int
         Which.
+    made : callable
+        What makes a scenario of a number.
     processes : int
         In how many processes.
     say : callable
@@ -137,7 +146,7 @@ def run_all(numbers: Iterable[int], *, processes: int = 1, say: Callable[[str], 
     wanted, summary, begin = list(numbers), Summary(), time.perf_counter()
     parts = [wanted[first : first + TOGETHER] for first in range(0, len(wanted), TOGETHER)]
     said = 0
-    for part in _results(parts, processes):
+    for part in _results(parts, made, processes):
         summary.take(part)
         for failure in part.failures:
             say(failure)
@@ -148,10 +157,10 @@ def run_all(numbers: Iterable[int], *, processes: int = 1, say: Callable[[str], 
     return summary
 
 
-def _results(parts: list[list[int]], processes: int) -> Iterator[Summary]:
+def _results(parts: list[list[int]], made: Callable[[int], Scenario], processes: int) -> Iterator[Summary]:
     if processes == 1:
-        yield from map(_run_some, parts)
+        yield from map(_run_some, parts, repeat(made))
         return
     context = multiprocessing.get_context("spawn")  # a copy of this process would have torch's threads, but dead
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_one_thread) as pool:
-        yield from pool.map(_run_some, parts)
+        yield from pool.map(_run_some, parts, repeat(made))
