@@ -46,7 +46,8 @@ class MoldingBackfilling(Named):
     """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
 
     Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it
-    gets a reservation, and later jobs start in the best of the sizes that do not delay it.
+    gets a reservation, and later jobs start in the best of the sizes that do not delay it. Where the site has limits, only
+    sizes count that these allow.
 
     Parameters
     ----------
@@ -62,8 +63,8 @@ class MoldingBackfilling(Named):
         """Begin a run; on nodes it is an InvalidConfiguration."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
-    def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | None:
-        """Return the jobs to start, and in which size."""
+    def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | int | StartAs | None:
+        """Return the jobs to start, and in which size; one by one under limits, as each changes what others may have."""
         self.priority.look(observation)
         queue, time = observation.queue, observation.time
         room = _Room(observation.free_cores)
@@ -75,7 +76,8 @@ class MoldingBackfilling(Named):
         blocked = False
         for position in self.priority.order(queue, time).tolist():
             job_id = int(queue.job_id[position])
-            sizes = observation.sizes_of(job_id)
+            every = observation.sizes_of(job_id)
+            sizes = [(size, *each) for size, each in enumerate(every) if observation.allows_size(job_id, size)]
             if blocked:
                 choice = _best_now(sizes, time, weight, room)
             else:
@@ -85,7 +87,9 @@ class MoldingBackfilling(Named):
                     continue
             if choice is None:
                 continue
-            started.append(StartAs(job_id, choice.size) if len(sizes) > 1 else job_id)
+            started.append(StartAs(job_id, choice.size) if len(every) > 1 else job_id)
+            if observation.has_limits:
+                return started[0]
             room = room._replace(
                 free=room.free - choice.cores, spare=room.spare - choice.cores * (choice.end > room.shadow)
             )
@@ -96,22 +100,22 @@ class MoldingBackfilling(Named):
 
 
 def _best(
-    sizes: list[tuple[int, float]], time: float, weight: float, free: int, releases: list[tuple[float, int]]
+    sizes: list[tuple[int, int, float]], time: float, weight: float, free: int, releases: list[tuple[float, int]]
 ) -> _Choice:
     """Return the best size of the first job, which may have to wait for cores: for ever, if that many never come."""
     choices = []
-    for size, (cores, requested) in enumerate(sizes):
+    for size, cores, requested in sizes:
         start = _earliest(cores, time, free, releases)
         end = start + requested
         choices.append(_Choice(end + weight * cores * requested, cores, size, start, end))
     return min(choices)
 
 
-def _best_now(sizes: list[tuple[int, float]], time: float, weight: float, room: _Room) -> _Choice | None:
+def _best_now(sizes: list[tuple[int, int, float]], time: float, weight: float, room: _Room) -> _Choice | None:
     """Return the best size of those that can start now and do not delay the reservation; None if none can."""
     choices = [
         _Choice(time + requested + weight * cores * requested, cores, size, time, time + requested)
-        for size, (cores, requested) in enumerate(sizes)
+        for size, cores, requested in sizes
         if cores <= room.free and (time + requested <= room.shadow or cores <= room.spare)
     ]
     return min(choices, default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from desim import WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
+from desim.exceptions import StalledWarning
 from desim.problems.batch import After, BatchCluster, Job, Node
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
@@ -149,6 +151,18 @@ def test_records_of_runs_without_dependencies_have_no_table_of_them() -> None:
     result = simulate(BatchCluster([Job(1, 0.0, 1, 5.0, 5.0)], 2, after={}), create("fcfs"))
     assert "dependencies" not in result.table_names
     assert "dependencies" not in result.info
+
+
+def test_who_comes_after_a_job_that_never_starts_never_comes() -> None:
+    jobs = [Job(1, 0.0, 2, 5.0, 5.0), Job(2, 1.0, 1, 5.0, 5.0)]
+    for_ever = planned_outages([Outage(0.0, inf, 0b1)])
+    cluster = BatchCluster(jobs, 2, after={2: After((1,), 3.0)}, processes=[for_ever])
+    with pytest.warns(StalledWarning):
+        result = simulate(cluster, create("fcfs"))
+    assert result.info["status"] == "stalled"
+    assert result.jobs.select("job_id", "status").rows() == [(1, "queued")]
+    assert result.table("dependencies").select("job_id", "submission_time").rows() == [(2, None)]
+    validate(result, jobs).raise_if_invalid()
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,22 @@ def test_a_job_that_is_held_back_cannot_start() -> None:
     assert message in str(error.value)
 
 
+def test_who_molds_takes_no_size_that_limits_forbid() -> None:
+    jobs = [
+        MoldableJob.of([Job(number, 0.0, 1, 9.0, 9.0, 7), Job(number, 0.0, 3, 3.0, 3.0, 7)]) for number in (1, 2)
+    ]
+    jobs.append(MoldableJob.of([Job(3, 0.0, 1, 9.0, 9.0, 8), Job(3, 0.0, 4, 2.0, 2.0, 8)]))
+    limits = [Limit(running_cores=4), Limit(of=("8",), job_cores=3)]
+    result = simulate(BatchCluster(jobs, 12, limits=limits), create("easy-molding-fcfs"))
+    columns = ["job_id", "starting_time", "finish_time", "requested_number_of_resources"]
+    assert result.jobs.sort("job_id").select(columns).rows() == [
+        (1, 0.0, 3.0, 3),  # it grows while one core of its user's four is another job's
+        (2, 0.0, 9.0, 1),  # which can no longer grow
+        (3, 0.0, 9.0, 1),  # and so wide nobody of this user may be
+    ]
+    validate(result, jobs).raise_if_invalid()
+
+
 def test_sizes_of_moldable_jobs_count() -> None:
     job = MoldableJob.of([Job(1, 0.0, 2, 9.0, 9.0, 7), Job(1, 0.0, 4, 5.0, 5.0, 7), Job(1, 0.0, 5, 4.0, 4.0, 7)])
     limits = [Limit(running_cores=4)]

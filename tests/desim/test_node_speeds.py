@@ -57,6 +57,18 @@ def test_who_is_cut_starts_afresh_wherever_that_is() -> None:
     assert run(jobs, [FAST, SLOW], on_outage="lose", **cut)["status"].to_list() == ["lost"]
 
 
+def test_on_nodes_that_are_all_slow_who_is_cut_and_waits_may_have_run_for_longer_than_submitted() -> None:
+    jobs = [Job(1, 0.0, 4, 100.0, 10.0)]
+    nodes = [SLOW]
+    outages = [planned_outages([Outage(15.0, 99.0, 0b1)])]
+    table = run(jobs, nodes, processes=outages)  # it takes 20 s there, but is submitted with 10 s
+    assert table.select("starting_time", "finish_time", "run_time").rows() == [(99.0, 119.0, 20.0)]
+    cluster = BatchCluster(jobs, nodes=nodes, processes=outages)
+    result = simulate(cluster, create("fcfs"), until=50.0)
+    assert result.jobs.select("status", "run_time").rows() == [("queued", 10.0)]
+    validate(result, jobs).raise_if_invalid()
+
+
 def test_equal_to_a_plain_loop_and_unlike_what_was_changed() -> None:
     rng = np.random.default_rng(0)
     nodes = [Node(f"n{i}", 4, gpus=2, gpu_model=("A", "B")[i % 2], speed=float(rng.uniform(0.5, 2))) for i in range(5)]

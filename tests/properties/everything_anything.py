@@ -72,9 +72,13 @@ class AnySite(_Anything):
     def start(self, observation: Any, job_id: int, on_nodes: bool) -> Any:
         """Start a job: by its name, in another size where nothing forbids that, or where a policy puts it."""
         rng, sizes = self.rng, observation.sizes_of(job_id)
-        size = int(rng.integers(len(sizes)))
-        may = self.info["infeasible"] == "forward" or not (on_nodes or self.info.get("limits"))
-        if len(sizes) > 1 and may and (on_nodes or sizes[size][0] <= observation.free_cores):
+        size, forwards = int(rng.integers(len(sizes))), self.info["infeasible"] == "forward"
+        if forwards and len(observation.running):  # else nobody might ask again
+            may = on_nodes or sizes[size][0] <= observation.free_cores
+        else:
+            allowed = observation.allows_size(job_id, size)
+            may = not on_nodes and allowed and sizes[size][0] <= observation.free_cores
+        if len(sizes) > 1 and may:
             return StartAs(job_id, size)
         if on_nodes and rng.random() < 0.5:
             policy = placement_of(list(PLACEMENTS)[rng.integers(len(PLACEMENTS))])

@@ -21,7 +21,8 @@ def wrong_metrics(result: Result) -> list[str]:
     found = [] if list(values) == _expected_names(result) else [f"the metrics are {list(values)}"]
     empty = _EMPTY[problem](result, values)
     for name, value in values.items():
-        reason = next((why for begin, why in empty.items() if name.startswith(begin)), False)
+        by_beginning = (why for begin, why in empty.items() if name.startswith(begin))
+        reason = empty[name] if name in empty else next(by_beginning, False)
         if math.isinf(value) or (reason is not None and math.isnan(value) != bool(reason)):
             found.append(f"{name} is {value!r}, and it has {'no' if reason else 'a'} sample")
     if values.get("gap_to_lower_bound", 0.0) < -1e-9:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from everything import PROBLEMS, first_of_each_agent, scenario
+from everything import PROBLEMS, Scenario, first_of_each_agent, scenario
 from everything_names import agent_names, kind_of, patterns_of
-from everything_runs import RULES, Summary, check, run_all
+from everything_runs import RULES, Summary, check, features, run_all
+from everything_sites import families, site
 
+from desim.problems.batch import PLACEMENTS
 from desim.problems.batch import cluster as batch
 from desim.problems.dag import JobState
 from desim.problems.deferrable import cluster as deferrable
@@ -37,6 +39,55 @@ def test_a_scenario_of_each_kind_of_agent_is_valid(problem: str) -> None:
     assert all({kind_of(name) for name in names} <= kinds for names in patterns_of(problem).values())
 
 
+SITES = (
+    "grace",
+    "checkpoint_interval",
+    "after",
+    "limits",
+    "windows",
+    "qualities",
+    "planned outages",
+    "random outages",
+    "stop_after",
+    "nodes",
+    "num_cores",
+    *(f"placement={name}" for name in (*PLACEMENTS, "fgd")),
+)
+"""Features that scenarios of sites combine."""
+
+ONLY_SITES = {
+    *("nodes", "requests", "placements", "placed_tasks", "suitable_nodes", "held_gpus", "cores_on_nodes"),
+    *("node_capacity", "exclusive_nodes", "request_conservation", "dependencies", "checkpoints", "windows"),
+    *("window_nodes", "limits", "qualities", "preemptions", "suspended"),
+}
+"""Rules that need nodes, or what sites do."""
+
+
+def test_scenarios_of_sites_are_valid() -> None:
+    summary, told = Summary(), set[str]()
+    for number in range(66):
+        summary.run(number, site)
+        told.update(features(site(number)), site(number).drawn.system)
+    assert not summary.failures, "\n\n".join(summary.failures)
+    assert told.issuperset(SITES)
+    assert all(any(name in summary.counts["agents"]["batch"] for name in family) for family in families())
+    assert any(site(number).refuses for number in range(66))
+    assert len(summary.counts["rules"]["batch"]) >= len(RULES["batch"]) - 1  # `rejected` is of the rest
+
+
+@pytest.mark.slow
+def test_three_thousand_scenarios_of_sites_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
+    def say(line: str) -> None:
+        with capsys.disabled():
+            print(line, flush=True)
+
+    summary = run_all(range(3_000), made=site, processes=2, say=say)
+    say(str(summary))
+    assert not summary.failures
+    assert set(summary.counts["agents"]["batch"]) == {name for family in families() for name in family}
+    assert set(summary.counts["rules"]["batch"]) == RULES["batch"]
+
+
 @pytest.mark.slow
 def test_ten_thousand_scenarios_are_valid(capsys: pytest.CaptureFixture[str]) -> None:
     def say(line: str) -> None:
@@ -50,7 +101,7 @@ def test_ten_thousand_scenarios_are_valid(capsys: pytest.CaptureFixture[str]) ->
     assert not summary.failures
     for problem in PROBLEMS:
         assert set(summary.counts["agents"][problem]) == set(agent_names(problem))
-        assert set(summary.counts["rules"][problem]) == RULES[problem]
+        assert set(summary.counts["rules"][problem]) == RULES[problem] - (ONLY_SITES if problem == "batch" else set())
 
 
 def plain(value: Any) -> Iterator[Any]:
@@ -66,13 +117,14 @@ def plain(value: Any) -> Iterator[Any]:
         yield value
 
 
-def test_a_scenario_is_plain_values_that_follow_from_its_number() -> None:
+@pytest.mark.parametrize(("made", "file"), [(scenario, "everything.py"), (site, "everything_sites.py")])
+def test_a_scenario_is_plain_values_that_follow_from_its_number(made: Callable[[int], Scenario], file: str) -> None:
     for number in range(200):
-        one = scenario(number)
+        one = made(number)
         assert not list(plain(one))
-        assert one == scenario(number)
-        assert f"everything.py {number}" in str(one)
-    assert len({str(scenario(number).drawn) for number in range(200)}) == 200
+        assert one == made(number)
+        assert f"{file} {number}" in str(one)
+    assert len({str(made(number).drawn) for number in range(200)}) == 200
 
 
 def is_caught(problem: str, count: int) -> bool:

@@ -230,7 +230,7 @@ class BatchCluster(FailingCluster, Problem):
             deliver = self._arrive
         self._admission: Admission | None = None
         if self.limits:
-            self._admission = Admission(self.limits)
+            self._admission = self._state.admission = Admission(self.limits)
             self._record_group = tables["limited_jobs"].append
             for number, limit in enumerate(self.limits):
                 tables["limits"].append((number, limit))
@@ -514,7 +514,7 @@ class BatchCluster(FailingCluster, Problem):
     def _explain_size(self, action: StartAs) -> str:
         size = self._size(action)
         if size is not None and self._has_room(size) and self._admission is not None:
-            return f"job {action.job_id} cannot start in size {action.size}: {self._admission.resize(size)}"
+            return f"job {action.job_id} cannot start in size {action.size}: {self._admission.refuses(size)}"
         if size is None:
             count = len(getattr(self._state.queued[action.job_id], "sizes", ())) or "no"
             return f"{action!r} names no size of the job, which has {count} sizes to choose from"
@@ -659,7 +659,8 @@ class BatchCluster(FailingCluster, Problem):
             if self.checkpoint_interval is not None:
                 worked = execution.done + (now - start)
                 self._save(job, now, worked // self.checkpoint_interval * self.checkpoint_interval)
-            self._state.requeue(self._as_submitted(job))
+            left = self._as_submitted(job)  # in the size in which it ran
+            self._state.requeue(left.sizes[0] if isinstance(left, MoldableJob) else left)
         if self._state.lent:
             self._look_at_suspended()
         self.emit("interruption", execution)

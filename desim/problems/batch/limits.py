@@ -155,8 +155,8 @@ class Admission:
             del self.held[job.job_id]
         return admitted
 
-    def resize(self, job: Job) -> str:
-        """Let a queued job have another size; return why it may not, empty if it may."""
+    def refuses(self, job: Job) -> str:
+        """Return why a queued job may not have another size now; empty if it may."""
         if fault := self.fault(job):
             return fault
         more = job.requested_cores - self._cores[job.job_id]
@@ -164,6 +164,13 @@ class Admission:
             jobs, cores = self._used[number, group]
             if more > 0 and not self.limits[number].has_room(jobs, cores + more):
                 return self._has_too_much((number, group))
+        return ""
+
+    def resize(self, job: Job) -> str:
+        """Let a queued job have another size; return why it may not, empty if it may."""
+        if why := self.refuses(job):
+            return why
+        more = job.requested_cores - self._cores[job.job_id]
         for key in self._keys[job.job_id]:
             self._count(key, 0, more)
         self._cores[job.job_id] += more

@@ -19,7 +19,7 @@ from desim.problems.batch.nodes import CORES, GPU, MEMORY, NodeJob, Request
 from desim.problems.batch.occupancy import read_core_ranges
 from desim.validation import Check, Recorded, Rule, told
 
-__all__ = ["NODE_RULES", "in_their_sizes", "is_uneven", "run_where_they_were"]
+__all__ = ["NODE_RULES", "has_other_times", "in_their_sizes", "is_uneven", "run_where_they_were"]
 
 KEY = ["arrival_number", "job_id"]
 SPAN = ["arrival_number", "job_id", "starting_time", "finish_time"]
@@ -110,6 +110,22 @@ def is_uneven(run: Recorded) -> bool:
         Whether speeds, or models of GPUs, differ.
     """
     return _on_nodes(run) and run["nodes"].select("speed", "gpu_model").n_unique() > 1
+
+
+def has_other_times(run: Recorded) -> bool:
+    """Tell whether jobs may run for another time than the one with which they are submitted.
+
+    Parameters
+    ----------
+    run : Recorded
+        On nodes or cores.
+
+    Returns
+    -------
+    bool
+        Whether some node has a speed other than 1, or GPUs of a model.
+    """
+    return _on_nodes(run) and not run["nodes"].filter((pl.col("speed") != 1) | (pl.col("gpu_model") != "")).is_empty()
 
 
 def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict[int, Iterator[set[tuple[str, float]]]]:

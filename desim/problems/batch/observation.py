@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from desim.core import Phase
 from desim.problems.batch.cores import to_core_ids
 from desim.problems.batch.job import Job
+from desim.problems.batch.limits import Admission
 from desim.problems.batch.preemption import Qualities, QualityOfService
 from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
@@ -417,6 +418,8 @@ class BatchState:
         Those that are not over, by their starts.
     qualities : Qualities or None
         The qualities of service, if there are any.
+    admission : Admission or None
+        What the limits of the site let into the queue, if there are any.
     suspended : dict of int to Suspended
         The suspended jobs by id, first to last.
     closed : int
@@ -429,6 +432,7 @@ class BatchState:
     """
 
     __slots__ = (
+        "admission",
         "closed",
         "down",
         "env",
@@ -460,6 +464,7 @@ class BatchState:
         self.down = self.closed = 0
         self.windows: tuple[Window, ...] = ()
         self.qualities: Qualities | None = None
+        self.admission: Admission | None = None
         self.suspended: dict[int, Suspended] = {}
         self.lent: dict[int, tuple[int, float]] = {}
         self.preemptions = 0
@@ -691,6 +696,26 @@ class BatchObservation:
         """Return cores and requested time, in seconds, of each size of a queued job; one if it is rigid."""
         job = self._state.queued[job_id]
         return [(size.requested_cores, size.requested_time) for size in getattr(job, "sizes", (job,))]
+
+    def allows_size(self, job_id: int, size: int) -> bool:
+        """Tell whether the limits of the site let a queued job start in one of its sizes now.
+
+        Starts change what others may have: a job that grows may leave no room for another one to do so.
+
+        Parameters
+        ----------
+        job_id : int
+            The queued job.
+        size : int
+            Which of its sizes, from 0.
+        """
+        job, admission = self._state.queued[job_id], self._state.admission
+        return admission is None or not admission.refuses(getattr(job, "sizes", (job,))[size])
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether the site limits what users, partitions or queues may have."""
+        return self._state.admission is not None
 
     def usage(self, half_life: float) -> Usage:
         """Return what users have used since an agent first asked for it, what ran then included.

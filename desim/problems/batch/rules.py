@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from desim.problems.batch.node_rules import NODE_RULES, in_their_sizes, is_uneven, run_where_they_were
+from desim.problems.batch.node_rules import NODE_RULES, has_other_times, in_their_sizes, is_uneven, run_where_they_were
 from desim.problems.batch.occupancy import Conflicts, CoreRanges, conflicts, overloads, read_core_ranges, spread
 from desim.problems.batch.preemption_rules import PREEMPTION_RULES, worked_before
 from desim.problems.batch.tables import ENDED
@@ -347,6 +347,8 @@ def _clashes(run: Recorded) -> Clashes:
 def _cuts(run: Recorded) -> pl.DataFrame:
     """Return the interruptions, with the job of each."""
     whole = pl.lit(np.inf) if run.once(is_uneven) else run_time  # elsewhere it may have taken longer
+    if run.once(has_other_times):
+        whole = pl.when(start.is_null()).then(np.inf).otherwise(whole)  # what is queued has the time of its submission
     jobs = _jobs_by_number(run).select(
         *KEY,
         "submission_time",
@@ -451,11 +453,16 @@ def _wrongly_saved(run: Recorded) -> pl.DataFrame:
         worked=(finish - start).cum_sum().over("arrival_number", "began")  # what suspensions part is one execution
     )
     cut = cut.filter(pl.col("outcome") != "suspended")
-    kept = (pl.col("worked") // interval * interval).cum_sum().over("arrival_number")
-    want = cut.select(*KEY, "finish_time", want=kept)
+    worked, saved, tolerance = pl.col("worked"), pl.col("saved"), rounding(finish, pl.col("worked"))
+    kept = {  # who is cut just when an interval is full has saved it or not, as sums are rounded
+        name: (value // interval * interval).cum_sum().over("arrival_number")
+        for name, value in {"least": worked - tolerance, "want": worked, "most": worked + tolerance}.items()
+    }
+    want = cut.select(*KEY, "finish_time", **kept)
     both = want.join(run["checkpoints"], on=[*KEY, "finish_time"], how="full", coalesce=True)
-    far = (pl.col("want") - pl.col("saved")).abs() > rounding(pl.col("want"), pl.col("saved"))
-    return both.filter(far.fill_null(True))
+    off = rounding(pl.col("most"), saved)
+    right = (saved >= pl.max_horizontal(pl.col("least"), 0.0) - off) & (saved <= pl.col("most") + off)
+    return both.filter(~right.fill_null(False) | pl.col("want").is_null())
 
 
 # -- dependencies ---------------------------------------------------------------------------------
@@ -475,7 +482,8 @@ def _wrong_dependencies(run: Recorded) -> pl.DataFrame:
     due = of_row.join(last, on="row", how="left").with_columns(want=pl.when(pl.col("ended").is_not_null()).then(want))
     recorded = run["jobs"].select("job_id", recorded="submission_time").unique("job_id")
     due = due.join(recorded, on="job_id", how="left", maintain_order="left")
-    is_late = pl.lit(run.drained) | (pl.col("want") < run.end_time)
+    may = pl.col("want").is_not_null()  # else it waits for a job for which there was never any room
+    is_late = may & (pl.lit(run.drained) | (pl.col("want") < run.end_time))
     waits = pl.col("submission_time").is_null()
     wrong = pl.when(waits).then(is_late).otherwise(pl.col("want").ne_missing(pl.col("submission_time")))
     return due.filter(wrong | pl.col("recorded").ne_missing(pl.col("submission_time")))
