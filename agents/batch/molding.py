@@ -46,8 +46,8 @@ class MoldingBackfilling(Named):
     """EASY back-filling in which each job has the best of its sizes; rigid jobs have one.
 
     Jobs start in order of priority for as long as the best size of the next one can start now. If that has to wait, it
-    gets a reservation, and later jobs start in the best of the sizes that do not delay it. Where the site has limits, only
-    sizes count that these allow.
+    gets a reservation, and later jobs start in the best of the sizes that do not delay it. Where the site has limits,
+    only those sizes count that these allow.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class MoldingBackfilling(Named):
         refuse_nodes(simulation_info, self.name, f"easy-{self.priority.name}")
 
     def act(self, observation: BatchObservation) -> Sequence[int | StartAs] | int | StartAs | None:
-        """Return the jobs to start, and in which size; one by one under limits, as each changes what others may have."""
+        """Return the jobs to start, and in which size; one by one under limits, which starts change."""
         self.priority.look(observation)
         queue, time = observation.queue, observation.time
         room = _Room(observation.free_cores)

@@ -144,8 +144,8 @@ def test_times_that_make_no_sense(options: Any, message: str) -> None:
 
 
 def test_who_is_cut_just_when_an_interval_is_full_may_have_saved_it_or_not() -> None:
-    jobs = [Job(1, 0.0, 1, 9.0, 9.0)]  # 0.9 / 0.3 is 3, and 0.9 // 0.3 is 2
-    outages = [planned_outages([Outage(0.9, 2.0, 0b1)])]
+    jobs = [Job(1, 3.1, 1, 9.0, 9.0)]  # 4 - 3.1 is a little less than 0.9
+    outages = [planned_outages([Outage(4.0, 5.0, 0b1)])]
     result = simulate(BatchCluster(jobs, 1, checkpoint_interval=0.3, processes=outages), create("fcfs"))
     assert result.table("checkpoints")["saved"].to_list() == [pytest.approx(0.6)]
     validate(result, jobs).raise_if_invalid()

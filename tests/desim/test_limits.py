@@ -229,9 +229,7 @@ def test_a_job_that_is_held_back_cannot_start() -> None:
 
 
 def test_who_molds_takes_no_size_that_limits_forbid() -> None:
-    jobs = [
-        MoldableJob.of([Job(number, 0.0, 1, 9.0, 9.0, 7), Job(number, 0.0, 3, 3.0, 3.0, 7)]) for number in (1, 2)
-    ]
+    jobs = [MoldableJob.of([Job(number, 0.0, 1, 9.0, 9.0, 7), Job(number, 0.0, 3, 3.0, 3.0, 7)]) for number in (1, 2)]
     jobs.append(MoldableJob.of([Job(3, 0.0, 1, 9.0, 9.0, 8), Job(3, 0.0, 4, 2.0, 2.0, 8)]))
     limits = [Limit(running_cores=4), Limit(of=("8",), job_cores=3)]
     result = simulate(BatchCluster(jobs, 12, limits=limits), create("easy-molding-fcfs"))

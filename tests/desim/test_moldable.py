@@ -54,7 +54,9 @@ class TestStarts:
     def test_the_chosen_size_is_recorded(self, size: int, row: tuple[float, float, int]) -> None:
         assert run([self.JOB], 4, Answers(StartAs(1, size))) == [row]
 
-    @pytest.mark.parametrize("where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}])
+    @pytest.mark.parametrize(
+        "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
+    )
     def test_who_was_cut_in_the_first_size_keeps_it(self, where: dict[str, Any]) -> None:
         outages = [planned_outages([Outage(1.0, 2.0, 0b1)])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)

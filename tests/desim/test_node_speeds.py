@@ -11,7 +11,7 @@ import pytest
 from desim import simulate
 from desim.agents.batch import create
 from desim.exceptions import InvalidConfiguration, WorkloadError
-from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, Request
+from desim.problems.batch import BatchCluster, Job, Node, NodeJob, NodeTable, Preempt, QualityOfService, Request
 from desim.processes import Outage, planned_outages
 from desim.validation import validate
 
@@ -55,6 +55,28 @@ def test_who_is_cut_starts_afresh_wherever_that_is() -> None:
     assert table["execution_time"].to_list() == [40.0]
     assert table["attempts"].to_list() == [2]
     assert run(jobs, [FAST, SLOW], on_outage="lose", **cut)["status"].to_list() == ["lost"]
+
+
+class Answers:
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def act(self, observation: Any) -> Any:
+        return self.answers.pop(0)
+
+
+def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() -> None:
+    nodes = [Node("a", 1, gpus=1, gpu_model="A"), Node("b", 1)]
+    jobs: list[Job] = [
+        NodeJob.of(1, 0.0, Request(), 10.0, 0.0, run_times={"A": 5.0}),  # on b it takes no time
+        NodeJob.of(2, 0.0, Request(gpus=1), 10.0, 1.0),
+    ]
+    service = [QualityOfService("low"), QualityOfService("high", 1.0, ("low",))]
+    cluster = BatchCluster(jobs, nodes=nodes, qualities=service, quality_of={1: "low", 2: "high"})
+    result = simulate(cluster, Answers(None, 1, Preempt(2, (1,)), 1))
+    columns = ["starting_time", "finish_time", "run_time", "allocated_resources"]
+    assert result.jobs.sort("job_id").select(columns).rows() == [(0.0, 0.0, 0.0, "1"), (0.0, 1.0, 1.0, "0")]
+    validate(result, jobs).raise_if_invalid()
 
 
 def test_on_nodes_that_are_all_slow_who_is_cut_and_waits_may_have_run_for_longer_than_submitted() -> None:

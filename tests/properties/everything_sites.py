@@ -143,7 +143,9 @@ def draw(draws: Draws, agent: str) -> Drawn:
         system["nodes"] = draw_nodes(draws)
         system["placement"] = draws.pick((*PLACEMENTS, "fgd"))
     scale = SCALES[draws.pick(tuple(SCALES))]
-    rows = draw_rows(draws, system, scale, draws.pick((0, 1, 3, 6, 10) if looks_ahead(agent) else (0, 2, 5, 12, 20, 40)))
+    rows = draw_rows(
+        draws, system, scale, draws.pick((0, 1, 3, 6, 10) if looks_ahead(agent) else (0, 2, 5, 12, 20, 40))
+    )
     ids = [row[0] for row in rows]
     span = max(moments_of([row[1] for row in rows], [row[2][0][1] for row in rows]), default=10.0)
     time = lambda most: moment(draws, scale, most)  # noqa: E731  # one scale for all

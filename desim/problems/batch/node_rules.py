@@ -132,8 +132,17 @@ def _where_they_were(run: Recorded, nodes: dict[int, tuple[str, float]]) -> dict
     """Return what the nodes of last executions are, by job id, in order of arrival: ids may come back."""
     last = run["jobs"].select(SPAN).sort("arrival_number")
     placed = run["placements"].join(last, on=SPAN, how="semi", nulls_equal=True)
+    at_once = run["jobs"].filter(pl.col("starting_time") == pl.col("finish_time"))
+    ranges = read_core_ranges(at_once["allocated_resources"], run.info["num_cores"])
+    cores: dict[int, list[tuple[int, int]]] = {number: [] for number in at_once["arrival_number"]}
+    for row, *ends in zip(ranges.row.tolist(), ranges.first.tolist(), ranges.last.tolist(), strict=True):
+        cores[at_once["arrival_number"][row]].append((ends[0], ends[1]))
+    of_node = {row[0]: (row[1], row[1] + row[2]) for row in run["nodes"].select("node", "first_core", "cores").rows()}
     there: dict[int, set[tuple[str, float]]] = {}
     for number, node in placed.select("arrival_number", "node").iter_rows():
+        begin, end = of_node[node]
+        if number in cores and not any(first < end and begin <= last for first, last in cores[number]):
+            continue  # where it was cut at the same moment, as soon as it had started
         there.setdefault(number, set()).add(nodes[node])
     where: dict[int, list[set[tuple[str, float]]]] = {}
     for number, job_id in last.select("arrival_number", "job_id").iter_rows():
