@@ -79,6 +79,23 @@ def test_who_is_cut_at_once_and_takes_no_time_elsewhere_ran_where_it_was_last() 
     validate(result, jobs).raise_if_invalid()
 
 
+def test_who_is_suspended_twice_at_one_moment_holds_what_it_holds_once() -> None:
+    jobs: list[Job] = [
+        NodeJob.of(1, 0.0, Request(gpus=1), 10.0, 5.0),
+        NodeJob.of(2, 0.0, Request(), 10.0, 0.0),
+        NodeJob.of(3, 0.0, Request(), 10.0, 4.0),
+    ]
+    service = [QualityOfService("low", mode="suspend"), QualityOfService("high", 1.0, ("low",))]
+    cluster = BatchCluster(
+        jobs, nodes=[Node("a", 1, gpus=1)], qualities=service, quality_of={1: "low", 2: "high", 3: "high"}
+    )
+    result = simulate(cluster, Answers(None, None, 1, Preempt(2, (1,)), None, Preempt(3, (1,))))
+    cuts = result.table("interruptions").select("job_id", "starting_time", "finish_time", "outcome").rows()
+    assert cuts == [(1, 0.0, 0.0, "suspended")] * 2
+    assert result.jobs.sort("job_id")["finish_time"].to_list() == [9.0, 0.0, 4.0]
+    validate(result, jobs).raise_if_invalid()
+
+
 def test_on_nodes_that_are_all_slow_who_is_cut_and_waits_may_have_run_for_longer_than_submitted() -> None:
     jobs = [Job(1, 0.0, 4, 100.0, 10.0)]
     nodes = [SLOW]

@@ -3,8 +3,8 @@
 Always: the simulation ends without an error and says how, the records are valid, and the metrics are numbers where they
 have a sample; an agent that cannot take part says so at once. Sometimes, as the scenario says: ``saved``, the records
 are the same once they were written and read; ``streamed``, or were streamed to a directory as they came about;
-``repeated``, the same seed gives the same tables; ``heard``, also with listeners for all events; ``forked``, a fork that
-is given the same answers ends in the same way.
+``repeated``, the same seed gives the same tables; ``heard``, also with listeners for all events; ``forked``, a fork
+that is given the same answers ends in the same way.
 """
 
 from __future__ import annotations

@@ -334,7 +334,9 @@ def _until_resumed(run: Recorded, rows: pl.DataFrame) -> pl.DataFrame:
     following = ran.with_columns(until=pl.col("starting_time").shift(-1).over("arrival_number"), suspended=True)
     following = following.join(suspended, on=SPAN, how="semi").unique(SPAN, keep="last", maintain_order=True)
     both = rows.join(following, on=SPAN, how="left", maintain_order="left")
-    until = pl.when("suspended").then("until").otherwise("finish_time")
+    each = [name for name in (*SPAN, "node", "gpu") if name in rows.columns]
+    last = pl.struct(each).is_last_distinct()  # of executions that took no time, one after the other at one moment
+    until = pl.when(pl.col("suspended") & last).then("until").otherwise("finish_time")
     return both.with_columns(finish_time=until).drop("until", "suspended")
 
 
