@@ -58,9 +58,9 @@ class TestStarts:
         "where", [{"num_cores": 4}, {"nodes": [Node("n", 4)]}, {"nodes": [Node("n", 4, speed=2.0)]}]
     )
     def test_who_was_cut_in_the_first_size_keeps_it(self, where: dict[str, Any]) -> None:
-        outages = [planned_outages([Outage(1.0, 2.0, 0b1)])]
+        outages = [planned_outages([Outage(1.0, 2.0, 0b1), Outage(3.0, 4.0, 0b1)])]
         cluster = BatchCluster([self.JOB], **where, infeasible="forward", processes=outages)
-        result = simulate(cluster, Answers(1, StartAs(1, 2), 1))
+        result = simulate(cluster, Answers(1, None, StartAs(1, 2), None, 1))
         validate(result, [self.JOB]).raise_if_invalid()
         assert result.jobs.select("requested_number_of_resources", "attempts").rows() == [(2, 2)]
 
