@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
@@ -184,6 +185,8 @@ class LocalPool:
     def _started(self) -> Any:
         from joblib.externals.loky import ProcessPoolExecutor
 
+        # A process that has come to load torch seems to leak, and is replaced between two tasks: nothing is lost.
+        warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning, r"joblib\.externals\.loky")
         return ProcessPoolExecutor(
             1, timeout=IDLE_TIMEOUT, env=self._environment, initializer=_watch, initargs=(os.getpid(),)
         )
