@@ -189,10 +189,7 @@ class Lookahead(Named, ABC):
     def _try(self, observation: Any, action: Any, best: Score | None) -> Score | None:
         """Return what the base agent's action (without a best score) or another one leads to; None if to an error."""
         if self._fork is None or self._blank is None:
-            raise InvalidConfiguration(
-                f"{self.name} was not given forks: use desim.simulate, or call attach and reset before the run, with "
-                "functools.partial(simulation.fork, foresight=False)"
-            )
+            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.introduce")
         self.num_forks += 1
         simulation = self._fork()
         decision = simulation.advance()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler, require_planning
 from desim.agents.dag.orders import RankUp, mean_transfer_times, rank_up
-from desim.problems.dag import Assign, DagObservation, Executors, Job, JobState
+from desim.problems.dag import Assign, Copy, DagObservation, Executors, Job, JobState
 from desim.reprs import Named
 
-__all__ = ["Placed", "PlanningAgent", "Timetables", "UnionGraph", "serial_plan", "union_of"]
+__all__ = ["Placed", "PlanningAgent", "Timetables", "UnionGraph", "in_order_of_start", "serial_plan", "union_of"]
 
 Floats = NDArray[np.float64]
 
@@ -261,6 +261,23 @@ def serial_plan(graph: UnionGraph) -> list[Placed]:
     for node in range(graph.num_nodes):
         timetables.append(node, executor)
     return timetables.in_order()
+
+
+def in_order_of_start(copies: Iterable[Copy]) -> list[Copy]:
+    """Return copies that have started as a list scheduler would take them.
+
+    Parameters
+    ----------
+    copies : iterable of Copy
+        Of a simulation.
+
+    Returns
+    -------
+    list of Copy
+        By start. Copies that take no time may start together: a parent's then comes first, as nodes are in topological
+        order.
+    """
+    return sorted(copies, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))
 
 
 def _finish(placed: Placed) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, serial_plan
+from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, in_order_of_start, serial_plan
 from desim.core import Agent, end_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Copy, DagCluster, Executors, Job
@@ -101,9 +101,7 @@ def _simulated(member: Agent, jobs: Sequence[Job], executors: Executors) -> list
     started: list[Copy] = []
     cluster.on("start", lambda time, copy: started.append(copy))
     end_of(cluster, member)
-    # Copies that take no time may start together: a parent's then comes first, as nodes are in topological order.
-    ordered = sorted(started, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))
-    return [(copy.state.job.job_id, copy.node, copy.executor) for copy in ordered]
+    return [(copy.state.job.job_id, copy.node, copy.executor) for copy in in_order_of_start(started)]
 
 
 def _plans_ahead(member: Agent, cluster: DagCluster) -> bool:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from desim.agents.dag.allocation import EFT
 from desim.agents.dag.list_scheduling import ListScheduler
 from desim.agents.dag.orders import SJF, CriticalPath, LeastWork, Order, RankUp, rank_up
+from desim.agents.dag.planning import in_order_of_start
 from desim.agents.search import Budget, SearchName, decoders
 from desim.checks import one_of
 from desim.core import Agent, Simulation
@@ -613,12 +614,11 @@ class GuidedSearchAgent(SearchAgent):
     def _followed(self) -> list[Copy]:
         """Return the copies that start if the guide goes on alone, in order of their starts."""
         if self._fork is None:
-            raise InvalidConfiguration(f"{self.name} was not given forks: see desim.core.introduce")
+            raise InvalidConfiguration(f"{self.name} was not given forks: use desim.simulate, or desim.core.introduce")
         simulation = self._fork()
         started: list[Copy] = []
         simulation.problem.on("start", lambda time, copy: started.append(copy))
         self._reset_guide()
         while (decision := simulation.advance()) is not None:
             decision.answer(self.guide.act(decision.observation))
-        # Copies that take no time may start together: a parent's then comes first, as nodes are in topological order.
-        return sorted(started, key=lambda copy: (copy.start, copy.finish, copy.state.job.job_id, copy.node))
+        return in_order_of_start(started)
