@@ -501,7 +501,7 @@ class BatchCluster(FailingCluster, Problem):
         if isinstance(action, StartAs) and action.job_id in self._state.queued:
             return self._explain_size(action)
         if isinstance(action, Preempt) and action.job_id in self._state.queued:
-            return f"job {action.job_id} cannot start: {self._fault(action)}"
+            return f"job {action.job_id} cannot start: {self._fault(action)[0]}"
         return self._explain_hold(action) or _explain(self._state, action)
 
     def _explain_hold(self, action: Any) -> str:
@@ -682,11 +682,12 @@ class BatchCluster(FailingCluster, Problem):
 
     def _preempt(self, action: Any) -> bool:
         """Start a job where others are taken off; return whether the action says so, and may."""
-        if type(action) is not Preempt or action.job_id not in self._state.queued or self._fault(action):
+        if type(action) is not Preempt or action.job_id not in self._state.queued:
+            return False
+        fault, place = self._fault(action)
+        if fault:
             return False
         job = self._state.queued[action.job_id]
-        place = self._place_without(job, action.victims)
-        assert place is not None  # otherwise there is a fault
         for victim in sorted(action.victims, key=self._numbers.__getitem__, reverse=True):
             self._take_off(self._state.running[victim], job)
         self._start_preempting(job, place)
@@ -694,23 +695,24 @@ class BatchCluster(FailingCluster, Problem):
         self._tell_lent()
         return True
 
-    def _fault(self, action: Preempt) -> str:
-        """Return why a queued job cannot preempt those that an action names; empty if it can."""
+    def _fault(self, action: Preempt) -> tuple[str, Any]:
+        """Return why a queued job cannot preempt those that an action names, empty if it can, and where it starts."""
         job_id, victims = action.job_id, action.victims
         if self.qualities is None:
-            return "it preempts others, but there are no qualities of service"
+            return "it preempts others, but there are no qualities of service", None
         if not isinstance(victims, tuple) or len(set(victims)) < len(victims):
-            return f"the jobs that it preempts are {victims!r}, want a tuple of ids that differ"
+            return f"the jobs that it preempts are {victims!r}, want a tuple of ids that differ", None
         for victim in victims:
             if victim not in self._state.running:
-                return f"job {victim}, which it is to preempt, is not running"
+                return f"job {victim}, which it is to preempt, is not running", None
             if not self.qualities.allows(job_id, victim):
                 mine, other = self._quality_named(job_id), self._quality_named(victim)
-                return f"its quality of service is {mine}, which does not preempt {other}, that of job {victim}"
+                return f"its quality of service is {mine}, which does not preempt {other}, that of job {victim}", None
         job = self._state.queued[job_id]
-        if self._place_without(job, victims) is None:
-            return f"it requests {job.requested_cores} cores, and there is no room for it even without {victims}"
-        return ""
+        place = self._place_without(job, victims)
+        if place is None:
+            return f"it requests {job.requested_cores} cores, and there is no room for it even without {victims}", None
+        return "", place
 
     def _quality_named(self, job_id: int) -> str:
         quality = self.observation.quality_of(job_id)
