@@ -16,13 +16,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from desim.cli.output import Text, plain, print_table, print_text
+from desim.experiments.frame import Frame, lead_percent
 from desim.plotting.page import Bullets, Cell, Paragraph, Table
 from desim.records import write_atomically
-from desim.statistics import Estimate, mean_interval
+from desim.statistics import Estimate
 from desim.sweep import Outcomes
 
 if TYPE_CHECKING:
@@ -219,7 +217,7 @@ class Data:
             write_atomically(directory / name, partial(Path.write_text, data=content))
 
 
-Block = Paragraph | Fault | Bullets | Table | Checks | Besides | Runs | Drawing | Data
+Block = Paragraph | Fault | Bullets | Table | Checks | Besides | Runs | Drawing | Data | Frame
 
 KINDS: dict[str, type[Block]] = {
     kind.__name__.lower(): kind for kind in (Paragraph, Fault, Bullets, Table, Checks, Besides, Runs, Drawing)
@@ -230,6 +228,7 @@ def stored(block: Block) -> dict[str, Any]:
     """Return a block in plain values; figures and data have files of their own."""
     if isinstance(block, Drawing):
         block = replace(block, figure=None)
+    assert not isinstance(block, Frame), "a frame has a file of its own"
     content = asdict(block)
     if isinstance(block, Besides):
         content["rows"] = [vars(row) | {"ours": row.ours._asdict()} for row in block.rows]
@@ -278,25 +277,6 @@ def _shown(cell: Cell) -> str | Text:
 
 
 # -- numbers in words -------------------------------------------------------------------------------
-
-
-def lead_percent(ours: ArrayLike, theirs: ArrayLike) -> Estimate:
-    """Return the mean, over seeds, of the percentage by which ours is above theirs, and its confidence interval.
-
-    Parameters
-    ----------
-    ours, theirs : array-like of float, shape (n,)
-        The same metric of two agents, seed by seed in the same order.
-
-    Returns
-    -------
-    Estimate
-        Of 100 (ours / theirs - 1). NaN where one of these is not above 0: a ratio of a gain to a loss says nothing.
-    """
-    numerator, denominator = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
-    if not ((numerator > 0) & (denominator > 0)).all():
-        return Estimate(math.nan, math.nan, len(denominator), 0.95)
-    return mean_interval(100.0 * (numerator / denominator - 1.0))
 
 
 def short(value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""Figures of studies: axes, points with intervals, a legend for all."""
+"""Figures of studies: facets of a frame, axes, points with intervals, a legend for all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from desim.plotting.colors import LineStyle
+from desim.experiments.frame import Frame
+from desim.experiments.tables import Printed
+from desim.plotting.axes import group_digits
+from desim.plotting.colors import LineStyle, line_styles
 from desim.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -15,12 +18,32 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-__all__ = ["MARKERS", "draw_estimates", "draw_rows", "legend_below", "line_handles", "new_figure", "readable_names"]
+__all__ = [
+    "MARKERS",
+    "draw_estimates",
+    "draw_rows",
+    "facets",
+    "legend_below",
+    "line_handles",
+    "new_figure",
+    "readable_names",
+]
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h", "p")
 """Markers of agents, by their place in a table."""
 #: Axes with a row an agent that stand beside each other.
 MOST_ACROSS = 3
+#: Columns above which points become a line, and intervals a band.
+MOST_POINTS = 16
+LEAST_FOR_BAND = 3
+#: Numbers that are so many times as large at the end stand on a logarithmic axis.
+DECADE = 8.0
+#: Points of different rows stand side by side within this share of the axis.
+SPREAD = 0.03
+#: Labels of the ticks take this share of the axis.
+NAME_WIDTH = 0.085
+#: How the numbers of a paper are drawn.
+PAPER: dict[str, Any] = {"linewidth": 0.7, "linestyle": ":", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
 
 
 def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bool = False) -> tuple[Figure, Any]:
@@ -46,6 +69,144 @@ def new_figure(rows: int, columns: int, *, width: float, height: float, turn: bo
     figure = Figure(figsize=(width * across, height * down), layout="constrained")
     axes = figure.subplots(down, across, squeeze=False)
     return figure, axes.T if turn else axes
+
+
+def facets(
+    frame: Frame,
+    metrics: Mapping[str, str],
+    panels: Mapping[str, str],
+    *,
+    rows: Sequence[str] = (),
+    printed: Mapping[tuple[str, str], Printed] | None = None,
+    logarithmic: Sequence[str] = (),
+    titles: Mapping[str, str] | None = None,
+    width: float = 3.6,
+    height: float = 2.8,
+) -> Figure:
+    """Draw metrics of panels against their columns: axes in a row per metric and a column per panel, one line per row.
+
+    Parameters
+    ----------
+    frame : Frame
+        What was measured. Columns that are numbers stand at their places, others side by side; many columns are
+        drawn as a line with a band.
+    metrics : mapping of str to str
+        Names of metrics, and labels of the y axes.
+    panels : mapping of str to str
+        Names of panels, and labels of the x axes.
+    rows : sequence of str
+        The rows that are shown, which fixes their styles; all of them if left out.
+    printed : mapping of (panel, metric) to mapping, optional
+        The paper's numbers by row and column: hollow circles on dotted lines.
+    logarithmic : sequence of str
+        Metrics with a logarithmic y axis.
+    titles : mapping of str to str, optional
+        Titles of panels where their names will not do.
+    width, height : float
+        Of one axes, in inches.
+
+    Returns
+    -------
+    Figure
+        With one legend below.
+    """
+    from matplotlib.lines import Line2D
+
+    shown = list(rows) or list(dict.fromkeys(row for panel in panels for row in frame.rows(panel)))
+    styles = line_styles(shown)
+    markers = {row: MARKERS[number % len(MARKERS)] for number, row in enumerate(shown)}
+    looks = {row: (styles[row], markers[row]) for row in shown}
+    figure, grid = new_figure(len(metrics), len(panels), width=width, height=height, turn=len(panels) == 1)
+    for axes, (metric, y_label) in zip(grid, metrics.items(), strict=True):
+        for ax, (panel, x_label) in zip(axes, panels.items(), strict=True):
+            papers = (printed or {}).get((panel, metric), {})
+            _draw_facet(ax, frame, panel, metric, looks, papers=papers)
+            if metric in logarithmic:
+                ax.set_yscale("log")
+            else:
+                group_digits(ax.yaxis)
+            ax.set_xlabel(x_label, fontsize=9)
+            ax.set_ylabel(y_label, fontsize=9)
+            ax.tick_params(labelsize=8)
+            ax.grid(axis="y", color="#E4E4E4", linewidth=0.6)
+            if len(panels) > 1:
+                ax.set_title((titles or {}).get(panel, panel), fontsize=10)
+    if all(len(frame.columns(panel)) > MOST_POINTS for panel in panels):
+        markers = dict.fromkeys(markers, "")
+    handles, labels = line_handles(shown, styles, [markers[row] for row in shown]), list(shown)
+    if printed:
+        handles.append(Line2D([], [], color="grey", **PAPER))
+        labels.append("the paper's")
+    across = max(1, int(figure.get_figwidth() // 2.2))
+    legend_below(figure, handles, labels, min(across, len(labels)))
+    return figure
+
+
+def _draw_facet(
+    ax: Axes,
+    frame: Frame,
+    panel: str,
+    metric: str,
+    looks: Mapping[str, tuple[LineStyle, str]],
+    *,
+    papers: Printed,
+) -> None:
+    """Draw a metric of a panel against its columns; rows have a style and a marker."""
+    columns = frame.columns(panel)
+    places, is_logarithmic = _places(columns)
+    if is_logarithmic:
+        ax.set_xscale("log")
+    there = [row for row in looks if any(frame.has(panel, column, row, metric) for column in columns)]
+    offsets = np.linspace(-0.5, 0.5, len(there)) * SPREAD if len(there) > 1 else np.zeros(1)
+    is_line = len(columns) > MOST_POINTS
+    for row, offset in zip(there, offsets, strict=True):
+        known = [number for number, column in enumerate(columns) if frame.has(panel, column, row, metric)]
+        estimates = [frame.estimate(panel, columns[number], row, metric) for number in known]
+        style, marker = looks[row]
+        look: dict[str, Any] = {"color": style.color, "linestyle": style.dashes, "linewidth": 1.2}
+        if is_line:
+            _draw_band(ax, places[known], estimates, look)
+            continue
+        moved = _moved(places, float(offset), is_logarithmic)
+        look |= {"marker": marker, "markersize": 4, "capsize": 1.5, "elinewidth": 1.0}
+        draw_estimates(ax, moved[known], estimates, **look)
+        if row in papers:
+            told = [number for number, column in enumerate(columns) if column in papers[row]]
+            ax.plot(moved[told], [papers[row][columns[number]] for number in told], color=style.color, **PAPER)
+    if not is_line:
+        shift = np.log(places) if is_logarithmic else places
+        names = readable_names(shift, columns, NAME_WIDTH) if len(columns) > 1 else columns
+        ax.set_xticks(places, names)
+        ax.set_xticks([], minor=True)
+
+
+def _draw_band(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], look: Mapping[str, Any]) -> None:
+    """Draw a line, and its intervals as a band; those of two values are as wide as the figure, and say nothing."""
+    means = np.array([one.mean for one in estimates])
+    halves = np.array([one.half_width if one.num_values >= LEAST_FOR_BAND else 0.0 for one in estimates])
+    ax.plot(places, means, **look)
+    ax.fill_between(places, means - halves, means + halves, color=look["color"], alpha=0.12, linewidth=0)
+
+
+def _places(columns: Sequence[str]) -> tuple[np.ndarray, bool]:
+    """Return where columns stand on an axis, and whether it is a logarithmic one."""
+    try:
+        places = np.array([float(column) for column in columns])
+    except ValueError:
+        return np.arange(len(columns), dtype=np.float64), False
+    if len(places) < 2 or (np.diff(places) <= 0).any():
+        return np.arange(len(columns), dtype=np.float64), False
+    return places, bool(places[0] > 0 and places[-1] >= DECADE * places[0] and len(places) <= MOST_POINTS)
+
+
+def _moved(places: np.ndarray, offset: float, is_logarithmic: bool) -> np.ndarray:
+    """Move places by a share of the axis."""
+    if len(places) < 2:
+        return places + offset
+    moved = (
+        places * (places[-1] / places[0]) ** offset if is_logarithmic else places + offset * (places[-1] - places[0])
+    )
+    return np.asarray(moved)
 
 
 def draw_estimates(ax: Axes, places: np.ndarray, estimates: Sequence[Estimate], **style: Any) -> None:

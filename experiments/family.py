@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +11,9 @@ from pathlib import Path
 from desim.checks import did_you_mean
 from desim.cli.output import print_text, remark
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.report import Chapter, chapters_of, write_documentation, write_report
+from desim.experiments.claims import Claim, FixedRule, read_register
+from desim.experiments.frame import FRAME_FILE, Frame
+from desim.experiments.report import Chapter, Opening, chapters_of, write_documentation, write_report
 from desim.experiments.study import ACCOUNT_FILE, Account, Study, carry_out, description_of, parsed, run_as_program
 from desim.sweep import Store, SweepStatus
 
@@ -37,6 +39,9 @@ class Family:
         has ``Figure7``.
     modules : tuple of str
         Their names, in the order in which they are run.
+    claims : bool
+        Whether the package has a module ``claims`` with the functions ``fixed_rules`` and ``claims``. Both take the
+        frames of the studies that were run, by name, and return what the report opens with.
     """
 
     name: str
@@ -44,6 +49,7 @@ class Family:
     source: str
     package: str
     modules: tuple[str, ...]
+    claims: bool = False
 
     def descriptions(self) -> dict[str, str]:
         """Return the studies in their order with a line on each."""
@@ -155,9 +161,33 @@ class Family:
             raise InvalidConfiguration(f"no experiment of {self.name} has left anything in {directory}: run one first")
         return found
 
-    def chapters(self, accounts: Sequence[Account]) -> list[Chapter]:
-        """Return the report of some studies."""
-        return chapters_of(self.title, self.source, self.modules, accounts)
+    def opening(self, frames: Mapping[str, Frame]) -> Opening:
+        """Return what a report opens with: claims, fixed rules, and the register.
+
+        Parameters
+        ----------
+        frames : mapping of str to Frame
+            What studies have measured, by their names.
+        """
+        rules: Sequence[FixedRule] = ()
+        claims: Sequence[Claim] = ()
+        if self.claims:
+            module = import_module(f"{self.package}.claims")
+            told: tuple[Callable[..., Sequence[FixedRule]], Callable[..., Sequence[Claim]]]
+            told = (module.fixed_rules, module.claims)
+            rules, claims = told[0](frames), told[1](frames)
+        return Opening(claims, rules, read_register(self.package))
+
+    def chapters(self, accounts: Sequence[Account], frames: Mapping[str, Frame]) -> list[Chapter]:
+        """Return the report of some studies; a trial gives no verdicts."""
+        opening = self.opening({} if any(account.is_reduced for account in accounts) else frames)
+        return chapters_of(self.title, self.source, self.modules, accounts, opening)
+
+    def frames(self, out: Path | None = None) -> dict[str, Frame]:
+        """Read what the studies have measured, by their names; arguments as for :meth:`reproduce`."""
+        directory = self.directory(out)
+        found = {name: directory / name / FRAME_FILE for name in self.modules}
+        return {name: Frame.read(path) for name, path in found.items() if path.exists()}
 
     def report(self, out: Path | None = None) -> Path:
         """Write the report of what was run: one HTML file, ``report.html``, that needs no other.
@@ -169,7 +199,8 @@ class Family:
         """
         directory, accounts = self.directory(out), self.accounts(out)
         version = accounts[0].code.get("desim", "")
-        return write_report(self.title, self.chapters(accounts), version, directory, directory / REPORT_FILE)
+        chapters = self.chapters(accounts, self.frames(out))
+        return write_report(self.title, chapters, version, directory, directory / REPORT_FILE)
 
     def documentation(self, page: Path, out: Path | None = None) -> Path:
         """Write what was run as a page of documentation, which has the name of the study if it is one of several alone.
@@ -184,12 +215,13 @@ class Family:
         Returns
         -------
         Path
-            The file.
+            The file. The frames of the studies stand beside it, too.
         """
-        accounts = self.accounts(out)
+        accounts, frames = self.accounts(out), self.frames(out)
         alone = accounts[0].name if len(accounts) == 1 < len(self.modules) else ""
         title = f"{self.title}: {alone}" if alone else self.title
-        return write_documentation(title, self.chapters(accounts), self.directory(out), page)
+        chapters = self.chapters(accounts, frames)
+        return write_documentation(title, chapters, self.directory(out), page, frames)
 
     def sweeps(self, store: Path | None = None) -> list[SweepStatus]:
         """Return how far sweeps have come, in a directory of finished runs; ``results/NAME/runs`` if left out."""

@@ -4,94 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from desim.experiments.blocks import Fault, Runs, lead_percent
-from desim.experiments.study import Study
+from desim.experiments.blocks import Fault, Runs
+from desim.experiments.frame import Choice, Panel, lead_percent
+from desim.experiments.study import Study, is_valid
 from desim.statistics import Estimate, mean_interval, paired_difference
 from desim.sweep import Perform, Run, perform_all
-
-if TYPE_CHECKING:
-    from desim import Result
 
 __all__ = ["Choice", "Course", "Found", "Measured", "Panel", "faults_of", "is_valid", "perform_groups"]
 
 Key = TypeVar("Key")
 Found = Mapping[Key, tuple[Mapping[str, Any], ...]]
 """From a key to what the runs brought, by seed."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """An agent with all its parameters, in plain values.
-
-    Attributes
-    ----------
-    policy : str
-        What the function that performs runs knows it by.
-    parameters : tuple of (str, value)
-        What it is called with.
-    """
-
-    policy: str
-    parameters: tuple[tuple[str, Any], ...] = ()
-
-
-def is_valid(result: Result, workload: Any = None, *, check: bool) -> bool | None:
-    """Check the records of a run with `desim.validation` if that is asked for; None if it is not.
-
-    Parameters
-    ----------
-    result : Result
-        The run.
-    workload : iterable, optional
-        What was simulated.
-    check : bool
-        Whether to check at all.
-    """
-    if not check:
-        return None
-    from desim.validation import validate
-
-    return validate(result, workload).ok
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Settings that belong together: the columns of one table, or the points of one figure.
-
-    Attributes
-    ----------
-    name : str
-        What it is.
-    parameter : str
-        What differs from column to column.
-    columns : dict of str to dataclass instance
-        The settings, by the value of the parameter as text.
-    rows : dict of str to agent, or to dict of str to agent
-        The agents: one for all columns, or one for each column that has any.
-    """
-
-    name: str
-    parameter: str
-    columns: Mapping[str, Any]
-    rows: Mapping[str, Any]
-
-    def choice(self, column: str, row: str) -> Any:
-        """Return the agent of a cell; None if the cell is empty."""
-        found = self.rows[row]
-        return found.get(column) if isinstance(found, Mapping) else found
-
-    def cells(self) -> Iterator[tuple[str, str, Any]]:
-        """Yield column, row and agent of every cell that is not empty, column by column."""
-        for column in self.columns:
-            for row in self.rows:
-                choice = self.choice(column, row)
-                if choice is not None:
-                    yield column, row, choice
 
 
 def perform_groups(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,22 @@ from desim.experiments.blocks import (
     Runs,
     Table,
 )
-from desim.experiments.study import Account
+from desim.experiments.claims import (
+    Claim,
+    FixedRule,
+    RegisterItem,
+    claims_table,
+    fixed_rules_table,
+    register_table,
+)
+from desim.experiments.frame import Frame
+from desim.experiments.study import TRIAL, Account
 from desim.plotting.page import Block as PageBlock
 from desim.plotting.page import Picture, Section, write_page
 from desim.plotting.words import how_many
 from desim.records import write_atomically
 
-__all__ = ["Chapter", "chapters_of", "write_documentation", "write_report"]
+__all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]
 
 MOST_FAILING = 8  # of one study at the beginning; all are in its own chapter
 WORSE = ("worse", "does not hold")
@@ -55,7 +64,44 @@ class Chapter:
     blocks: Sequence[Block]
 
 
-def chapters_of(title: str, source: str, modules: Sequence[str], accounts: Sequence[Account]) -> list[Chapter]:
+@dataclass(frozen=True)
+class Opening:
+    """What a report opens with.
+
+    Attributes
+    ----------
+    claims : list of Claim
+        What the paper claims, with verdicts.
+    rules : list of FixedRule
+        Its numbers of rules without learning.
+    register : list of RegisterItem
+        What the paper does not state, and departures.
+    """
+
+    claims: Sequence[Claim] = ()
+    rules: Sequence[FixedRule] = ()
+    register: Sequence[RegisterItem] = ()
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield its tables; none of what is empty."""
+        if self.claims:
+            yield claims_table(self.claims)
+        if self.rules:
+            yield Paragraph(RULES_FIRST)
+            yield fixed_rules_table(self.rules)
+        if self.register:
+            yield register_table(self.register)
+
+
+RULES_FIRST = (
+    "Fixed rules pin down workload and metric. "
+    "No verdict on a learned agent stands on a workload that is not calibrated."
+)
+
+
+def chapters_of(
+    title: str, source: str, modules: Sequence[str], accounts: Sequence[Account], opening: Opening = Opening()
+) -> list[Chapter]:
     """Return a whole report.
 
     Parameters
@@ -66,6 +112,8 @@ def chapters_of(title: str, source: str, modules: Sequence[str], accounts: Seque
         All studies that there are.
     accounts : sequence of Account
         What they have left; at least one.
+    opening : Opening
+        Claims, fixed rules and register.
 
     Returns
     -------
@@ -73,7 +121,8 @@ def chapters_of(title: str, source: str, modules: Sequence[str], accounts: Seque
         What it comes to, the paper's figures beside ours, each study, and how it was run.
     """
     missing = [name for name in modules if name not in {account.name for account in accounts}]
-    short_words = Chapter("summary", "In short", list(_summary(f"{title}. The paper: {source}", missing, accounts)))
+    beginning = [*_summary(f"{title}. The paper: {source}", missing, accounts), *opening.blocks()]
+    short_words = Chapter("summary", "In short", beginning)
     worse = Chapter("worse", "Where ours is worse, and what does not hold", list(_worse(accounts)))
     chapters = [short_words, worse, *_beside(accounts)]
     chapters += [
@@ -89,9 +138,7 @@ def _of(kind: type[Any], accounts: Sequence[Account]) -> list[Any]:
 def _summary(beginning: str, missing: Sequence[str], accounts: Sequence[Account]) -> Iterator[Block]:
     yield Paragraph(beginning)
     if any(account.is_reduced for account in accounts):
-        yield Paragraph(
-            "This is a trial in a smaller size: its figures cannot be compared with the paper's.", warn=True
-        )
+        yield Paragraph(TRIAL, warn=True)
     checks = [check for block in _of(Checks, accounts) for check in block.checks]
     if checks:
         holding = sum(check.holds for check in checks)
@@ -267,7 +314,9 @@ def _on_page(block: Block, directory: Path) -> PageBlock:
 # -- reStructuredText -------------------------------------------------------------------------------
 
 
-def write_documentation(title: str, chapters: Sequence[Chapter], directory: Path, path: Path) -> Path:
+def write_documentation(
+    title: str, chapters: Sequence[Chapter], directory: Path, path: Path, frames: Mapping[str, Frame] | None = None
+) -> Path:
     """Write a page of the documentation, and its pictures and folded tables into a directory beside it, of its name.
 
     Parameters
@@ -280,12 +329,16 @@ def write_documentation(title: str, chapters: Sequence[Chapter], directory: Path
         Of the results, where pictures are.
     path : Path
         The page, replaced if it is there.
+    frames : mapping of str to Frame, optional
+        What studies have measured, by name, which is written beside the page as ``NAME.csv``, without curves.
 
     Returns
     -------
     Path
         The page.
     """
+    for name, frame in (frames or {}).items():
+        _beside_page(path, f"{name}.csv", frame.without_curves().data.write_csv().encode())
     heading = f"{title}: results"
     parts = [f"{heading}\n{'=' * len(heading)}\n"]
     for chapter in chapters:
@@ -315,14 +368,20 @@ def _in_text(block: Block, directory: Path, page: Path, name: str) -> str:
                 return _in_text(_lost(file), directory, page, name)
             target = _beside_page(page, file.replace("/", "-"), (directory / file).read_bytes())
             return f".. figure:: {target}\n   :alt: {caption}\n\n   {_escaped(caption)}\n"
+        case Table() if block.folded:
+            return f".. folded-table:: {_folded_file(block, page, name)}\n\n   {_escaped(block.folded)}\n"
+    return documented(block)
+
+
+def documented(block: Block) -> str:
+    """Return the markup of a paragraph, a list or a table that is not folded, as pages of the documentation have it."""
+    match block:
         case Paragraph(text, warn):
             return f"**{_escaped(text)}**\n" if warn else f"{_escaped(text)}\n"
         case Bullets(texts):
             return "\n".join(f"* {_escaped(text)}" for text in texts) + "\n"
-        case Table(folded=""):
-            return _table_text(block)
         case Table():
-            return f".. folded-table:: {_folded_file(block, page, name)}\n\n   {_escaped(block.folded)}\n"
+            return _table_text(block)
     raise AssertionError(block)
 
 

@@ -15,21 +15,46 @@ from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from desim.cli.output import plain, remark
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
-from desim.experiments.blocks import Block, Data, Drawing, Fault, Paragraph, print_block, restored, stored
+from desim.experiments.blocks import (
+    Block,
+    Data,
+    Drawing,
+    Fault,
+    Paragraph,
+    Runs,
+    print_block,
+    restored,
+    stored,
+)
+from desim.experiments.frame import Frame, Panel, perform_panels
 from desim.records import write_atomically
-from desim.sweep import Store, Workers
+from desim.sweep import Perform, Store, Workers
 from desim.sweep.digest import source_digest
 
-__all__ = ["ACCOUNT_FILE", "QUICK_SEEDS", "Account", "Study", "carry_out", "description_of", "run_as_program"]
+if TYPE_CHECKING:
+    from desim import Result
+
+__all__ = [
+    "ACCOUNT_FILE",
+    "QUICK_SEEDS",
+    "Account",
+    "Study",
+    "carry_out",
+    "description_of",
+    "is_valid",
+    "run_as_program",
+]
 
 #: Seeds that are left with --quick.
 QUICK_SEEDS = 2
 ACCOUNT_FILE = "account.json"
 """Name of the account in the directory of the study."""
+
+TRIAL = "This is a trial in a smaller size: its figures cannot be compared with the paper's, and it gives no verdicts."
 
 PACKAGES = ("numpy", "scipy", "simpy", "networkx", "torch", "torch-geometric", "ortools")
 #: Settings that only say where files are, and what an account calls others.
@@ -38,7 +63,7 @@ PLACES, NAMES = ("out", "store"), {"workers": "jobs"}
 
 @dataclass(frozen=True)
 class Study:
-    """What all studies take, and what one has to offer: :meth:`blocks`.
+    """What all studies take; a study has :attr:`perform`, :meth:`panels` and :meth:`show`.
 
     Attributes
     ----------
@@ -55,6 +80,8 @@ class Study:
     """
 
     paper: ClassVar[str] = "studies"
+    perform: ClassVar[Perform]
+    """Performs a run, see :func:`desim.experiments.frame.perform_panels`; a ``staticmethod``."""
 
     quick: bool = False
     seeds: int = 10
@@ -105,9 +132,24 @@ class Study:
         """Return the setting of a run in the size that is asked for; by default, as it is."""
         return setting
 
-    def blocks(self) -> Iterator[Block]:
-        """Perform the runs that are not stored yet, and yield what is to be shown, in its order."""
+    def panels(self) -> Sequence[Panel]:
+        """Return what is measured: agents in settings."""
         raise NotImplementedError
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables, figures and remarks of what was measured, in the order of a report."""
+        raise NotImplementedError
+
+    def blocks(self) -> Iterator[Block]:
+        """Perform the runs that are not stored yet, and yield what is to be shown."""
+        frame, outcomes = perform_panels(self, self.panels(), self.perform)
+        yield Runs.of(outcomes)
+        yield frame
+        if frame.num_invalid:
+            yield Fault(f"Validation found violations in the records of {frame.num_invalid} runs.")
+        if self.is_reduced:
+            yield Paragraph(TRIAL)
+        yield from self.show(frame)
 
     def heading(self, title: str, how: str) -> Iterator[Block]:
         """Yield the title, how it was measured, and whether it is a trial only.
@@ -121,7 +163,7 @@ class Study:
         """
         yield Paragraph(f"{title} ({how})")
         if self.is_reduced:
-            yield Paragraph("This is a trial in a smaller size: its figures cannot be compared with the paper's.")
+            yield Paragraph(TRIAL)
 
 
 @dataclass(frozen=True)
@@ -216,6 +258,25 @@ class Account:
         return path
 
 
+def is_valid(result: Result, workload: Any = None, *, check: bool) -> bool | None:
+    """Check the records of a run with `desim.validation` if that is asked for; None if it is not.
+
+    Parameters
+    ----------
+    result : Result
+        The run.
+    workload : iterable, optional
+        What was simulated.
+    check : bool
+        Whether to check at all.
+    """
+    if not check:
+        return None
+    from desim.validation import validate
+
+    return validate(result, workload).ok
+
+
 def carry_out(study: Study) -> int:
     """Carry out a study: show its blocks as they come, write its files, and leave an account.
 
@@ -234,9 +295,9 @@ def carry_out(study: Study) -> int:
     try:
         for block in study.blocks():
             print_block(block)
-            if isinstance(block, Data | Drawing):
+            if isinstance(block, Data | Drawing | Frame):
                 block.write(study.directory)
-            if not isinstance(block, Data):
+            if not isinstance(block, Data | Frame):
                 blocks.append(block)
     except InvalidConfiguration as refusal:
         remark(f"error: {refusal}")

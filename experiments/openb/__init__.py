@@ -19,5 +19,6 @@ FAMILY = Family(
     'GPU-sharing workloads with fragmentation gradient descent", USENIX ATC 2023.',
     package="desim.experiments.openb",
     modules=("allocation",),
+    claims=True,
 )
 """Its experiments, in the order in which they are run."""

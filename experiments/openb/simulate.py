@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from desim import simulate
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.measured import Choice, is_valid
+from desim.experiments.frame import Choice
 from desim.experiments.openb.policies import POLICIES
+from desim.experiments.study import is_valid
 from desim.problems.batch import (
     GPU,
     BatchCluster,
@@ -36,6 +37,8 @@ REQUESTED = 130
 """Percent of the GPUs that are requested in a run."""
 MADE = "made-up"
 FOREVER = 1e9
+#: Percent requested from which on GPUs that are not in use are told.
+FILLED = 80
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Setting:
     data : str
         The directory of the trace; nothing if it is made up.
     num_nodes : int
-        So many of the nodes, evenly spaced; 0 for all.
+        About so many of the nodes, evenly spaced, and at least one of each GPU model; 0 for all.
     check : bool
         Check the records with `desim.validation`.
     """
@@ -105,8 +108,17 @@ def _load(setting: Setting) -> tuple[list[Node], list[Pod], list[tuple[Request, 
         derived = Path(setting.data) / "gpu" / "openb" / f"openb_pod_list_{setting.workload}.csv"
         pods = read_pods(of_trace if setting.workload == "default" else derived)
         if setting.num_nodes:
-            nodes = nodes[:: max(1, len(nodes) // setting.num_nodes)][: setting.num_nodes]
+            nodes = thinned(nodes, max(1, len(nodes) // setting.num_nodes))
     return nodes, sorted(pods), typical_requests(pod.request for pod in pods)
+
+
+def thinned(nodes: Sequence[Node], step: int) -> list[Node]:
+    """Return every so many-th node of each GPU model, so that each model that pods ask for is still there."""
+    by_model: dict[str, list[Node]] = {}
+    for node in nodes:
+        by_model.setdefault(node.gpu_model, []).append(node)
+    kept = {id(node) for group in by_model.values() for node in group[::step]}
+    return [node for node in nodes if id(node) in kept]
 
 
 def ordered(pods: Sequence[Pod], total: float, rng: np.random.Generator) -> list[Request]:
@@ -184,8 +196,9 @@ def perform(run: Run) -> dict[str, Any]:
     -------
     dict
         ``allocated_at_100`` and ``allocated_at_130``, percent of the GPUs in use when so many percent have been
-        requested; ``allocated`` and ``fragmented``, both as curves over percent requested; ``dropped`` pods; ``valid``,
-        None if unchecked.
+        requested; ``dropped`` pods; ``valid``, None if unchecked; and as curves over percent requested, ``fragmented``,
+        percent of the free GPUs that typical pods cannot use, and ``unused``, percent of all GPUs that are requested,
+        exist, and are not in use, from 80 percent on.
 
     Raises
     ------
@@ -212,11 +225,17 @@ def perform(run: Run) -> dict[str, Any]:
     return {
         "allocated_at_100": allocated[100],
         "allocated_at_130": [value for value in allocated if value is not None][-1],  # few pods may leave gaps
-        "allocated": allocated,
-        "fragmented": [agent.curve.get(mark) for mark in range(REQUESTED + 1)],
         "num_pods": len(jobs),
         "dropped": int((~placed).sum()),
         "valid": is_valid(result, jobs, check=setting.check),
+        "by percent requested": {
+            "fragmented": {mark: 100.0 * agent.curve[mark] for mark in range(REQUESTED + 1) if mark in agent.curve},
+            "unused": {
+                mark: min(mark, 100) - value
+                for mark, value in enumerate(allocated)
+                if value is not None and mark >= FILLED
+            },
+        },
     }
 
 

@@ -1,0 +1,157 @@
+"""Tables of a frame: values, leads over a row, and distances from the best rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from desim.experiments.blocks import short, with_interval
+from desim.experiments.frame import Frame
+from desim.plotting.page import Cell, Table
+from desim.problem import Better
+from desim.statistics import Estimate
+
+__all__ = ["Printed", "best_rule_table", "lead_table", "metric_table", "value_table"]
+
+Printed = Mapping[str, Mapping[str, float]]
+"""Numbers of a paper: by row, then by column."""
+
+
+def value_table(
+    frame: Frame, panel: str, metric: str, title: str, *, printed: Printed | None = None, better: Better | None = None
+) -> Table:
+    """Return the means of a metric: one row per row of a panel, one column per column.
+
+    Parameters
+    ----------
+    frame : Frame
+        What was measured.
+    panel, metric : str
+        What is shown.
+    title : str
+        What stands above.
+    printed : mapping, optional
+        The paper's numbers, which stand in brackets.
+    better : {"lower", "higher"}, optional
+        Which way the metric is better; the best mean of a column is bold.
+    """
+    columns, rows = frame.columns(panel), _rows(frame, panel, metric)
+    best = {} if better is None else {column: frame.best(panel, column, rows, metric, better) for column in columns}
+
+    def cell(row: str, column: str) -> Cell:
+        if not frame.has(panel, column, row, metric):
+            return Cell("")
+        text = with_interval(frame.estimate(panel, column, row, metric))
+        paper = (printed or {}).get(row, {}).get(column)
+        return Cell(text if paper is None else f"{text} [{short(paper)}]", bold=best.get(column) == row)
+
+    return Table(title, ["", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
+
+
+def metric_table(frame: Frame, panel: str, column: str, metrics: Mapping[str, str], title: str) -> Table:
+    """Return several metrics of one column: one row per row of the panel, one column per metric.
+
+    Parameters
+    ----------
+    frame : Frame
+        What was measured.
+    panel, column : str
+        Where.
+    metrics : mapping of str to str
+        Names of metrics, and what they are called.
+    title : str
+        What stands above.
+    """
+    rows = [
+        [
+            row,
+            *(
+                with_interval(frame.estimate(panel, column, row, metric))
+                if frame.has(panel, column, row, metric)
+                else ""
+                for metric in metrics
+            ),
+        ]
+        for row in frame.rows(panel)
+        if frame.has(panel, column, row)
+    ]
+    return Table(title, ["", *metrics.values()], rows)
+
+
+def lead_table(
+    frame: Frame, panel: str, metric: str, reference: str, title: str, *, printed: Printed | None = None
+) -> Table:
+    """Return by how many percent a row is above the others, paired by seed; a difference where one is not above 0.
+
+    Parameters
+    ----------
+    frame : Frame
+        What was measured.
+    panel, metric : str
+        What is compared.
+    reference : str
+        The row that the others are compared with.
+    title : str
+        What stands above.
+    printed : mapping, optional
+        The paper's leads in percent, which stand in brackets.
+    """
+    columns = [column for column in frame.columns(panel) if frame.has(panel, column, reference, metric)]
+
+    def cell(row: str, column: str) -> str:
+        if not frame.has(panel, column, row, metric):
+            return ""
+        lead = frame.lead(panel, column, reference, metric, row)
+        text = with_interval(lead, digits=2)
+        if lead.mean != lead.mean:  # a loss has no ratio
+            text = f"by {with_interval(frame.difference(panel, column, reference, metric, row))}"
+        paper = (printed or {}).get(row, {}).get(column)
+        return text if paper is None else f"{text} [{paper:+.2f}]"
+
+    rows = [row for row in _rows(frame, panel, metric) if row != reference]
+    return Table(title, ["", *columns], [[row, *(cell(row, column) for column in columns)] for row in rows])
+
+
+def best_rule_table(
+    frame: Frame,
+    panel: str,
+    metric: str,
+    title: str,
+    *,
+    rules: Sequence[str],
+    agents: Mapping[str, Sequence[str]],
+    better: Better = "lower",
+) -> Table:
+    """Return by how many percent agents are above the best rule of each column, see :meth:`Frame.against_best`.
+
+    Parameters
+    ----------
+    frame : Frame
+        What was measured.
+    panel : str
+        Its columns are workloads.
+    metric, title : str
+        What is compared, and what stands above.
+    rules : sequence of str
+        Rows that are rules.
+    agents : mapping of str to sequence of str
+        Agents: a name, and the rows whose mean counts, such as five trainings.
+    better : {"lower", "higher"}
+        Which way the metric is better.
+    """
+    table = []
+    for column in frame.columns(panel):
+        rule = frame.best(panel, column, rules, metric, better)
+        leads: list[Estimate | None] = [
+            frame.against_best(panel, column, rows, rules, metric, better=better)[1]
+            if all(frame.has(panel, column, row, metric) for row in rows)
+            else None
+            for rows in agents.values()
+        ]
+        value = short(frame.estimate(panel, column, rule, metric).mean)
+        table.append([column, rule, value, *(with_interval(lead, digits=1) for lead in leads)])
+    return Table(title, ["", "best rule", "its value", *(f"{name}, %" for name in agents)], table, (1,))
+
+
+def _rows(frame: Frame, panel: str, metric: str) -> list[str]:
+    columns = frame.columns(panel)
+    return [row for row in frame.rows(panel) if any(frame.has(panel, column, row, metric) for column in columns)]
