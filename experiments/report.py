@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from desim.experiments.blocks import (
-    Besides,
     Block,
     Bullets,
-    Checks,
     Drawing,
     Fault,
     Paragraph,
@@ -38,8 +36,6 @@ from desim.records import write_atomically
 
 __all__ = ["Chapter", "Opening", "chapters_of", "documented", "write_documentation", "write_report"]
 
-MOST_FAILING = 8  # of one study at the beginning; all are in its own chapter
-WORSE = ("worse", "does not hold")
 LONGEST_FILE_NAME = 60
 #: No line ends here.
 BOUND = "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}"
@@ -118,83 +114,27 @@ def chapters_of(
     Returns
     -------
     list of Chapter
-        What it comes to, the paper's figures beside ours, each study, and how it was run.
+        What it comes to, each study, and how it was run.
     """
-    missing = [name for name in modules if name not in {account.name for account in accounts}]
-    beginning = [*_summary(f"{title}. The paper: {source}", missing, accounts), *opening.blocks()]
-    short_words = Chapter("summary", "In short", beginning)
-    worse = Chapter("worse", "Where ours is worse, and what does not hold", list(_worse(accounts)))
-    chapters = [short_words, worse, *_beside(accounts)]
+    chapters = [Chapter("summary", "In short", list(_summary(f"{title}. The paper: {source}", accounts, opening)))]
     chapters += [
         Chapter(account.name, f"{account.name}: {account.title}", list(_told(account))) for account in accounts
     ]
-    return [*chapters, Chapter("settings", "Settings, code and machine", list(_settings(accounts)))]
+    missing = [name for name in modules if name not in {account.name for account in accounts}]
+    return [*chapters, Chapter("settings", "Settings, code and machine", list(_settings(accounts, missing)))]
 
 
 def _of(kind: type[Any], accounts: Sequence[Account]) -> list[Any]:
     return [block for account in accounts for block in account.blocks if isinstance(block, kind)]
 
 
-def _summary(beginning: str, missing: Sequence[str], accounts: Sequence[Account]) -> Iterator[Block]:
+def _summary(beginning: str, accounts: Sequence[Account], opening: Opening) -> Iterator[Block]:
     yield Paragraph(beginning)
     if any(account.is_reduced for account in accounts):
         yield Paragraph(TRIAL, warn=True)
-    checks = [check for block in _of(Checks, accounts) for check in block.checks]
-    if checks:
-        holding = sum(check.holds for check in checks)
-        yield Paragraph(f"{holding} of {len(checks)} checks of what was to be shown hold.")
-    verdicts = [verdict for block in _of(Besides, accounts) for verdict in block.verdicts()]
-    if verdicts and "trial" not in verdicts:
-        counts = {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}
-        text = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-        yield Paragraph(f"Of {len(verdicts)} numbers that the paper states, ours are: {text}.")
-    runs = _of(Runs, accounts)
-    count, seconds = sum(one.performed + one.stored for one in runs), sum(one.seconds for one in runs)
-    wall = sum(account.seconds for account in accounts)
-    left_out = f" Not run: {', '.join(missing)}." if missing else ""
-    yield Paragraph(
-        f"{len(accounts)} experiment{'s' * (len(accounts) > 1)} with {count:,} runs, which took {_duration(seconds)} "
-        f"one after another. The "
-        f"wall time of the last call was {_duration(wall)}, in which runs that were stored before take no time."
-        f"{left_out}"
-    )
+    yield from (Paragraph(f"{one.name} has failed: {one.error}", warn=True) for one in accounts if one.error)
+    yield from opening.blocks()
     yield Paragraph("Numbers behind ± are half the width of 95 % confidence intervals; differences are paired by seed.")
-
-
-def _worse(accounts: Sequence[Account]) -> Iterator[Block]:
-    failed = [account for account in accounts if account.error]
-    yield from (Paragraph(f"{account.name} has failed: {account.error}", warn=True) for account in failed)
-    numbers = [
-        f"{account.name}: {what}: the paper {paper}, ours {ours}"
-        for account in accounts
-        for block in _of(Besides, [account])
-        for what, paper, ours, verdict in block.cells()
-        if verdict == "worse"
-    ]
-    if numbers:
-        yield Paragraph("Numbers of the paper that ours are worse than, beyond the interval:")
-        yield Bullets(numbers)
-    failing = False
-    for account in accounts:
-        checks = [check for block in _of(Checks, [account]) for check in block.checks]
-        texts = [check.text for check in checks if not check.holds]
-        if texts:
-            failing = True
-            first = "; the first of them, all are in its own section" if len(texts) > MOST_FAILING else ""
-            yield Paragraph(f"Checks of {account.name} that do not hold, {len(texts)} of {len(checks)}{first}:")
-            yield Bullets(texts[:MOST_FAILING])
-    if not numbers and not failing and not failed:
-        yield Paragraph(
-            "No number that the paper states, and no check. What the tables below say of agents is not counted here."
-        )
-
-
-def _beside(accounts: Sequence[Account]) -> Iterator[Chapter]:
-    rows = [[account.name, *row] for account in accounts for block in _of(Besides, [account]) for row in block.cells()]
-    if rows:
-        heads = ["experiment", "what", "the paper", "ours", "ours is"]
-        title = "Numbers that the paper states, beside ours with 95 % intervals"
-        yield Chapter("paper", "The paper's figures beside ours", [Table(title, heads, rows, (0, 1, 4))])
 
 
 def _told(account: Account) -> Iterator[Block]:
@@ -217,9 +157,6 @@ def _in_order(account: Account) -> Iterator[Block]:
                     f"{performed + stored:,} runs, which took {_duration(seconds)} one after another; {stored:,} of "
                     "them were stored before."
                 )
-            case Checks(checks) if checks:
-                holding = sum(check.holds for check in checks)
-                yield replace(block.table(), folded=f"What was to be shown: {holding} of {len(checks)} hold")
             case Fault(text):
                 yield Paragraph(text, warn=True)
             case Paragraph() | Table() | Bullets():
@@ -231,7 +168,16 @@ def _folded(table: Table) -> Table:
     return replace(table, folded=f"{table.title or 'Table'} ({how_many(len(table.rows), 'row')})")
 
 
-def _settings(accounts: Sequence[Account]) -> Iterator[Block]:
+def _settings(accounts: Sequence[Account], missing: Sequence[str]) -> Iterator[Block]:
+    runs = _of(Runs, accounts)
+    count, seconds = sum(one.performed + one.stored for one in runs), sum(one.seconds for one in runs)
+    wall = sum(account.seconds for account in accounts)
+    left_out = f" Not run: {', '.join(missing)}." if missing else ""
+    yield Paragraph(
+        f"{how_many(len(accounts), 'experiment')} with {count:,} runs, which took {_duration(seconds)} one after "
+        f"another. The wall time of the last call was {_duration(wall)}; runs that were stored before take none."
+        f"{left_out}"
+    )
     rows = [
         [
             account.name,
@@ -305,8 +251,7 @@ def _on_page(block: Block, directory: Path) -> PageBlock:
         path = directory / block.file
         return Picture(path.read_bytes(), block.caption) if path.exists() else _lost(block.file)
     if isinstance(block, Table):
-        rows = [[replace(cell, warn=cell.text in WORSE) for cell in row] for row in block.cells]
-        return replace(block, heads=[head.replace("\n", " ") for head in block.heads], rows=rows)
+        return replace(block, heads=[head.replace("\n", " ") for head in block.heads])
     assert isinstance(block, Paragraph | Bullets), block
     return block
 

@@ -21,7 +21,6 @@ from desim.cli.output import plain, remark
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.blocks import (
     Block,
-    Data,
     Drawing,
     Fault,
     Paragraph,
@@ -150,20 +149,6 @@ class Study:
         if self.is_reduced:
             yield Paragraph(TRIAL)
         yield from self.show(frame)
-
-    def heading(self, title: str, how: str) -> Iterator[Block]:
-        """Yield the title, how it was measured, and whether it is a trial only.
-
-        Parameters
-        ----------
-        title : str
-            What it is.
-        how : str
-            What stands in brackets behind it.
-        """
-        yield Paragraph(f"{title} ({how})")
-        if self.is_reduced:
-            yield Paragraph(TRIAL)
 
 
 @dataclass(frozen=True)
@@ -295,9 +280,9 @@ def carry_out(study: Study) -> int:
     try:
         for block in study.blocks():
             print_block(block)
-            if isinstance(block, Data | Drawing | Frame):
+            if isinstance(block, Drawing | Frame):
                 block.write(study.directory)
-            if not isinstance(block, Data | Frame):
+            if not isinstance(block, Frame):
                 blocks.append(block)
     except InvalidConfiguration as refusal:
         remark(f"error: {refusal}")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from desim.experiments.measured import Panel
 
 from desim import simulate
 from desim.agents.dag import create
@@ -50,7 +51,6 @@ from desim.experiments.lachesis.unseen import (
     over_all,
     verdict,
 )
-from desim.experiments.measured import Panel
 from desim.problems.dag import DagCluster
 from desim.sweep import Run
 from desim.workloads import executors

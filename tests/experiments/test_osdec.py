@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from desim.experiments.measured import Choice, Panel
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, LastValue, Tetris, forecast_errors
@@ -18,7 +19,6 @@ from desim.agents.learning.learned import plain
 from desim.agents.learning.policy import to_tensors
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Checks, Paragraph
-from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import (
     AGENTS,
     CASES,

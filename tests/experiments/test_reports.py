@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 import runpy
 import shutil
@@ -27,24 +26,22 @@ from desim import plugins
 from desim.cli import main
 from desim.exceptions import InvalidConfiguration, RecordError
 from desim.experiments.blocks import (
-    Beside,
-    Besides,
-    Bullets,
-    Check,
-    Checks,
+    Cell,
     Drawing,
     Fault,
     Paragraph,
     Runs,
     Table,
-    lead_percent,
     print_block,
+    restored,
     short,
+    stored,
     with_interval,
 )
+from desim.experiments.frame import FRAME_FILE, Frame
 from desim.experiments.report import Chapter, write_documentation
 from desim.experiments.study import ACCOUNT_FILE, Account, description_of, run_as_program
-from desim.statistics import Estimate, mean_interval
+from desim.statistics import Estimate
 from desim.sweep import Workers
 
 NAN = float("nan")
@@ -62,50 +59,22 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- blocks ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("paper", "ours", "better", "verdict"),
-    [
-        (5.0, Estimate(10.0, 2.0, 3, 0.95), "less", "worse"),
-        (5.0, Estimate(10.0, 2.0, 3, 0.95), "more", "better"),
-        (15.0, Estimate(10.0, 2.0, 3, 0.95), "less", "better"),
-        (15.0, Estimate(10.0, 2.0, 3, 0.95), "", "other"),
-        (12.0, Estimate(10.0, 2.0, 3, 0.95), "more", "as in the paper"),
-        (10.0, Estimate(10.0, NAN, 1, 0.95), "more", "as in the paper"),
-        (10.1, Estimate(10.0, NAN, 1, 0.95), "more", "worse"),
-        (10.1, Estimate(NAN, NAN, 0, 0.95), "more", "–"),
-    ],
-)
-def test_verdict_asks_whether_the_paper_is_within_the_interval(
-    paper: float, ours: Estimate, better: str, verdict: str
-) -> None:
-    assert Beside("x", paper, ours, better).verdict == verdict
-    assert Besides([Beside("x", paper, ours, better)], is_trial=True).verdicts() == ["trial"]
-
-
-@given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0, 1e6))
-def test_more_of_what_should_be_less_is_the_opposite(paper: float, mean: float, half: float) -> None:
-    ours = Estimate(mean, half, 5, 0.95)
-    opposite = {"worse": "better", "better": "worse"}
-    verdict = Beside("x", paper, ours, "more").verdict
-    assert Beside("x", paper, ours, "less").verdict == opposite.get(verdict, verdict)
-
-
 def test_blocks_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = list(First().blocks())
-    for block in [*blocks, Fault("Not valid."), Besides([]), Checks([])]:
+    table = Table("Waiting & more", ["agent", "waiting\ntime, s"], [["FCFS <1>", Cell("12", bold=True)]])
+    for block in (Paragraph("Begins."), table, Fault("Not valid."), Runs("first", 2, 3, 61.0)):
         print_block(block)
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["Begins.", "Waiting & more"]
-    words = [line.split() for line in lines]
-    assert ["FCFS", "<1>", "12"] in words
-    assert ["makespan,", "s", "5.000", "10.00", "±", "2.5", "worse"] in words
-    assert lines[-4:] == ["holds: sky is blue", "FAILS: pigs fly", "1 of 2 checks hold.", "Not valid."]
+    assert ["FCFS", "<1>", "12"] in [line.split() for line in lines]
+    assert lines[-1] == "Not valid."
 
 
-def test_a_ratio_to_a_loss_is_not_a_number() -> None:
-    assert lead_percent([2.0, 3.0], [1.0, 2.0]).mean == pytest.approx(75.0)
-    for ours, theirs in (([1.0, 2.0], [1.0, 0.0]), ([1.0, -2.0], [1.0, 2.0]), ([1.0, 2.0], [-1.0, -2.0])):
-        assert math.isnan(lead_percent(ours, theirs).mean)
+def test_blocks_come_back_from_plain_values() -> None:
+    table = Table("t", ["", "a"], [["x", Cell("1", bold=True, warn=True)]], (1,), folded="more")
+    for block in (table, Paragraph("a", warn=True), Runs("first", 2, 3, 61.0), Drawing("a.png", "A.")):
+        assert restored(json.loads(json.dumps(stored(block)))) == (
+            block if not isinstance(block, Table) else replace(table, rows=[list(table.rows[0])], words=[1])
+        )
 
 
 def test_numbers_have_four_digits_and_come_with_their_intervals() -> None:
@@ -123,20 +92,20 @@ def test_numbers_have_four_digits_and_come_with_their_intervals() -> None:
 def test_account_tells_how_the_study_was_run_and_what_it_has_shown(results: Path) -> None:
     account = Account.read(results / "first")
     assert account.name == "first"
-    assert account.title == "Shows a table, a picture, two checks and three numbers of a paper."
+    assert account.title == "Measures two rows in two columns, and shows a table and a picture."
     assert account.options == {"quick": False, "seeds": 4, "jobs": 2, "size": 3}
     kinds = [type(block) for block in account.blocks]
-    assert kinds == [Runs, Paragraph, Table, Besides, Checks, Drawing]
-    shown = [block for block in First().blocks() if isinstance(block, Runs | Paragraph | Checks)]
-    assert [block for block in account.blocks if type(block) in (Runs, Paragraph, Checks)] == shown
-    assert account.blocks[3].cells() == next(b for b in First().blocks() if isinstance(b, Besides)).cells()
+    assert kinds == [Runs, Paragraph, Table, Table, Drawing]
+    assert [block.text for block in account.blocks if isinstance(block, Paragraph)] == ["Begins."]
+    assert account.blocks[2].cells[1][1].bold and not account.blocks[2].cells[0][1].bold
     assert account.code["desim"] and account.code["digest"] and account.machine["numpy"] == np.__version__
     assert account.seconds > 0 and not account.error
     failed = Account.read(results / "second")
     assert failed.error == "a run has failed"
     assert failed.blocks == [Paragraph("half")]
-    assert json.loads((results / "first" / "results.json").read_text()) == {"size": 3}
-    assert (results / "first" / "results.csv").read_text().splitlines() == ["a,c", "1,", "2,"]
+    frame = Frame.read(results / "first" / FRAME_FILE)
+    assert frame.panels == ["load", "load, 1 by job", "load, 2 by job"]
+    assert frame.values("load", "2", "SJF | *2*", "wait").tolist() == [16.0, 17.0, 18.0, 19.0]
 
 
 def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -269,37 +238,21 @@ def test_page_holds_everything_and_needs_no_other_file(results: Path) -> None:
     for target in page.targets:
         assert target.startswith("data:image/png;base64,") or target.removeprefix("#") in page.ids
     assert sum(target.startswith("data:") for target in page.targets) == 1
-    assert "1 of 2 checks" in words
-    assert "3 experiments with 5 runs, which took 1 min 1 s" in words
-    assert "Of 4 numbers that the paper states, ours are: 1 worse, 1 better, 1 as in the paper, 1 –." in words
+    assert "3 experiments with 16 runs, which took" in words
     assert "second has failed: a run has failed" in words
-    assert "first: makespan, s: the paper 5.000, ours 10.00 ± 2.5" in words
-    assert "Checks of first that do not hold, 1 of 2:" in words
-    assert "sky is blue" in words
+    for text in ("FCFS waits longer than SJF, s", "reproduced in order only", "Half of it.", "matches within 5 %"):
+        assert text in words
+    assert words.index("FCFS waits longer") < words.index("matches within") < words.index("Begins.")
     assert "third has failed: ZeroDivisionError: in the program" in words
     assert "Not run: fourth." in words
     assert "cannot be compared" not in words
 
 
-def test_trial_is_not_compared_with_the_paper(tmp_path: Path) -> None:
+def test_trial_gives_no_verdicts(tmp_path: Path) -> None:
     assert FAMILY.reproduce(["--quick"], out=tmp_path, only=["first"]) == 0
     words = "\n".join(Page((tmp_path / "report.html").read_text()).words)
-    assert "cannot be compared" in words
-    assert "worse than" not in words
-    assert set(Account.read(tmp_path / "first").blocks[3].verdicts()) == {"trial"}
-
-
-def test_many_checks_that_fail_are_counted_and_told_in_full_further_down(results: Path) -> None:
-    account = Account.read(results / "first")
-    checks = [Check(f"pig {number} flies", number % 2 == 0) for number in range(40)]
-    chapters = FAMILY.chapters([replace(account, blocks=[Checks(checks)])])
-    by_name = {chapter.name: chapter.blocks for chapter in chapters}
-    introduction, first = by_name["worse"]
-    assert isinstance(introduction, Paragraph) and isinstance(first, Bullets)
-    assert "20 of 40; the first of them" in introduction.text
-    assert list(first.texts) == [f"pig {number} flies" for number in range(1, 16, 2)]
-    [table] = (block for block in by_name["first"] if isinstance(block, Table))
-    assert [row[1] for row in table.rows] == ["holds", "does not hold"] * 20
+    assert "it gives no verdicts" in words
+    assert "reproduced" not in words and "matches within" not in words
 
 
 def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(results: Path, tmp_path: Path) -> None:
@@ -322,7 +275,10 @@ def test_report_is_made_anew_of_what_is_there_and_misses_nothing_silently(result
 def test_settings_tell_no_place_of_the_machine(results: Path) -> None:
     account = replace(FAMILY.accounts(results)[0], options={"data": str(results), "seeds": 4})
     texts = [
-        block.text for chapter in FAMILY.chapters([account]) for block in chapter.blocks if isinstance(block, Paragraph)
+        block.text
+        for chapter in FAMILY.chapters([account], {})
+        for block in chapter.blocks
+        if isinstance(block, Paragraph)
     ]
     assert f"Settings: data .../{results.name}, seeds 4." in texts
     assert str(results) not in " ".join(texts)
@@ -335,9 +291,11 @@ def test_page_of_the_documentation_is_sound_markup_and_says_the_same(results: Pa
     settings = {"report_level": 1, "halt_level": 1}
     tree = publish_doctree(path.read_text(), source_path=str(path), settings_overrides=settings)
     text = unescape(tree.astext())
-    shown = ("FCFS <1>", "SJF | *2*", "Waiting & more", "Checks of first that do not hold, 1 of 2:", "Nobody, <never>.")
+    shown = ("FCFS <1>", "SJF | *2*", "Waiting & more", "reproduced in order only", "Nobody, <never>.")
     assert [part for part in shown if part not in text] == []
     assert [image["uri"] for image in tree.findall(lambda node: node.tagname == "image")] == ["small/first-line.png"]
+    beside = Frame.read(tmp_path / "small" / "first.csv")
+    assert beside.data.equals(Frame.read(results / "first" / FRAME_FILE).without_curves().data)
 
 
 def test_folded_tables_are_files_with_every_value(tmp_path: Path) -> None:
@@ -359,13 +317,12 @@ def test_folded_tables_are_files_with_every_value(tmp_path: Path) -> None:
 def test_figures_of_a_study_come_first_and_its_tables_fold(results: Path) -> None:
     account = Account.read(results / "first")
     told = [Paragraph("x"), Table("t", ["a"], [["1"], ["2"]])]
-    kinds = [*told, Drawing("line.png", "A line."), Checks([Check("y", True)])]
-    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=kinds)]) if part.name == "first"]
-    _, drawing, text, table, checks = chapter.blocks
+    blocks = [*told, Drawing("line.png", "A line.")]
+    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=blocks)], {}) if part.name == "first"]
+    _, drawing, text, table = chapter.blocks
     assert isinstance(drawing, Drawing) and text == Paragraph("x")
     assert isinstance(table, Table) and table.folded == "t (2 rows)"
-    assert isinstance(checks, Table) and checks.folded == "What was to be shown: 1 of 1 hold"
-    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=told)]) if part.name == "first"]
+    [chapter] = [part for part in FAMILY.chapters([replace(account, blocks=told)], {}) if part.name == "first"]
     assert chapter.blocks[-1] == told[1]
 
 
@@ -408,8 +365,7 @@ def test_study_is_run_with_its_own_options_and_reported(tmp_path: Path, capsys: 
     wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["reproduce", "lachesis", *wanted]) == 0
     assert f"report: {tmp_path / 'report.html'}" in capsys.readouterr().out
-    with (tmp_path / "figure6" / "results.csv").open() as file:
-        assert list(csv.DictReader(file))
+    assert Frame.read(tmp_path / "figure6" / FRAME_FILE).panels
 
 
 def test_reproduce_runs_all_papers_each_in_its_own_directory(
@@ -444,7 +400,3 @@ def test_unknown_names_are_refused_with_those_that_there_are(
 ) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
-
-
-def test_interval_of_the_example() -> None:
-    assert mean_interval([9.0, 10.0, 11.0]).half_width == pytest.approx(2.484, abs=1e-3)

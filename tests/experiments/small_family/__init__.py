@@ -10,4 +10,5 @@ FAMILY = Family(
     source="Nobody, <never>.",
     package="small_family",
     modules=("first", "second", "third", "fourth"),
+    claims=True,
 )

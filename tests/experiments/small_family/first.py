@@ -1,16 +1,30 @@
-"""Shows a table, a picture, two checks and three numbers of a paper."""
+"""Measures two rows in two columns, and shows a table and a picture."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Data, Drawing, Paragraph, Runs, Table
-from desim.experiments.drawing import new_figure
+from desim.experiments.blocks import Block, Drawing, Paragraph, Table
+from desim.experiments.drawing import facets
+from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.study import Study
-from desim.statistics import Estimate, mean_interval
+from desim.experiments.tables import value_table
+from desim.sweep import Run
 
-ESTIMATE = mean_interval([9.0, 10.0, 11.0])
+
+@dataclass(frozen=True)
+class Setting:
+    """A load."""
+
+    load: float
+
+
+def perform(run: Run) -> Mapping[str, Any]:
+    """Return a waiting time that is longer under a load, and shorter for SJF."""
+    wait = 10.0 * run.setting.load + run.seed - 4.0 * (run.agent.policy == "sjf")
+    return {"wait": wait, "valid": True, "by job": {"queue": {job: job * wait for job in range(3)}}}
 
 
 @dataclass(frozen=True)
@@ -23,21 +37,16 @@ class First(Study):
         A number.
     """
 
+    perform = staticmethod(perform)
+
     size: int = 3
 
-    def blocks(self) -> Iterator[Block]:
-        yield Runs("first", 2, 3, 61.0)
+    def panels(self) -> Sequence[Panel]:
+        columns = {"1": Setting(1.0), "2": Setting(2.0)}
+        return [Panel("load", "load", columns, {"FCFS <1>": Choice("fcfs"), "SJF | *2*": Choice("sjf")})]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
         yield Paragraph("Begins.")
-        yield Table("Waiting & more", ["agent", "waiting\ntime, s"], [["FCFS <1>", "12"], ["SJF | *2*", "7"]])
-        rows = [
-            Beside("makespan, s", 5.0, ESTIMATE, "less"),
-            Beside("speedup", 1.0, ESTIMATE, "more"),
-            Beside("ratio", 10.5, ESTIMATE),
-            Beside("loss", 3.0, Estimate(float("nan"), float("nan"), 0, 0.95)),
-        ]
-        yield Besides(rows, self.is_reduced)
-        yield Checks([Check("sky is blue", True), Check("pigs fly", False)])
-        yield Data({"size": self.size}, [{"a": 1, "b": [1, 2]}, {"a": 2, "c": None}], without="b")
-        figure, grid = new_figure(1, 1, width=2.0, height=2.0)
-        grid[0, 0].plot([0, 1], [0, 1])
-        yield Drawing("line.png", "A line.", figure)
+        yield value_table(frame, "load", "wait", "Waiting & more", better="lower")
+        yield Table("", ["agent", "waiting\ntime, s"], [["FCFS", "12"]])
+        yield Drawing("line.png", "A line.", facets(frame, {"wait": "waiting time, s"}, {"load": "load"}))
