@@ -241,6 +241,8 @@ def restored(content: Mapping[str, Any]) -> Block:
     kind = KINDS[values.pop("kind")]
     if kind is Checks:
         values["checks"] = [Check(**check) for check in values["checks"]]
+    if kind is Table:
+        values["rows"] = [[Cell(**cell) if isinstance(cell, dict) else cell for cell in row] for row in values["rows"]]
     if kind is Besides:
         values["rows"] = [Beside(**row | {"ours": _estimate(row["ours"])}) for row in values["rows"]]
     return kind(**values)
