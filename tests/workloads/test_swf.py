@@ -132,6 +132,39 @@ def test_an_address_is_no_entry_of_the_header() -> None:
     assert header.number("Information") is None
 
 
+def test_entries_of_the_format_may_be_indented_as_far_as_logs_like() -> None:
+    lines = ["; Version: 2.2", "; MaxNodes: 2", ";      MaxProcs: 4", ";\t\tNote:\ta", ";       odd: a continuation"]
+    header = TraceHeader.parse([*lines, ";; UnixStartTime: 7"])
+    expected = {"Version": "2.2", "MaxNodes": "2", "MaxProcs": "4", "Note": "a\nodd: a continuation"}
+    assert header.fields == expected | {"UnixStartTime": "7"}
+    assert header.num_cores == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4,096", 4_096),
+        ("1,234,567 (all)", 1_234_567),
+        ("4096.0", 4_096),
+        ("128 (8 of them interactive)", 128),
+        ("128, 8 of them interactive", 128),
+        ("512-node machine", 512),
+        ("4.096", None),
+        ("4'096", None),
+        ("4 096", None),
+        ("4,09", None),
+        ("4,0961", None),
+        ("4x96", None),
+        ("2.5", None),
+    ],
+)
+def test_numbers_of_the_header_are_read_as_they_are_meant_or_not_at_all(text: str, number: int | None) -> None:
+    header = TraceHeader(fields={"MaxProcs": text, "MaxNodes": "64"})
+    assert header.number("MaxProcs") == number
+    assert header.num_cores == number  # and not the nodes in the place of processors that are told in some other way
+    assert TraceHeader(fields={"MaxProcs": "-1", "MaxNodes": "64"}).num_cores == 64
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
