@@ -228,7 +228,7 @@ def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
     queues = None
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
-        queues = [texts.get(job.job_id, "") for job in trace.jobs]
+        queues = [texts[line] for line in trace.place.tolist()]
     elif getattr(trace, "queue_name", None) is not None:
         queues = list(trace.queue_name)
     elif len(np.unique(trace.queue)) > 1:

@@ -246,7 +246,7 @@ def _with_dependencies(workload: Workload, source: Pathish, dependencies: Depend
         what = "a generated workload says" if workload.trace is None else "a stream is read row by row, which says"
         raise InvalidConfiguration(f"dependencies is {dependencies!r}, but {what} nothing of what jobs come after")
     if _READERS.get(_suffix(source), swf.read) is swf.read:
-        return replace(workload, after=swf.dependencies(source, workload.trace.jobs))
+        return replace(workload, after=swf.dependencies(source, workload.trace))
     return workload
 
 
@@ -413,7 +413,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     Returns
     -------
     dict of int to str
-        By job number.
+        By number of the line, as in ``Trace.place``.
 
     Raises
     ------
