@@ -94,6 +94,7 @@ def test_the_warm_up_is_left_out(desim: Desim, waits: Path) -> None:
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--load", "0.5"), "which change the log"),
         (("batch", "--agents", "fcfss", "--trace", "LOG"), "no batch agent 'fcfss'"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--queue-field", "30"), "line 3: no field 30, or no job num"),
+        (("batch", "--agents", "fcfs", "--trace", "LOG", "--workers", "0"), "--workers is 0, want a whole number"),
     ],
 )
 def test_refusals(desim: Desim, waits: Path, arguments: tuple[str, ...], message: str) -> None:

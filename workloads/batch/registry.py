@@ -339,7 +339,7 @@ def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable |
                 f"{os.fspath(source)} tells no nodes: give a file of nodes, or counts such as 16x64"
             )
         return None, reader
-    known = node_file.read_or_count(nodes) if isinstance(nodes, str) and nodes else nodes
+    known = node_file.read_or_count(nodes) if isinstance(nodes, str) else nodes
     return (NodeTable(known), _reader_with_nodes(source)) if known else (None, None)
 
 
