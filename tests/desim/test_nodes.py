@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import PLACEMENTS, BatchCluster, Held, Job, Node, NodeCluster, NodeJob, Place, Request
+from desim.problems.batch import (
+    PLACEMENTS,
+    BatchCluster,
+    Held,
+    Job,
+    Node,
+    NodeCluster,
+    NodeJob,
+    Place,
+    PlacementPolicy,
+    Request,
+)
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -263,6 +274,58 @@ def test_jobs_that_can_never_start(request_: Request, message: str) -> None:
 def test_clusters_that_make_no_sense(make: Any, message: str) -> None:
     with pytest.raises(InvalidConfiguration, match=message):
         make()
+
+
+class Oldest:
+    """Answers what it is given, and then the plain id of the oldest job."""
+
+    def __init__(self, first: Any = ()) -> None:
+        self.first = list(first)
+
+    def act(self, observation: Any) -> Any:
+        return self.first.pop() if self.first else int(observation.queue.job_id[0])
+
+
+class Chosen(PlacementPolicy):
+    """Names some nodes, and a GPU, whatever has room."""
+
+    name = "chosen"
+
+    def __init__(self, nodes: list[int], gpu: int = 0) -> None:
+        self.nodes, self.gpu = nodes, gpu
+
+    def order(self, room: Any, shape: Any, nodes: Any) -> Any:
+        return iter(self.nodes)
+
+    def device(self, room: Any, shape: Any, node: int, free: Any) -> int:
+        return self.gpu
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Chosen([1]), "names too few nodes, 2 of 6 tasks have none"),
+        (Chosen([]), "names too few nodes, 6 of 6 tasks have none"),
+        (Chosen([0, 0]), "names node 0 twice"),
+        (Chosen([2, 0]), "names node 2, which has no room for a task"),
+        (Chosen([-1, 0]), "names node -1, which has no room for a task"),
+        (Chosen([0, 7]), "names node 7, which has no room for a task"),
+    ],
+)
+def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
+    nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
+    jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
+    first = [Place(3, (Held(2, 1, (1, 0), ()),))]
+    with pytest.raises(InvalidConfiguration, match=f"time 1.0: job 7: placement 'chosen' {message}"):
+        simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
+
+
+def test_placements_that_name_a_gpu_without_room() -> None:
+    nodes = [Node("a", 4, gpus=2)]
+    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
+    for gpu in (0, 2, -1):
+        with pytest.raises(InvalidConfiguration, match=rf"job 7: placement 'chosen' names GPU {gpu} of node 0, which"):
+            simulate(BatchCluster([job], nodes=nodes, placement=Chosen([0], gpu)), Oldest())
 
 
 def test_the_class_is_that_of_nodes() -> None:
