@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import defaultdict
 from typing import Any
 
@@ -331,3 +333,45 @@ def test_placements_that_name_a_gpu_without_room() -> None:
 def test_the_class_is_that_of_nodes() -> None:
     assert isinstance(cluster([]), NodeCluster)
     assert type(BatchCluster([], 4)) is BatchCluster
+
+
+class Derived(BatchCluster):
+    """Knows what it has started."""
+
+    def begin(self) -> None:
+        self.started: list[int] = []
+        super().begin()
+
+    def _start(self, job: Job, cores: int) -> None:
+        self.started.append(job.job_id)
+        super()._start(job, cores)
+
+
+class DerivedWithNodes(BatchCluster):
+    """Has nodes that nobody gives it."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        super().__init__(jobs, nodes=[Node("a", 2)])
+
+
+def test_derived_classes_are_of_nodes_as_well() -> None:
+    jobs = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
+    nodes = [Node("a", 4, 3), Node("b", 4, 3)]  # memory for one task each
+    cluster = Derived(jobs, nodes=nodes)
+    assert isinstance(cluster, Derived)
+    assert isinstance(cluster, NodeCluster)
+    for each in (cluster, copy.copy(cluster), pickle.loads(pickle.dumps(cluster))):
+        assert type(each) is type(Derived(jobs, nodes=nodes))
+        agent, simulation = create("fcfs"), Simulation(each)
+        while (decision := simulation.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        assert simulation.problem.started == [1, 2]
+        result = simulation.finish()
+        assert result.jobs["starting_time"].to_list() == [0.0, 5.0]
+        assert result.info["num_nodes"] == 2
+        assert validate(result, jobs).ok
+    assert not isinstance(Derived(jobs, 4), NodeCluster)
+    with pytest.raises(InvalidConfiguration, match="a batch cluster has num_cores or nodes, not both"):
+        Derived(jobs, 4, nodes=nodes)
+    with pytest.raises(InvalidConfiguration, match=r"within DerivedWithNodes.__init__: derive the class from NodeClu"):
+        DerivedWithNodes(jobs)

@@ -10,7 +10,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import attrgetter, or_
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
@@ -123,11 +123,8 @@ class BatchCluster(FailingCluster, Problem):
     )
 
     def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
-        """Return a cluster of nodes where there are any."""
-        if nodes is not None and cls is BatchCluster:
-            of_nodes: type[Self] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of this class
-            return super().__new__(of_nodes)
-        return super().__new__(cls)
+        """Return a cluster of nodes where there are any, which is of a derived class as well."""
+        return super().__new__(cls if nodes is None else _of_nodes(cls))
 
     def __init__(
         self,
@@ -151,6 +148,10 @@ class BatchCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
+        if nodes is not None:  # nobody has told __new__
+            raise InvalidConfiguration(
+                f"nodes come from within {type(self).__name__}.__init__: derive the class from NodeCluster"
+            )
         jobs = items("jobs", jobs, "jobs", "submission_time")
         self.jobs = list(jobs) if after else jobs
         self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
@@ -860,3 +861,20 @@ def _explain(state: BatchState, action: Any) -> str:
 _submission_time = attrgetter("submission_time")
 _WAITS = (WaitFor, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # what a Job must be made of: whole numbers and times
+
+
+@cache
+def _of_nodes(cls: type[Any]) -> type[Any]:
+    """Return the class of nodes of a class of clusters, which is derived from both unless it is of nodes already."""
+    node_cluster: type[Any] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of a class of here
+    if issubclass(cls, node_cluster):
+        return cls
+    if cls is BatchCluster:
+        return node_cluster
+    names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(cls.__name__, (cls, node_cluster), names | {"__reduce__": lambda self: (_restored, (cls,), vars(self))})
+
+
+def _restored(cls: type[Any]) -> Any:
+    """Return an empty cluster of nodes of a class, for pickles, which do not find what is derived from both."""
+    return object.__new__(_of_nodes(cls))
