@@ -27,7 +27,7 @@ from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Node, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
 from desim.problems.batch.windows import Window, windows_of
@@ -41,7 +41,8 @@ __all__ = ["BatchCluster"]
 class BatchCluster(FailingCluster, Problem):
     """Identical cores and an unbounded queue of rigid jobs.
 
-    A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
+    A scheduling cycle opens at every arrival and at every completion, and when a job is expected to
+    end that runs on (see `corrected_end`). Jobs that arrive together
     have one cycle each, so that each is once at the tail of the queue; completions, outages and
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
@@ -533,9 +534,25 @@ class BatchCluster(FailingCluster, Problem):
         if duration > job.requested_time and self.kill_at_request:
             duration = min(duration, job.requested_time + self.grace)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
+        if duration > job.requested_time:
+            self._expire_later(execution)
         self._state.start(execution)
         if self.listening:
             self.emit("start", execution)
+
+    def _expire_later(self, execution: Execution) -> None:
+        """Let the agent be asked when an execution that goes on beyond it is expected to end."""
+        time = corrected_end(execution.expected_end, self.env.now)
+        if time < execution.starting_time + execution.duration:
+            at(self.env, time, Phase.COMPLETION, execution).callbacks.append(self._expire)
+
+    def _expire(self, event: simpy.Event) -> None:
+        """Ask for a decision: what was planned for now has to be planned anew."""
+        execution: Any = event.value
+        if self._state.running.get(execution.job.job_id) is execution:  # else it was cut
+            self._expire_later(execution)
+            if self._state.num_free >= self._awaited_cores:
+                self._open_cycle()
 
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
@@ -797,7 +814,9 @@ class BatchCluster(FailingCluster, Problem):
         job, duration = one.job, work
         if work > job.requested_time - one.done and self.kill_at_request:
             duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
-        return Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
+        execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
+        self._expire_later(execution)
+        return execution
 
     # forks
 
