@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tyro.conf import arg
 
 from desim import plugins
+from desim.checks import whole
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import plain, print_json, print_table, print_text, remark
@@ -199,7 +200,7 @@ class Fidelity:
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
             make_directory(store.directory)
-        workers = Workers(self.workers or os.cpu_count() or 1)
+        workers = Workers(os.cpu_count() or 1 if self.workers is None else whole("workers", self.workers, least=1))
         found = perform_all(simulate_waits, runs, store, workers=workers, title="fidelity", go_on=False)
         waits = {
             name: np.array([math.nan if wait is None else wait for wait in found[run]["waits"]])
@@ -228,7 +229,7 @@ def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
     queues = None
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
-        queues = [texts.get(job.job_id, "") for job in trace.jobs]
+        queues = [texts[line] for line in trace.place.tolist()]
     elif getattr(trace, "queue_name", None) is not None:
         queues = list(trace.queue_name)
     elif len(np.unique(trace.queue)) > 1:

@@ -98,6 +98,41 @@ def test_unknown_values_and_repairs(make: Callable[[Columns], Any]) -> None:
     assert {reason.name for reason in trace.report.counts} == {"ASSUMED_REQUESTED_TIME", "OUT_OF_ORDER"}
 
 
+@pytest.mark.parametrize(
+    ("submission", "message"),
+    [
+        (["2024-10-27T00:30:00", 50], "table: row 1: submission_time is 50, want a date, as other rows have it"),
+        (["50", "2024-10-27"], "table: row 0: submission_time is '50', want a date, as other rows have it"),
+        (
+            [datetime.datetime(2024, 10, 27), datetime.timedelta(seconds=5)],
+            "table: row 1: submission_time is datetime.",
+        ),
+    ],
+)
+def test_dates_and_numbers_in_one_column(submission: list[Any], message: str) -> None:
+    assert refusal(lambda: job_table.jobs_from(OURS | {"submission_time": submission})).startswith(message)
+
+
+def test_dates_and_numbers_of_submission_and_start() -> None:
+    day = datetime.datetime(2024, 10, 27)
+    dates, seconds = [day, day + datetime.timedelta(seconds=60)], [5.0, 70.0]
+    for make in MAKERS.values():
+        table = make(OURS | {"submission_time": dates, "starting_time": seconds})
+        assert refusal(lambda table=table: job_table.jobs_from(table)) == (
+            "table: submission_time holds dates, and starting_time numbers: want both alike"
+        )
+        table = make(OURS | {"starting_time": dates})
+        assert "starting_time holds dates, and submission_time numbers" in refusal(
+            lambda table=table: job_table.jobs_from(table)
+        )
+        table = make(OURS | {"submission_time": dates, "starting_time": [None, None]})
+        assert job_table.jobs_from(table).recorded_starts() == {}
+    unknown = OURS | {"submission_time": list(map(str, dates)), "starting_time": [str(dates[1]), -1]}
+    trace = job_table.jobs_from(unknown, shift=True)
+    assert trace.waiting_time is not None
+    assert np.array_equal(trace.waiting_time, [60.0, np.nan], equal_nan=True)
+
+
 def test_dates_and_durations() -> None:
     day = datetime.datetime(2020, 1, 1)
     columns = OURS | {

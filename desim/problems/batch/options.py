@@ -244,7 +244,9 @@ def load_workload(
         **machine,
     )
     if workload.num_cores is None:
-        raise InvalidConfiguration(f"{options.trace} does not state the cores of the machine: give them with --cores")
+        raise InvalidConfiguration(
+            f"{options.trace} does not state the cores of the machine as a whole number: give them with --cores"
+        )
     return workload
 
 
