@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from desim.cli.output import plain, remark
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.experiments.blocks import Block, Data, Drawing, Fault, Paragraph, print_block, restored, stored
-from desim.records import write_atomically
+from desim.records import is_plain_name, write_atomically
 from desim.sweep import Store, Workers
 from desim.sweep.digest import source_digest
 
@@ -198,7 +198,12 @@ class Account:
         path = directory / ACCOUNT_FILE
         try:
             document = json.loads(path.read_text())
-            return cls(**document | {"blocks": [restored(block) for block in document["blocks"]]})
+            account = cls(**document | {"blocks": [restored(block) for block in document["blocks"]]})
+            drawings = [block.file for block in account.blocks if isinstance(block, Drawing)]
+            for name in [account.name, *drawings]:
+                if not is_plain_name(name):
+                    raise ValueError(f"got {name!r}, expected the name of what lies beside it")
+            return account
         except FileNotFoundError as error:
             raise RecordError(f"{directory} has no {ACCOUNT_FILE}: the experiment has not been run there") from error
         except (OSError, ValueError, TypeError, KeyError) as error:

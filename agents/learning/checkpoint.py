@@ -18,7 +18,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from desim.exceptions import RecordError
-from desim.records import write_atomically
+from desim.records import is_plain_name, write_atomically
 
 __all__ = ["load_checkpoint", "load_into", "load_weights", "save_checkpoint", "save_weights"]
 
@@ -66,6 +66,8 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
     try:
         document = json.loads(path.read_text())
         name = document["tensors"]
+        if not is_plain_name(name):
+            raise ValueError(f"tensors: got {name!r}, expected the name of a file beside it")
         content = (directory / name).read_bytes()
         tensors = load(content)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
