@@ -15,12 +15,13 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
-from functools import cache, lru_cache
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from desim import own_code
+from desim import plugins
 from desim.exceptions import RecordError
 
 __all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
@@ -54,49 +55,80 @@ def file_digest(path: Path) -> str:
         If the file cannot be read.
     """
     try:
-        state = path.stat()
-        return _file_digest(path.absolute(), state.st_mtime_ns, state.st_size)
+        return _kept(path, _file_digests, _digest_of_file)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
 
 
-@lru_cache(maxsize=64)
-def _file_digest(path: Path, changed: int, size: int) -> str:
+def _digest_of_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def agent_digest(agent: str) -> str:
-    """Return a digest of what an agent is made of beyond the code of packages.
+class _State(NamedTuple):
+    """What changes with the content of a file: of its three times, nobody can set the last one back."""
+
+    number: int
+    size: int
+    modified: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: Path) -> _State:
+        """Return the state of a file; OSError if there is none."""
+        found = path.stat()
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next change will make it another one: clocks of file systems tick slowly."""
+        return self.changed < time.time_ns() - TICK
+
+
+#: Longer than a tick of any clock of a file system, in nanoseconds.
+TICK = 100_000_000
+
+_Made = TypeVar("_Made")
+_file_digests: dict[Path, tuple[_State, str]] = {}
+
+
+def _kept(path: Path, kept: dict[Path, tuple[_State, _Made]], make: Callable[[Path], _Made]) -> _Made:
+    """Return what is made of the content of a file, which is kept while that stays as it is."""
+    path = path.absolute()
+    state = _State.of(path)
+    if path in kept and kept[path][0] == state:
+        return kept[path][1]
+    made = make(path)
+    if state.is_settled and _State.of(path) == state:
+        kept[path] = state, made
+    return made
+
+
+def agent_digest(problem: str, agent: str) -> str | None:
+    """Return a digest of what an agent is made of beyond its name and the code of desim.
 
     Parameters
     ----------
+    problem : str
+        Such as ``"batch"``.
     agent : str
         Its name.
 
     Returns
     -------
-    str
-        Hexadecimal: of the source of an agent of the user's own, of weights that are named by a path, or of a file;
-        empty for agents that have neither.
+    str or None
+        Hexadecimal: of the content of its files, such as weights with their card, or a log; empty if there are none.
+        None if it cannot be told, since the agent may run code that is no part of desim.
 
     Raises
     ------
     RecordError
-        If weights cannot be read.
-    InvalidConfiguration
-        If code of the user's own cannot be found.
+        If a file cannot be read.
     """
-    if own_code.is_there(agent):
-        return source_digest(own_code.own_module(agent).__name__)
-    source = agent.partition(":")[2]
-    stem = source.rpartition("@")[0] or source
-    files = sorted(Path(stem).parent.glob(f"{Path(stem).name}.*")) if "/" in stem else []
-    if Path(source).suffix and Path(source).is_file():  # such as a log
-        return file_digest(Path(source))
-    if files:
-        return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
-    return agent_digest(source) if source else ""
+    files = plugins.agent_files(problem, agent)
+    if not files:
+        return None if files is None else ""
+    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
 
 
 def source_digest(*modules: str) -> str:
@@ -116,23 +148,24 @@ def source_digest(*modules: str) -> str:
     states, digest = _known.get(key, ({}, ""))
     if not states or any(_state(path) != state for path, state in states.items()):
         files = modules_behind(*modules)
+        states = {path: _State.of(path) for path in files.values()}
         texts = (f"{name}\0{_read(path).digest}\0" for name, path in files.items())
         digest = hashlib.sha256("".join(texts).encode()).hexdigest()
-        _known[key] = ({path: _state(path) for path in files.values()}, digest)
+        if all(state.is_settled for state in states.values()):
+            _known[key] = (states, digest)
     return digest
 
 
 #: Digests, with the files that they are of: each of thousands of runs asks for the same.
-_known: dict[tuple[Any, ...], tuple[dict[Path, tuple[int, int] | None], str]] = {}
+_known: dict[tuple[Any, ...], tuple[dict[Path, _State], str]] = {}
 
 
-def _state(path: Path) -> tuple[int, int] | None:
-    """Return what changes with the content of a file; None if there is none any more."""
+def _state(path: Path) -> _State | None:
+    """Return the state of a file; None if there is none any more."""
     try:
-        state = path.stat()
+        return _State.of(path)
     except OSError:
         return None
-    return state.st_mtime_ns, state.st_size
 
 
 def modules_behind(*modules: str) -> dict[str, Path]:
@@ -177,13 +210,14 @@ class _Module(NamedTuple):
     imports: tuple[_Import, ...]
 
 
+_modules: dict[Path, tuple[_State, _Module]] = {}
+
+
 def _read(path: Path) -> _Module:
-    state = path.stat()
-    return _parsed(path, state.st_mtime_ns, state.st_size)
+    return _kept(path, _modules, _parsed)
 
 
-@cache
-def _parsed(path: Path, changed: int, size: int) -> _Module:
+def _parsed(path: Path) -> _Module:
     tree, imports = ast.parse(path.read_bytes()), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

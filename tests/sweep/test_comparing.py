@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,9 @@ from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
 from desim.cli.output import progress
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
+from desim.problems.deferrable import DeferrableCluster
 from desim.sweep.comparing import Compared
 from desim.workloads import lublin
 
@@ -130,22 +133,62 @@ def test_problems_as_objects_and_functions() -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_stored_runs_are_not_repeated(tmp_path: Path) -> None:
-    agents = {"a": EASYBackfilling("sjf"), "b": "fcfs"}
-    first = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
-    again = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
+    first = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
+    again = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
     assert [one.reused for one in first.summaries] == [False] * 4
     assert [one.reused for one in again.summaries] == [True] * 4
-    other = desim.compare(cluster, {"a": EASYBackfilling("f1"), "b": "fcfs"}, seeds=2, workers=1, out=tmp_path)
+    assert first.comparison.metrics == again.comparison.metrics
+    other = desim.compare("batch", ["easy-f1", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
     assert [one.reused for one in other.summaries] == [False, True] * 2
-    assert [
-        one.reused for one in desim.compare(cluster, agents, seeds=1, jobs=9, workers=1, out=tmp_path).summaries
-    ] == [
-        False,
-        False,
+    called = [
+        desim.compare("batch", {"mine": "easy"}, seeds=2, workers=1, out=tmp_path, **SMALL).summaries for _ in range(2)
     ]
-    assert first.result("a", 1).metrics()["utilization"] == first.runs["utilization"][2]
+    assert [[one.reused for one in each] for each in called] == [[False] * 2, [True] * 2]
+    fewer = desim.compare("batch", ["fcfs"], seeds=1, workers=1, out=tmp_path, **SMALL | {"jobs": 9})
+    assert [one.reused for one in fewer.summaries] == [False]
+    assert first.result("fcfs", 1).metrics()["utilization"] == first.runs["utilization"][3]
     with pytest.raises(InvalidConfiguration, match="no run of 'c' with seed 0"):
         first.result("c")
+
+
+LEVEL = [1.0]
+
+
+def level(problem: DeferrableCluster) -> Iterator[Any]:
+    """Set the capacity to what stands elsewhere, of which no digest knows."""
+    problem.set_capacity(LEVEL[0])
+    yield problem.env.timeout(1)
+
+
+def levelled(rng: np.random.Generator) -> DeferrableCluster:
+    """Return a problem that uses a process of its own."""
+    return DeferrableCluster([deferrable.Job(number, 0, 0, 3, 2, 2.0) for number in range(6)], level, num_slots=10)
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    "problem",
+    [levelled, levelled(np.random.default_rng(0)), f"{__name__}:levelled"],
+    ids=["function", "object", "name"],
+)
+def test_a_problem_of_ones_own_is_simulated_anew(problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for capacity in (1.0, 4.0, 4.0):
+        monkeypatch.setattr(sys.modules[__name__], "LEVEL", [capacity])
+        compared = desim.compare(problem, ["fifo"], seeds=1, workers=1, out=tmp_path)
+        assert [one.reused for one in compared.summaries] == [False]
+        found[capacity] = compared.runs["revenue"].to_list()
+        assert compared.result("fifo").metrics()["revenue"] == found[capacity][0]
+    assert found == {1.0: [0.0], 4.0: [16.0]}  # two jobs of four core-slots each at slot 0, and two at slot 2
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("mine", [{"mine": EASYBackfilling("sjf")}, [f"{__name__}:Counting"]], ids=["object", "name"])
+def test_an_agent_of_ones_own_is_simulated_anew(mine: Any, tmp_path: Path) -> None:
+    agents = [*mine, "fcfs"] if isinstance(mine, list) else mine | {"fcfs": "fcfs"}
+    for reused in ([False, False], [False, True]):
+        found = desim.compare("batch", agents, seeds=1, workers=1, out=tmp_path, **SMALL)
+        assert [one.reused for one in found.summaries] == reused
 
 
 def test_what_is_wrong_is_told() -> None:
