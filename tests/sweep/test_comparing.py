@@ -21,6 +21,7 @@ from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
 from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
 from desim.problems.deferrable import DeferrableCluster
+from desim.sweep import simulated
 from desim.sweep.comparing import Compared
 from desim.workloads import lublin
 
@@ -189,6 +190,52 @@ def test_an_agent_of_ones_own_is_simulated_anew(mine: Any, tmp_path: Path) -> No
     for reused in ([False, False], [False, True]):
         found = desim.compare("batch", agents, seeds=1, workers=1, out=tmp_path, **SMALL)
         assert [one.reused for one in found.summaries] == reused
+
+
+def write_log(path: Path, run_time: int, cores: int = 4) -> None:
+    """Write a log of five jobs that need all cores."""
+    rows = [f"{i} {i * 10} -1 {run_time} 4 -1 -1 4 {run_time} -1 1 1 1 1 1 1 -1 -1" for i in range(1, 6)]
+    path.write_text("\n".join([f"; MaxProcs: {cores}", *rows]) + "\n")
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("options", [{"cores": 4}, {}])
+def test_a_log_that_has_changed_is_read_again(options: dict[str, Any], tmp_path: Path) -> None:
+    log = tmp_path / "t.swf"
+    for run_time, wait, reused in ((100, 180, False), (900, 1780, False), (100, 180, True)):
+        write_log(log, run_time)
+        for out in (None, tmp_path / "out"):
+            found = desim.compare("batch", ["fcfs", "sjf"], trace=str(log), out=out, workers=1, **options)
+            assert found.runs["waiting_time_mean"].to_list() == [wait, wait]
+            assert [one.reused for one in found.summaries] == [reused and out is not None] * 2
+    write_log(log, 100, cores=8)
+    if not options:
+        found = desim.compare("batch", ["fcfs"], trace=str(log), workers=1)
+        assert found.described["workload"]["cores"] == 8
+        assert found.runs["waiting_time_mean"].to_list() == [np.mean([0, 0, 80, 80, 160])]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_log_that_changes_during_a_run_is_stored_under_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, replay = tmp_path / "t.swf", simulated.replay
+
+    def replaced(*arguments: Any, **options: Any) -> Any:
+        write_log(log, 900)
+        return replay(*arguments, **options)
+
+    write_log(log, 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(simulated, "replay", replaced)
+        with pytest.raises(DesimError, match="code or files have changed since the run was asked for"):
+            desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
+    assert not list((tmp_path / "out" / "runs").glob("*.json"))
+    for run_time in (900, 100):
+        write_log(log, run_time)
+        found = desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
+        assert [one.reused for one in found.summaries] == [False]
+        assert found.runs["waiting_time_mean"].to_list() == [2 * run_time - 20]
 
 
 def test_what_is_wrong_is_told() -> None:
