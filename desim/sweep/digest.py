@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from desim import plugins
-from desim.exceptions import RecordError
+from desim.exceptions import InvalidConfiguration, RecordError
 
 __all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
 
@@ -142,30 +142,41 @@ def source_digest(*modules: str) -> str:
     Returns
     -------
     str
-        Hexadecimal; the same after a change of comments, docstrings or layout.
+        Hexadecimal; the same after a change of comments, docstrings or layout. Of modules that this process has
+        loaded, it is of what was loaded.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the file of a loaded module may have changed since, so that nobody can tell what was loaded.
     """
     key = (modules, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
     states, digest = _known.get(key, ({}, ""))
-    if not states or any(_state(path) != state for path, state in states.items()):
+    if not states or any(_state(name, path) != state for (name, path), state in states.items()):
         files = modules_behind(*modules)
-        states = {path: _State.of(path) for path in files.values()}
-        texts = (f"{name}\0{_read(path).digest}\0" for name, path in files.items())
+        states = {(name, path): _state(name, path) for name, path in files.items()}
+        texts = (f"{name}\0{_read(name, path).digest}\0" for name, path in files.items())
         digest = hashlib.sha256("".join(texts).encode()).hexdigest()
-        if all(state.is_settled for state in states.values()):
+        if all(state is not None and state.is_settled for state, _ in states.values()):
             _known[key] = (states, digest)
     return digest
 
 
 #: Digests, with the files that they are of: each of thousands of runs asks for the same.
-_known: dict[tuple[Any, ...], tuple[dict[Path, _State], str]] = {}
+_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[_State | None, Any]], str]] = {}
 
 
-def _state(path: Path) -> _State | None:
-    """Return the state of a file; None if there is none any more."""
+def _state(name: str, path: Path) -> tuple[_State | None, Any]:
+    """Return the state of a file, None if there is none any more, and how its module was loaded, if it was."""
     try:
-        return _State.of(path)
+        return _State.of(path), _loading(name)
     except OSError:
-        return None
+        return None, None
+
+
+def _loading(name: str) -> Any:
+    """Return an object that another one takes the place of when a module is loaded again; None if it is not loaded."""
+    return getattr(sys.modules.get(name), "__spec__", None)
 
 
 def modules_behind(*modules: str) -> dict[str, Path]:
@@ -213,8 +224,38 @@ class _Module(NamedTuple):
 _modules: dict[Path, tuple[_State, _Module]] = {}
 
 
-def _read(path: Path) -> _Module:
-    return _kept(path, _modules, _parsed)
+#: Modules as they were loaded: what runs is not what their files have become since.
+_loaded: dict[str, tuple[Any, Path, _Module]] = {}
+
+
+def _read(name: str, path: Path) -> _Module:
+    loading = _loading(name)
+    if loading is None:
+        return _kept(path, _modules, _parsed)
+    kept = _loaded.get(name)
+    if kept is not None and kept[0] is loading and kept[1] == path:
+        return kept[2]
+    found = _kept(path, _modules, _parsed)
+    if _State.of(path).changed >= STARTED:
+        raise InvalidConfiguration(
+            f"{path} has changed since this process started, which has loaded module {name}: nobody can tell which of "
+            "the two it runs, so that nothing may be stored; start again in a new process"
+        )
+    _loaded[name] = loading, path, found
+    return found
+
+
+def _started() -> int:
+    """Return when this process started, in nanoseconds, or was about to need digests where the system does not tell."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.time_ns()
+    return time.time_ns() - int(ago * 1e9)
+
+
+STARTED = _started()
 
 
 def _parsed(path: Path) -> _Module:
@@ -261,7 +302,7 @@ class _Project:
             yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
         if problem := PROBLEM.match(name):
             yield f"{problem[0]}.metrics"
-        for one in _read(path).imports:
+        for one in _read(name, path).imports:
             if one.base or one.level:
                 yield self._source(_base(one, name, path), one.member)
             else:
@@ -273,7 +314,7 @@ class _Project:
             return f"{base}.{member}"
         path = self.file(base)
         if path is not None and path.name == "__init__.py":
-            for one in _read(path).imports:
+            for one in _read(base, path).imports:
                 if one.alias == member and (one.base or one.level):
                     return self._source(_base(one, base, path), one.member)
         return base

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType, SimpleNamespace
@@ -16,7 +18,7 @@ import pytest
 
 from desim import plugins
 from desim.agents.learning import pretrained
-from desim.exceptions import RecordError
+from desim.exceptions import InvalidConfiguration, RecordError
 from desim.experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.sweep import Run, digest
@@ -85,6 +87,28 @@ def test_only_code_that_matters_changes_the_digest(project: Path, file: str, con
     assert source_digest("tinyproject.study") == before
     (project / file).write_text(content)
     assert (source_digest("tinyproject.study") != before) == matters
+
+
+def test_a_loaded_module_counts_as_it_was_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "loadedstudy.py"
+    path.write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = source_digest("loadedstudy")
+    module = importlib.import_module("loadedstudy")
+    monkeypatch.setitem(sys.modules, "loadedstudy", module)
+    with pytest.raises(InvalidConfiguration, match="has changed since this process started"):
+        source_digest("loadedstudy")
+    monkeypatch.setattr(digest, "STARTED", time.time_ns() + 10**12)  # as if the file were older than the process
+    assert source_digest("loadedstudy") == before
+    path.write_text("VALUE = 22\n")
+    assert source_digest("loadedstudy") == before  # which is what runs
+    importlib.reload(module)
+    assert module.VALUE == 22 and source_digest("loadedstudy") != before
+    path.write_text("VALUE = 333\n")
+    importlib.reload(module)
+    monkeypatch.setattr(digest, "STARTED", 0)
+    with pytest.raises(InvalidConfiguration, match="start again in a new process"):
+        source_digest("loadedstudy")
 
 
 def test_a_project_of_ones_own_counts_and_of_what_is_installed_only_itself(
