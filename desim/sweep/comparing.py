@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from desim import own_code, plugins
 from desim.checks import did_you_mean, shown, whole
 from desim.cli.comparison import heading, print_comparison, sentences, tables
@@ -442,7 +444,7 @@ class Contest:
             raise InvalidConfiguration("agents is (), want at least one")
         if self.workers is not None:
             whole("workers", self.workers, least=1)
-        if isinstance(self.seeds, int):
+        if isinstance(self.seeds, int | np.integer):
             whole("seeds", self.seeds, least=1)
         elif self.seeds is not None:
             numbers = list(self.seeds)
@@ -483,8 +485,8 @@ class Contest:
     def _runs(self, agents: Sequence[Named | Given], instance: Instance, mark: str) -> list[Run]:
         """Return all runs, seed by seed."""
         system = system_of(self.problem)
-        if isinstance(self.seeds, int) or self.seeds is None:
-            first, count = system.seed_of(instance.options), SEEDS if self.seeds is None else self.seeds
+        if isinstance(self.seeds, int | np.integer) or self.seeds is None:
+            first, count = system.seed_of(instance.options), int(SEEDS if self.seeds is None else self.seeds)
             seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
         else:
             seeds = [int(seed) for seed in self.seeds]

@@ -118,6 +118,11 @@ def test_agents_as_objects() -> None:
     assert by_name.comparison.metrics == given.comparison.metrics == mixed.comparison.metrics
 
 
+def test_the_number_of_seeds_may_be_one_of_numpy() -> None:
+    found = desim.compare("batch", ["fcfs"], seeds=np.int64(2), workers=1, **SMALL)  # type: ignore[arg-type]
+    assert found.comparison.seeds == [0, 1]
+
+
 def test_problems_as_objects_and_functions() -> None:
     found = desim.compare(cluster, ["fcfs", "easy"], seeds=[3, 7], workers=1, jobs=40)
     for seed in (3, 7):

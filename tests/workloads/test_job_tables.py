@@ -22,6 +22,7 @@ from desim.export import to_batsim_csv, to_csv
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import job_table, lublin
+from desim.workloads.batch.selection import identified
 
 Put = Callable[..., Path]
 Columns = dict[str, list[Any]]
@@ -281,3 +282,8 @@ def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:
     assert ours.report.unread == batsim.report.unread == ()
     starts = dict(zip(result.jobs["job_id"], result.jobs["starting_time"], strict=True))
     assert ours.recorded_starts() == pytest.approx(starts)
+
+
+def test_ids_of_numpy_are_kept() -> None:
+    numbers, kept = identified([np.int64(-5), np.int32(5)])  # type: ignore[list-item]
+    assert numbers.tolist() == [-5, 5] and kept

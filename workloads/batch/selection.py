@@ -426,7 +426,7 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
 
 def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
     """Return a number for each id, and whether it is (the trailing part of) the id itself."""
-    if all(isinstance(identity, int) and abs(identity) <= LARGEST for identity in ids):
+    if all(isinstance(identity, int | np.integer) and abs(identity) <= LARGEST for identity in ids):
         return np.array(ids, dtype=np.int64), True
     found = [_TRAILING.search(str(identity)) for identity in ids]
     numbers = [int(match[0]) for match in found if match]

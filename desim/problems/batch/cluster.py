@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import finite, items, one_of, whole
+from desim.checks import finite, items, one_of, python_scalar, whole
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -508,7 +508,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain_hold(self, action: Any) -> str:
         """Return why a job that an action names is held back; empty if it is not."""
-        job_id = getattr(action, "job_id", action)
+        job_id = python_scalar(getattr(action, "job_id", action))
         if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
             return ""
         return f"job {job_id} is held back: {self._admission.explain(job_id)}"
