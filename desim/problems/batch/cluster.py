@@ -125,7 +125,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
         """Return a cluster of nodes where there are any, which is of a derived class as well."""
-        return super().__new__(cls if nodes is None else _of_nodes(cls))
+        return super().__new__(cls if nodes is None else _of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes
 
     def __init__(
         self,
@@ -549,8 +549,9 @@ class BatchCluster(FailingCluster, Problem):
     def _expire(self, event: simpy.Event) -> None:
         """Ask for a decision: what was planned for now has to be planned anew."""
         execution: Any = event.value
-        if self._state.running.get(execution.job.job_id) is execution:  # else it was cut
-            self._expire_later(execution)
+        running = self._state.running.get(execution.job.job_id)
+        if running is not None and running is execution:  # else it was cut
+            self._expire_later(running)
             if self._state.num_free >= self._awaited_cores:
                 self._open_cycle()
 
@@ -896,4 +897,4 @@ def _of_nodes(cls: type[Any]) -> type[Any]:
 
 def _restored(cls: type[Any]) -> Any:
     """Return an empty cluster of nodes of a class, for pickles, which do not find what is derived from both."""
-    return object.__new__(_of_nodes(cls))
+    return object.__new__(_of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes

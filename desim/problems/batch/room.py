@@ -219,7 +219,8 @@ class Room:
         nodes = counts.nonzero()[0]
         if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
             return None
-        left, held = shape.tasks, []
+        left = shape.tasks
+        held: list[Held] = []
         for node in policy.order(self, shape, nodes):
             if not (0 <= node < len(counts) and counts[node]):
                 what = " twice" if node in (one.node for one in held) else ", which has no room for a task"
