@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from desim.checks import did_you_mean
@@ -11,6 +12,10 @@ from desim.core import Agent
 from desim.exceptions import InvalidConfiguration, missing
 
 __all__ = ["Family", "Registry"]
+
+
+def _no_files(rest: str) -> tuple[Path, ...]:
+    return ()
 
 
 class Family(NamedTuple):
@@ -24,11 +29,14 @@ class Family(NamedTuple):
         Returns the agent of what stands where the pattern has capitals.
     alone : str
         What stands there if the name ends before it; by default there is no such name.
+    files : callable
+        Returns the files that the agent of what stands there is made of, see :meth:`Registry.files`; by default none.
     """
 
     description: str
     make: Callable[[str], Agent]
     alone: str = ""
+    files: Callable[[str], tuple[Path, ...] | None] = _no_files
 
 
 class Registry:
@@ -88,11 +96,39 @@ class Registry:
     def _created(self, name: str) -> Agent:
         if name in self._agents:
             return self._agents[name][1]()
+        family, rest = self._family(name)
+        return family.make(rest)
+
+    def files(self, name: str) -> tuple[Path, ...] | None:
+        """Return the files that an agent is made of besides code, such as its weights.
+
+        Parameters
+        ----------
+        name : str
+            One that :func:`create` knows.
+
+        Returns
+        -------
+        tuple of Path or None
+            Whoever has the same files has the same agent. None if that is not certain, since it runs code of a user.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If there is no such agent.
+        """
+        if name in self._agents:
+            return ()
+        family, rest = self._family(name)
+        return family.files(rest)
+
+    def _family(self, name: str) -> tuple[Family, str]:
+        """Return the family of an agent, and what its name chooses."""
         for beginning, family in self._beginnings.items():
             if name.startswith(beginning) and name != beginning:
-                return family.make(name.removeprefix(beginning))
+                return family, name.removeprefix(beginning)
             if family.alone and name == beginning[:-1]:
-                return family.make(family.alone)
+                return family, family.alone
         known = ", ".join([*self._agents, *self._families])
         near = did_you_mean(name, self._near(name))
         raise InvalidConfiguration(f"no {self._problem} agent {name!r}{near}; there are {known}")

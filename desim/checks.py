@@ -7,7 +7,7 @@ import math
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Real
+from numbers import Number, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from desim.exceptions import DesimError, InvalidConfiguration
 
-__all__ = ["did_you_mean", "finite", "items", "named", "names_of", "numbers", "one_of", "shown", "whole"]
+__all__ = [
+    "did_you_mean",
+    "finite",
+    "items",
+    "named",
+    "names_of",
+    "numbers",
+    "one_of",
+    "places_of",
+    "python_scalar",
+    "shown",
+    "whole",
+]
 
 Choice = TypeVar("Choice")
 Part = TypeVar("Part")
@@ -46,6 +58,28 @@ def shown(value: Any) -> str:
 _LONGEST = 120
 _SHORT = reprlib.Repr()
 _SHORT.maxother = _SHORT.maxstring = _LONGEST
+
+
+def python_scalar(value: Any) -> Any:
+    """Return a scalar of NumPy as the number or text of Python that it is; anything else as it is.
+
+    Parameters
+    ----------
+    value : object
+        Such as a name or an identifier.
+
+    Returns
+    -------
+    object
+        Which isinstance, arithmetic with large numbers and JSON take as they take those of Python.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> python_scalar(np.int64(2)), python_scalar(np.str_("a")), python_scalar(2)
+    (2, 'a', 2)
+    """
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def did_you_mean(name: Any, choices: Iterable[Any]) -> str:
@@ -333,6 +367,30 @@ def names_of(
         twice = next(name for name, times in Counter(result).items() if times > 1)
         raise error(f"{what}: two are called {twice!r}")
     return result
+
+
+def places_of(names: Sequence[str], given: Sequence[Any] | None) -> dict[Any, int]:
+    """Return the place of each name, by all that may stand for it: the one owner of what is a name, what a position.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names as text.
+    given : sequence or None
+        The names as they were given.
+
+    Returns
+    -------
+    dict
+        By name, as text and as given, and by position unless one of the names is a number itself. Scalars of NumPy are
+        found like those of Python, which they are equal to.
+    """
+    places: dict[Any, int] = {name: place for place, name in enumerate(names)}
+    plain = [] if given is None else [python_scalar(name) for name in given]
+    places |= {name: place for place, name in enumerate(plain)}
+    if not any(isinstance(name, Number) for name in plain):
+        places |= {place: place for place in range(len(names))}
+    return places
 
 
 def _is_number(value: Any) -> bool:

@@ -23,11 +23,13 @@ __all__ = [
     "ExperimentFamily",
     "RepairReport",
     "Workload",
+    "agent_files",
     "create_agent",
     "describe_agents",
     "describe_workloads",
     "episode_workload",
     "experiment_families",
+    "is_ours",
     "modules",
     "training_settings",
     "trainings",
@@ -144,6 +146,40 @@ def create_agent(problem: str, name: str) -> Agent:
         if name.partition(":")[0] in prefixes:
             raise InvalidConfiguration("; ".join(map(str, refusals))) from error
         raise
+
+
+def agent_files(problem: str, name: str) -> tuple[Path, ...] | None:
+    """Return the files that an agent is made of besides the code of desim.
+
+    Parameters
+    ----------
+    problem : str
+        Such as ``"batch"``.
+    name : str
+        One that :func:`create_agent` knows.
+
+    Returns
+    -------
+    tuple of Path or None
+        Such as weights with their card; the same name with the same content of these files is the same agent. None
+        where that is not certain: the agent, or a part of it, may be code of another package or of a user.
+    """
+    if own_code.is_there(name):
+        return None
+    for provider in _modules(problem, "agents", needed=False):
+        if not is_ours(provider.__name__):
+            return None
+        try:
+            found: tuple[Path, ...] | None = provider.files(name)
+        except InvalidConfiguration:
+            continue
+        return found
+    return None
+
+
+def is_ours(module: str) -> bool:
+    """Return whether a module is part of desim."""
+    return module.partition(".")[0] == "desim"
 
 
 def describe_agents(problem: str) -> dict[str, str]:

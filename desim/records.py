@@ -24,7 +24,17 @@ if TYPE_CHECKING:
 
     from desim.tables import Table
 
-__all__ = ["INFO_FILE", "Parts", "Records", "TableWriter", "portions_of", "read_info", "write_atomically"]
+__all__ = [
+    "INFO_FILE",
+    "Parts",
+    "Records",
+    "TableWriter",
+    "is_plain_name",
+    "portions_of",
+    "read_info",
+    "table_directory",
+    "write_atomically",
+]
 
 INFO_FILE = "result.json"
 FORMAT_VERSION = 1
@@ -156,15 +166,65 @@ def create_directory(path: Path, tables: Mapping[str, Any]) -> None:
     Raises
     ------
     RecordError
-        If a result is there already or the directory cannot be made.
+        If a result is there already, the directory cannot be made, or a table has a name that leads out of it.
     """
     if (path / INFO_FILE).exists():
         raise RecordError(f"{path} already holds a result; choose another directory or remove it first")
+    places = [table_directory(path, name) for name in tables]
     try:
-        for name in tables:
-            (path / name).mkdir(parents=True, exist_ok=True)
+        for place in places:
+            place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RecordError(f"cannot create {path}: {error.strerror}") from error
+
+
+def is_plain_name(name: str) -> bool:
+    """Return whether a name that a file tells is that of something beside it: it leads nowhere else.
+
+    Parameters
+    ----------
+    name : str
+        Of a file or directory.
+
+    Returns
+    -------
+    bool
+        Whether it has no separators, and is neither empty, ``"."`` nor ``".."``.
+
+    Examples
+    --------
+    >>> is_plain_name("jobs"), is_plain_name("../jobs"), is_plain_name("/jobs")
+    (True, False, False)
+    """
+    return name not in ("", ".", "..") and not any(letter in name for letter in "/\\\0")
+
+
+def table_directory(directory: Path, name: str) -> Path:
+    """Return the folder of a table in the directory of a result.
+
+    Parameters
+    ----------
+    directory : Path
+        Of the result.
+    name : str
+        Of the table, perhaps as a file tells it.
+
+    Returns
+    -------
+    Path
+        Directly in the directory; it need not exist.
+
+    Raises
+    ------
+    RecordError
+        If the name is that of another place, or the folder is a link to one.
+    """
+    if not is_plain_name(name):
+        raise RecordError(f"{directory}: name of a table: got {name!r}, expected a name without separators")
+    place = directory / name
+    if place.is_symlink():
+        raise RecordError(f"{place}: got a link, expected the folder of a table: only files of the result are touched")
+    return place
 
 
 class Parts:
@@ -348,7 +408,7 @@ def read_info(directory: Path) -> dict[str, Any]:
     Raises
     ------
     RecordError
-        If there is none, it is not JSON, or a newer desim wrote it.
+        If there is none, it is not JSON, a newer desim wrote it, or it names tables that lie elsewhere.
     """
     path = directory / INFO_FILE
     try:
@@ -359,6 +419,8 @@ def read_info(directory: Path) -> dict[str, Any]:
         raise RecordError(f"{path} is not valid JSON: {error}") from error
     if not isinstance(info, dict) or info.get("format") != FORMAT_VERSION or not isinstance(info.get("tables"), dict):
         raise RecordError(f"{path} is not a result of format {FORMAT_VERSION}")
+    for name in info["tables"]:
+        table_directory(directory, name)
     return info
 
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.records import Parts, create_directory, portions_of, read_info, write_atomically, write_info
+from desim.records import (
+    Parts,
+    create_directory,
+    portions_of,
+    read_info,
+    table_directory,
+    write_atomically,
+    write_info,
+)
 from desim.reprs import html_table
 
 if TYPE_CHECKING:
@@ -240,6 +248,6 @@ class Result:
         source = Path(directory)
         info = read_info(source)
         sorting = info.pop("tables")
-        tables = {name: Parts(source / name, columns) for name, columns in sorting.items()}
+        tables = {name: Parts(table_directory(source, name), columns) for name, columns in sorting.items()}
         info.pop("format")
         return cls(tables, info)

@@ -12,7 +12,6 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -46,7 +45,6 @@ __all__ = [
     "replay",
     "rereadable",
     "settings_of",
-    "shared_instance",
     "system_of",
     "validation_document",
     "workload_digest",
@@ -398,25 +396,6 @@ def system_of(problem: str | System) -> System:
     names = [name for name, kind in known.items() if kind.system_from is not None]
     near, there = did_you_mean(problem, names), ", ".join(names)
     raise InvalidConfiguration(f"no problem {problem!r}{near}; there are {there}, and MODULE:FUNCTION of your own")
-
-
-@lru_cache(maxsize=1)
-def shared_instance(problem: str | System, options: Any) -> Instance:
-    """Make what several runs in a row simulate.
-
-    Parameters
-    ----------
-    problem : str or System
-        Such as ``"batch"``.
-    options : object
-        The problem's own options.
-
-    Returns
-    -------
-    Instance
-        The same object as in the call before, if the arguments are the same.
-    """
-    return system_of(problem).instance(options)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from desim.experiments.blocks import (
     stored,
 )
 from desim.experiments.frame import Frame, Panel, perform_panels
-from desim.records import write_atomically
+from desim.records import is_plain_name, write_atomically
 from desim.sweep import Perform, Store, Workers
 from desim.sweep.digest import source_digest
 
@@ -225,7 +225,12 @@ class Account:
         path = directory / ACCOUNT_FILE
         try:
             document = json.loads(path.read_text())
-            return cls(**document | {"blocks": [restored(block) for block in document["blocks"]]})
+            account = cls(**document | {"blocks": [restored(block) for block in document["blocks"]]})
+            drawings = [block.file for block in account.blocks if isinstance(block, Drawing)]
+            for name in [account.name, *drawings]:
+                if not is_plain_name(name):
+                    raise ValueError(f"got {name!r}, expected the name of what lies beside it")
+            return account
         except FileNotFoundError as error:
             raise RecordError(f"{directory} has no {ACCOUNT_FILE}: the experiment has not been run there") from error
         except (OSError, ValueError, TypeError, KeyError) as error:

@@ -342,7 +342,7 @@ class ConservativeBackfilling(Named):
         self._fit_new(profile, observation)
         due = self._pop_due(observation.time)
         if not profile.agrees_with(observation, [slot for _, slot in due if slot.end > slot.start]):
-            # somebody overruns, or another agent has acted: nothing that was reserved holds
+            # somebody overruns, as is told at once, or another agent has acted: nothing that was reserved holds
             profile = self._rebuild(observation)
             self._fit_new(profile, observation)
             due = self._pop_due(observation.time)

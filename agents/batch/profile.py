@@ -16,12 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from desim.problems.batch import BatchObservation, lowest_cores
+from desim.problems.batch.observation import corrected_end
 
 __all__ = ["AvailabilityProfile", "CoreProfile", "Slot", "expected_releases", "upcoming_releases"]
-
-OVERRUN_PATIENCE = 60.0
-
-"""Seconds that a job which has just passed its requested time is expected to go on."""
 
 
 class Slot(NamedTuple):
@@ -48,8 +45,8 @@ def expected_releases(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
     """Return when the running jobs are expected to give their cores back.
 
-    A job that has passed its requested time, which a cluster that kills no jobs allows, is
-    expected to go on for as long as it has overrun, and for at least a minute.
+    A job that has passed its requested time, which a cluster that kills no jobs allows, is expected to go on, see
+    :func:`~desim.problems.batch.observation.corrected_end`.
 
     Parameters
     ----------
@@ -67,7 +64,9 @@ def expected_releases(
     ends = running.expected_end
     if not len(ends) or ends[0] > time:
         return ends, running.requested_cores, running.job_id
-    ends = np.where(ends > time, ends, time + np.maximum(time - ends, OVERRUN_PATIENCE))
+    overdue = int(ends.searchsorted(time, "right"))
+    corrected = [corrected_end(end, time) for end in ends[:overdue].tolist()]
+    ends = np.concatenate((corrected, ends[overdue:]))
     order = ends.argsort(kind="stable")
     return ends[order], running.requested_cores[order], running.job_id[order]
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
+from desim import plugins
 from desim.agents.batch.backfilling import ConservativeBackfilling, EASYBackfilling, SimpleBackfilling
 from desim.agents.batch.molding import MoldingBackfilling
 from desim.agents.batch.preempting import Preempting
 from desim.agents.batch.priorities import PRIORITIES
 from desim.agents.batch.rollout import RolloutAgent
+from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions"]
+__all__ = ["create", "descriptions", "files"]
 
 
 def _window_rule(rest: str) -> Agent:
@@ -31,17 +34,26 @@ def _window_rule(rest: str) -> Agent:
     return WindowRule(rule, int(head), int(tail), horizon=float(horizon or HORIZON))  # type: ignore[arg-type]  # it checks
 
 
+def _stem_and_window(source: str) -> tuple[str, str]:
+    stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
+    return stem, window
+
+
 def _split_window(source: str) -> Agent:
     """Return the agent of trained weights: a pretrained name or a path, and perhaps ``@HEAD-TAIL``."""
     from desim.agents.batch.split_window import SplitWindowAgent
 
-    stem, _, window = source.rpartition("@") if "@" in source.rpartition("/")[2] else (source, "", "")
+    stem, window = _stem_and_window(source)
     head, _, tail = window.partition("-")
     if window and not (head.isdecimal() and tail.isdecimal()):
         raise InvalidConfiguration(f"no window {window!r}; want for example @9-1")
     agent = SplitWindowAgent.named(stem, **({"head": int(head), "tail": int(tail)} if window else {}))
     agent.name = f"split-window:{source}"
     return agent
+
+
+def _window_files(source: str) -> tuple[Path, ...] | None:
+    return made_of(_stem_and_window(source)[0], "split-window")
 
 
 def _inspector(source: str) -> Agent:
@@ -65,6 +77,17 @@ def _recorded(source: str) -> Agent:
     return Recorded.named(source)
 
 
+def _log(source: str) -> tuple[Path, ...] | None:
+    """Return the file of a log; None for what only a reader can tell."""
+    provider = plugins.workload_provider("batch", source)
+    return (Path(source),) if plugins.is_ours(provider.__name__) and source not in provider.descriptions() else None
+
+
+def _base_files(base: str) -> tuple[Path, ...] | None:
+    """Return the files of the agent that another one is made of."""
+    return _REGISTRY.files(base)
+
+
 _BACKFILLING: dict[str, tuple[str, Callable[[str], Agent]]] = {
     "backfilling": ("any later job that fits may start", SimpleBackfilling),
     "easy": ("a reservation for the first blocked job", EASYBackfilling),
@@ -86,6 +109,7 @@ _REGISTRY: Registry = Registry(
             "An order or a back-filling whose first job preempts others, by quality of service.",
             lambda base: Preempting(_REGISTRY.create(base)),
             "easy",
+            _base_files,
         ),
         "window-RULE-HEAD-TAIL": Family(
             "A job that fits in a window: the shortest, smallest, first, one at random, and others.", _window_rule
@@ -94,25 +118,34 @@ _REGISTRY: Registry = Registry(
             "The rule 'reserving' with another horizon than an hour.", _window_rule
         ),
         "split-window:NAME": Family(
-            "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.", _split_window
+            "A network on a window of the queue: pretrained, or a path such as ./out/split-window-9-1.",
+            _split_window,
+            files=_window_files,
         ),
-        "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window),
+        "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window, files=_window_files),
         "inspector:NAME": Family(
-            "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.", _inspector
+            "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
+            _inspector,
+            files=partial(made_of, agent="inspector"),
         ),
         "rollout:BASE": Family(
             "Tries starts in simulation, another agent doing the rest, for short bounded slowdowns.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
+            files=_base_files,
         ),
         "rollout-waiting_time:BASE": Family(
-            "The same, for short waits.", lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time")
+            "The same, for short waits.",
+            lambda base: RolloutAgent(_REGISTRY.create(base), objective="waiting_time"),
+            files=_base_files,
         ),
         "search:batch:OBJECTIVE:BUDGET": Family(
             "Moves jobs in the order of the queue, and starts what the best plan starts now; needs numba.",
             _search,
             "waiting_time",
         ),
-        "recorded:FILE": Family("Starts jobs when the log says that they started, or as soon as they can.", _recorded),
+        "recorded:FILE": Family(
+            "Starts jobs when the log says that they started, or as soon as they can.", _recorded, files=_log
+        ),
     },
 )
-create, descriptions = _REGISTRY.create, _REGISTRY.descriptions
+create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files

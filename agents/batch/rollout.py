@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from desim.agents.lookahead import Lookahead, Score
 from desim.checks import whole
 from desim.core import Agent, Simulation
@@ -84,7 +86,7 @@ class RolloutAgent(Lookahead):
         """
         starts = action if isinstance(action, list) else [action]
         names = [each.job_id if isinstance(each, Start | Place) else each for each in starts]
-        first = names[0] if names and isinstance(names[0], int) else None
+        first = names[0] if names and isinstance(names[0], int | np.integer) else None
         queue = observation.queue
         if isinstance(observation, NodeObservation):
             fits = observation.fitting()

@@ -29,6 +29,7 @@ from desim.agents.learning.policy import (
     NumpyMLP,
     Policy,
     action_for,
+    computes_as,
     initialized,
     mlp,
 )
@@ -99,11 +100,13 @@ def greedy(policy: Policy) -> Callable[[Arrays], int] | None:
     Returns
     -------
     callable or None
-        None for networks that are not known here.
+        None for networks that are not known here, or that compute in a way of their own.
     """
-    if type(policy) is WindowScorer:
-        return _of_scorer(policy)
-    return _of_mlp(policy) if type(policy) is MLPPolicy else None
+    if isinstance(policy, WindowScorer) and computes_as(policy, WindowScorer):
+        return _of_scorer(policy) if all(map(NumpyMLP.can_copy, (policy.job_score, policy.wait_score))) else None
+    if isinstance(policy, MLPPolicy) and computes_as(policy, MLPPolicy) and NumpyMLP.can_copy(policy.actor):
+        return _of_mlp(policy)
+    return None
 
 
 def _of_scorer(policy: WindowScorer) -> Callable[[Arrays], int]:

@@ -23,10 +23,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
-from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind
+from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind, NodeEmbedding
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.own import check_known, own_network
-from desim.agents.learning.policy import NumpyMLP, Policy, action_for
+from desim.agents.learning.policy import NumpyMLP, Policy, action_for, computes_as
 from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
@@ -69,6 +69,21 @@ class GraphNetwork:
     policy : GraphPolicy
         Later changes of its weights have no effect.
     """
+
+    @staticmethod
+    def can_copy(policy: Policy) -> bool:
+        """Return whether a network is one of these, and computes as they do."""
+        if not isinstance(policy, GraphPolicy):
+            return False
+        embedding = policy.embedding
+        parts = [embedding.prepare, policy.of_node, policy.of_job, policy.score, policy.wait]
+        if embedding.kind != "local":
+            parts += [embedding.gather, embedding.other]
+        return (
+            computes_as(policy, GraphPolicy, "_scores", "_embed", "_recall", "_embedded")
+            and computes_as(embedding, NodeEmbedding, "message", "aggregate", "update", "propagate")
+            and all(map(NumpyMLP.can_copy, parts))
+        )
 
     def __init__(self, policy: GraphPolicy) -> None:
         self.kind = policy.kind
@@ -256,11 +271,21 @@ class GraphAgent(LearnedAgent):
         Which one it is, and the mode.
     name : str
         For records and tables.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the network computes in a way of its own, which is for :class:`OwnGraphAgent`; :meth:`of` chooses.
     """
 
     config_type = GraphConfig
 
     def __init__(self, policy: GraphPolicy, config: GraphConfig, *, name: str = "graph") -> None:
+        if not GraphNetwork.can_copy(policy):
+            raise InvalidConfiguration(
+                f"the network {type(policy).__name__} computes in a way of its own, so that GraphAgent has no copy of "
+                "it; try OwnGraphAgent, or GraphAgent.of, which chooses"
+            )
         self.network = GraphNetwork(policy)
         self.config = config
         self.name = name
@@ -269,8 +294,8 @@ class GraphAgent(LearnedAgent):
 
     @classmethod
     def of(cls, config: GraphConfig, policy: Policy, *, name: str) -> Any:
-        """Return the agent of a configuration and a network; that of a network of one's own asks it in torch."""
-        if isinstance(policy, GraphPolicy):
+        """Return the agent of a configuration and a network; one that computes in its own way is asked in torch."""
+        if GraphNetwork.can_copy(policy):
             return super().of(config, policy, name=name)
         return OwnGraphAgent(policy, config, name=name)
 

@@ -407,7 +407,7 @@ def optimal_schedule(
 ) -> OptimalSchedule:
     """Return a schedule of least makespan.
 
-    Executors are up all the time, data move between pairs that do not disturb each other from when a copy has
+    Executors are up all the time, data move between pairs that share no links from when a copy has
     finished, and submission times are known in advance: no agent can finish all jobs earlier.
 
     The solver computes with whole ticks. Times that are no whole numbers of ticks are rounded up for the solver; the
@@ -460,8 +460,8 @@ class Optimum(PlanningAgent):
     """Plans the jobs that arrive together by :func:`optimal_schedule`, on executors as they are.
 
     For jobs that all arrive at once that is the optimum; a plan takes no account of jobs to come, and later jobs queue
-    behind those planned before. It needs a cluster with ``plan_ahead=True``. A node that comes back after an outage is
-    assigned by upward rank and EFT.
+    behind those planned before. It needs a cluster with ``plan_ahead=True`` and without shared links. A node that
+    comes back after an outage is assigned by upward rank and EFT.
 
     Parameters
     ----------
@@ -508,8 +508,13 @@ class Optimum(PlanningAgent):
         self.schedules: list[OptimalSchedule] = []
 
     def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
-        """Begin a new run; a cluster that does not plan ahead is an InvalidConfiguration."""
+        """Begin a new run; a cluster that does not plan ahead, or has shared links, is an InvalidConfiguration."""
         super().reset(info, rng)
+        if info.get("links") is not None:
+            raise InvalidConfiguration(
+                "optimum knows no shared links, so that what it takes for the best would not be: want links=None; try "
+                "portfolio"
+            )
         self.schedules = []
 
     def plan(self, graph: UnionGraph) -> list[Placed]:

@@ -6,15 +6,18 @@ had better wait. No rule tells these apart beforehand as surely as carrying out 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from desim.agents.dag.planning import Placed, PlanningAgent, Timetables, UnionGraph, in_order_of_start, serial_plan
 from desim.core import Agent, end_of
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import Copy, DagCluster, Executors, Job
+from desim.problems.dag import Assign, Copy, DagCluster, DagObservation, Executors, Job, SharedLinks
 
 __all__ = ["Portfolio"]
 
@@ -27,6 +30,10 @@ class Portfolio(PlanningAgent):
     last node is done first is carried out, of equal ones the first. For jobs that arrive at an idle cluster, whose
     executors stay up, it is therefore never behind a member.
 
+    Where transfers share links, no plan tells by itself when a node will be done: members are simulated with the links,
+    with and without planning ahead where they take both, and what the best has assigned is assigned as it was, at the
+    same times. Behind jobs that are in the system already, all of it is assigned at once.
+
     Parameters
     ----------
     members : sequence of Agent
@@ -35,7 +42,7 @@ class Portfolio(PlanningAgent):
     Raises
     ------
     InvalidConfiguration
-        If there is none.
+        If there is none. A run raises it if a member refuses the cluster.
     """
 
     def __init__(self, members: Sequence[Agent]) -> None:
@@ -44,6 +51,69 @@ class Portfolio(PlanningAgent):
             raise InvalidConfiguration("members is empty, want at least one agent")
         self.members = list(members)
         self.name = f"portfolio:{'+'.join(str(getattr(member, 'name', type(member).__name__)) for member in members)}"
+
+    def reset(self, info: Mapping[str, Any], rng: Generator) -> None:
+        """Begin a new run; a cluster that does not plan ahead, or that a member refuses, is an InvalidConfiguration."""
+        super().reset(info, rng)
+        self._links = _links_of(info)
+        self._script: list[_Timed] = []
+        for member in self.members if self._links is not None else ():
+            if hasattr(member, "reset"):
+                member.reset(info, np.random.default_rng(0))
+
+    def act(self, observation: DagObservation) -> list[Assign] | Assign | None:
+        """Return the schedule of the jobs that are new, or what of it is due now."""
+        if self._links is None:
+            return super().act(observation)
+        available, now = observation.available_times, observation.time
+        if available.min() == np.inf:
+            return None
+        new = [state.job for job_id, state in observation.jobs.items() if self._planned.get(job_id) is not state]
+        if new:
+            used = np.flatnonzero(available < np.inf).tolist()
+            is_alone = len(new) == len(observation.jobs) and max(available[used]) <= now
+            self._planned = dict(observation.jobs)
+            self._executors = used
+            script = self._best(new, observation.executors, used)
+            if is_alone:
+                self._script = [_Timed(now + time, action) for time, action in script]
+            else:  # positions count copies that wait, of which there are others now
+                script = [*self._script, *(_Timed(now, action) for _, action in script)]
+                self._script = [_Timed(time, action._replace(position=None)) for time, action in script]
+        if not self._script or available[self._executors].max() == np.inf:
+            self._script = []
+            return self._fallback.act(observation)
+        latest = now + ROUNDING * max(now, 1.0)
+        due = [one for one in self._script if one.time <= latest]
+        if not due and available[self._executors].max() <= now:
+            due = self._script[:1]  # what it waited for has come already, as nothing runs that could still come
+        self._script = [one for one in self._script if one not in due]
+        return [one.action for one in due] or None
+
+    def _best(self, new: Sequence[Job], executors: Executors, used: list[int]) -> list[_Timed]:
+        """Return what is to be assigned on some executors, by the time since the jobs have arrived."""
+        assert self._links is not None
+        jobs = [_restricted(job.submitted(0.0, job_id=number), used) for number, job in enumerate(new)]
+        make = partial(
+            DagCluster,
+            jobs,
+            _only(executors, used),
+            transfers="when_assigned",
+            links=_links_between(self._links, used),
+        )
+        runs = []
+        for member in self.members:
+            ways = [False, True] if not _plans_ahead(member, make()) else [True]
+            runs += [_followed(make(plan_ahead=way), member, len(jobs)) for way in ways]
+        seconds = np.sum([job.run_times_on(executors)[:, used].sum(axis=0) for job in new], axis=0)
+        fastest = int(seconds.argmin())
+        nodes = [Assign(number, node, fastest) for number, job in enumerate(jobs) for node in range(job.num_nodes)]
+        runs.append((float(seconds[fastest]), [_Timed(0.0, action) for action in nodes]))
+        _, script = min(runs, key=itemgetter(0))
+        return [
+            _Timed(time, action._replace(job_id=new[action.job_id].job_id, executor=used[action.executor]))
+            for time, action in script
+        ]
 
     def plan_jobs(self, jobs: Sequence[Job], executors: Executors, graph: UnionGraph) -> list[Placed]:
         """Return the best plan of all members.
@@ -70,6 +140,60 @@ class Portfolio(PlanningAgent):
             rows = _simulated(member, alone, reduced)
             plans.append(_behind(graph, [(first[job] + node, executor) for job, node, executor in rows]))
         return min(plans[1:] + plans[:1], key=_end)
+
+
+class _Timed(NamedTuple):
+    """What is to be assigned, and when, in seconds."""
+
+    time: float
+    action: Assign
+
+
+#: Times of a simulation that began at 0 are those of one that began later up to this part.
+ROUNDING = 1e-9
+
+
+class _Following:
+    """Notes what another agent assigns."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.script: list[_Timed] = []
+        if hasattr(agent, "attach"):
+            self.attach = agent.attach
+
+    def reset(self, info: dict[str, Any], rng: Generator) -> None:
+        if hasattr(self.agent, "reset"):
+            self.agent.reset(info, rng)
+
+    def act(self, observation: DagObservation) -> Any:
+        answer = self.agent.act(observation)
+        actions = answer if isinstance(answer, list | tuple) and not isinstance(answer, Assign) else [answer]
+        self.script += [_Timed(observation.time, action) for action in actions if isinstance(action, Assign)]
+        return answer
+
+
+def _followed(cluster: DagCluster, member: Agent, count: int) -> tuple[float, list[_Timed]]:
+    """Return when a member has done all of so many jobs, and what it has assigned when."""
+    ends: list[float] = []
+    cluster.on("job_completion", lambda time, job: ends.append(time))
+    following = _Following(member)
+    end_of(cluster, following)
+    return max(ends) if len(ends) == count else np.inf, following.script
+
+
+def _links_of(info: Mapping[str, Any]) -> SharedLinks | None:
+    """Return the links that a cluster describes."""
+    links = info.get("links")
+    if links is None:
+        return None
+    bandwidths = [np.inf if value is None else value for value in links["bandwidths"]]
+    return SharedLinks(bandwidths, links["routes"], names=links["names"])
+
+
+def _links_between(links: SharedLinks, used: list[int]) -> SharedLinks:
+    routes = [[links.routes[source][destination] for destination in used] for source in used]
+    return SharedLinks(links.bandwidths, routes, names=links.names)
 
 
 def _end(plan: Sequence[Placed]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from desim.agents.dag.allocation import DEFT, EFT, Allocation, InsertionDEFT, InsertionEFT
 from desim.agents.dag.list_scheduling import HEFT, ListScheduler, PatientScheduler
@@ -18,12 +19,13 @@ from desim.agents.dag.portfolio import Portfolio
 from desim.agents.dag.published import CPOP, DLS, PEFT
 from desim.agents.dag.rollout import RolloutAgent
 from desim.agents.dag.tdca import TDCA
+from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.checks import did_you_mean
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions"]
+__all__ = ["create", "descriptions", "files"]
 
 _ORDERS: dict[str, tuple[str, Callable[[], Order]]] = {
     "fifo": ("the job that arrived first comes next", FIFO),
@@ -76,6 +78,27 @@ def _search(rest: str) -> Agent:
     return SearchAgent.named(f"dag:{rest}", _REGISTRY.create)
 
 
+def _guide_files(rest: str) -> tuple[Path, ...] | None:
+    """Return the files of the agent that a search begins with; it stands behind objective and budget."""
+    guide = ":".join(rest.split(":")[2:])
+    return _REGISTRY.files(guide) if guide else ()
+
+
+def _base_files(base: str) -> tuple[Path, ...] | None:
+    """Return the files of the agent that another one is made of."""
+    return _REGISTRY.files(base)
+
+
+def _member_files(members: str) -> tuple[Path, ...] | None:
+    found: tuple[Path, ...] = ()
+    for name in members.split("+"):
+        files = _REGISTRY.files(name)
+        if files is None:
+            return None
+        found += files
+    return found
+
+
 _MEMBERS = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+critical-path-deft+fifo-deft"
 """Of the portfolio that names none."""
 
@@ -94,25 +117,33 @@ _REGISTRY: Registry = Registry(
             f"{order}-ALLOCATION": Family(f"List scheduling: {text}.", partial(_list_scheduler, order), "deft")
             for order, (text, _) in _ORDERS.items()
         },
-        "graph:NAME": Family("LACHESIS or Decima with DEFT: trained weights, by name or path.", _graph),
+        "graph:NAME": Family(
+            "LACHESIS or Decima with DEFT: trained weights, by name or path.",
+            _graph,
+            files=partial(made_of, agent="graph"),
+        ),
         "rollout:BASE": Family(
             "Tries assignments in simulation, another agent doing the rest, for a short makespan.",
             lambda base: RolloutAgent(_REGISTRY.create(base)),
+            files=_base_files,
         ),
         "rollout-completion_time:BASE": Family(
             "The same, for short times from arrival to completion.",
             lambda base: RolloutAgent(_REGISTRY.create(base), objective="completion_time"),
+            files=_base_files,
         ),
         "portfolio:MEMBERS": Family(
             "Carries out the plan of several agents (A+B+C) that is done first in simulation; plans ahead.",
             lambda members: Portfolio([_REGISTRY.create(name) for name in members.split("+")]),
             _MEMBERS,
+            _member_files,
         ),
         "search:dag:OBJECTIVE:BUDGET": Family(
             "Moves nodes to other places and executors, and follows the best plan; needs numba. With an agent's name "
             "behind the budget it begins with what that one would do, too.",
             _search,
             "makespan",
+            _guide_files,
         ),
     },
     {
@@ -121,4 +152,4 @@ _REGISTRY: Registry = Registry(
         "ORDER-ALLOCATION-patient": "The same, and nodes are held back while a busy executor would finish them sooner.",
     },
 )
-create, descriptions = _REGISTRY.create, _REGISTRY.descriptions
+create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files

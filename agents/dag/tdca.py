@@ -286,7 +286,8 @@ class TDCA(PlanningAgent):
        out.
 
     If all nodes on one executor would be done earlier than that, this is what it plans. A node that comes back after an
-    outage is assigned by upward rank and EFT. Later jobs queue behind those planned before.
+    outage is assigned by upward rank and EFT. Later jobs queue behind those planned before. Links that transfers share
+    are left out of the plan, as they are of the times that other agents expect.
 
     Examples
     --------

@@ -17,11 +17,12 @@ from desim.agents.deferrable.orders import (
     Tetris,
 )
 from desim.agents.deferrable.rolling_horizon import RollingHorizon
+from desim.agents.learning.pretrained import made_of
 from desim.agents.registry import Family, Registry
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["create", "descriptions", "forecast_named"]
+__all__ = ["create", "descriptions", "files", "forecast_named"]
 
 DAY = 24  # slots, if a name does not tell
 
@@ -100,7 +101,9 @@ _REGISTRY: Registry = Registry(
         "random": ("A new random order in every slot.", RandomOrder),
     },
     {
-        "score:NAME": Family("OSDEC or a variant: trained weights, by name or path.", _score),
+        "score:NAME": Family(
+            "OSDEC or a variant: trained weights, by name or path.", _score, files=partial(made_of, agent="score")
+        ),
         "rolling-horizon:FORECAST": Family(
             "The same on a forecast: last-value, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon
         ),
@@ -111,4 +114,4 @@ _REGISTRY: Registry = Registry(
         ),
     },
 )
-create, descriptions = _REGISTRY.create, _REGISTRY.descriptions
+create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files

@@ -1,7 +1,7 @@
 """OSDEC and its variants as agents: a network scores the jobs whose window is open.
 
 For decisions one at a time the network is computed in NumPy: with a few jobs torch spends more time on the way than at
-work. A pointer network stays what it is.
+work. A pointer network stays what it is, and so does a network that computes in a way of its own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from torch import nn
+from torch.nn.functional import relu
 
 from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.list_plan import PlannedWaits
@@ -30,7 +31,7 @@ from desim.agents.deferrable.score_policy import (
 )
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.own import check_known, own_network
-from desim.agents.learning.policy import NumpyMLP, action_for, array_of
+from desim.agents.learning.policy import NumpyMLP, action_for, array_of, computes_as
 from desim.envs.base import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import DeferrableObservation, Placing
@@ -54,13 +55,17 @@ def scores_of(policy: ScorePolicy) -> Scores:
     Parameters
     ----------
     policy : ScorePolicy
-        The network.
+        The network; one that computes in a way of its own is asked itself.
     """
-    if isinstance(policy, AttentionPolicy):
+    if isinstance(policy, AttentionPolicy) and _Attention.can_copy(policy):
         return _Attention(policy)
-    if isinstance(policy, FixedLengthPolicy):
+    if isinstance(policy, FixedLengthPolicy) and _FixedLength.can_copy(policy):
         return _FixedLength(policy)
     return InTorch(policy)
+
+
+def _are_linear(*layers: nn.Module) -> bool:
+    return all(computes_as(layer, nn.Linear) and layer.bias is not None for layer in layers)
 
 
 class _Linear:
@@ -90,6 +95,19 @@ class _Norm:
 
 class _EncoderLayer:
     """Self-attention and a position-wise network, each added to what comes in and then normalized."""
+
+    @staticmethod
+    def can_copy(layer: Any) -> bool:
+        return (
+            computes_as(layer, nn.TransformerEncoderLayer, "_sa_block", "_ff_block")
+            and layer.activation is relu
+            and not layer.norm_first
+            and computes_as(layer.self_attn, nn.MultiheadAttention)
+            and layer.self_attn.bias_k is None
+            and not layer.self_attn.add_zero_attn
+            and _are_linear(layer.linear1, layer.linear2, layer.self_attn.out_proj)
+            and all(computes_as(norm, nn.LayerNorm) for norm in (layer.norm1, layer.norm2))
+        )
 
     def __init__(self, layer: Any) -> None:
         attention = layer.self_attn
@@ -121,6 +139,16 @@ class Recurrent:
     recurrent : torch.nn.GRU
         The unit of one layer.
     """
+
+    @staticmethod
+    def can_copy(recurrent: Any) -> bool:
+        """Return whether a unit is one that can be copied."""
+        return (
+            computes_as(recurrent, nn.GRU)
+            and recurrent.num_layers == 1
+            and not recurrent.bidirectional
+            and bool(recurrent.bias)
+        )
 
     def __init__(self, recurrent: Any) -> None:
         self.hidden = size = int(recurrent.hidden_size)
@@ -160,6 +188,11 @@ class Recurrent:
 class _Auxiliary:
     """The vectors of the auxiliary module."""
 
+    @staticmethod
+    def can_copy(module: AuxiliaryTasks) -> bool:
+        known = computes_as(module, AuxiliaryTasks, "vectors") and Recurrent.can_copy(module.recurrent)
+        return known and _are_linear(module.shared, module.tasks)
+
     def __init__(self, module: AuxiliaryTasks) -> None:
         self.recurrent = Recurrent(module.recurrent)
         self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
@@ -171,6 +204,11 @@ class _Auxiliary:
 
 class _Context:
     """What all networks see of the system."""
+
+    @staticmethod
+    def can_copy(policy: ScorePolicy) -> bool:
+        known = type(policy).context is ScorePolicy.context and "context" not in vars(policy)
+        return known and (policy.auxiliary is None or _Auxiliary.can_copy(policy.auxiliary))
 
     def __init__(self, policy: ScorePolicy) -> None:
         self.auxiliary = None if policy.auxiliary is None else _Auxiliary(policy.auxiliary)
@@ -188,6 +226,16 @@ class _Context:
 
 
 class _Attention:
+    @staticmethod
+    def can_copy(policy: AttentionPolicy) -> bool:
+        return (
+            computes_as(policy, AttentionPolicy, "encode", "tokens", "_spread")
+            and _Context.can_copy(policy)
+            and _are_linear(policy.of_system, policy.of_current, policy.of_future)
+            and all(map(_EncoderLayer.can_copy, policy.layers))
+            and NumpyMLP.can_copy(policy.score)
+        )
+
     def __init__(self, policy: AttentionPolicy) -> None:
         self.context = _Context(policy)
         self.of_system, self.of_current = _Linear.of(policy.of_system), _Linear.of(policy.of_current)
@@ -213,6 +261,11 @@ class _Attention:
 
 
 class _FixedLength:
+    @staticmethod
+    def can_copy(policy: FixedLengthPolicy) -> bool:
+        known = computes_as(policy, FixedLengthPolicy)
+        return known and _Context.can_copy(policy) and NumpyMLP.can_copy(policy.score)
+
     def __init__(self, policy: FixedLengthPolicy) -> None:
         self.context = _Context(policy)
         self.score = NumpyMLP(policy.score)

@@ -17,8 +17,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from desim.agents.learning.pretrained import weight_files
 from desim.exceptions import RecordError
-from desim.records import write_atomically
+from desim.records import is_plain_name, write_atomically
 
 __all__ = ["load_checkpoint", "load_into", "load_weights", "save_checkpoint", "save_weights"]
 
@@ -66,6 +67,8 @@ def load_checkpoint(directory: Path) -> tuple[dict[str, Tensor], dict[str, Any]]
     try:
         document = json.loads(path.read_text())
         name = document["tensors"]
+        if not is_plain_name(name):
+            raise ValueError(f"tensors: got {name!r}, expected the name of a file beside it")
         content = (directory / name).read_bytes()
         tensors = load(content)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -128,11 +131,11 @@ def load_weights(stem: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     RecordError
         If they are missing or broken, or do not belong together.
     """
-    if stem.suffix in (".safetensors", ".json"):
-        stem = stem.with_suffix("")
+    tensor_file, card_file = weight_files(stem)
+    stem = card_file.with_suffix("")
     try:
-        card = json.loads(_path(stem, ".json").read_text())
-        content = _path(stem, ".safetensors").read_bytes()
+        card = json.loads(card_file.read_text())
+        content = tensor_file.read_bytes()
         tensors = load(content)
     except FileNotFoundError as error:
         raise RecordError(f"there are no weights {stem}: {Path(error.filename).name} is missing") from error

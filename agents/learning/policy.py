@@ -31,6 +31,7 @@ __all__ = [
     "Policy",
     "action_for",
     "array_of",
+    "computes_as",
     "device_of",
     "drawn",
     "initialized",
@@ -475,6 +476,19 @@ class NumpyMLP:
         If the units are none of tanh, ReLU and leaky ReLU.
     """
 
+    @staticmethod
+    def can_copy(network: nn.Module) -> bool:
+        """Return whether a network is one that can be copied: nothing in it computes anything else."""
+        if not any(computes_as(network, kind) for kind in (FullyConnected, nn.Sequential)):
+            return False
+        linear, units = list(network)[0::2], list(network)[1::2]  # type: ignore[call-overload]
+        return (
+            len(linear) == len(units) + 1
+            and all(computes_as(layer, nn.Linear) and layer.bias is not None for layer in linear)
+            and any(all(computes_as(unit, kind) for unit in units) for kind in (nn.Tanh, nn.ReLU, nn.LeakyReLU))
+            and len({getattr(unit, "negative_slope", 0.0) for unit in units}) < 2
+        )
+
     def __init__(self, network: nn.Sequential) -> None:
         linear = [module for module in network if isinstance(module, nn.Linear)]
         units = [module for module in network if not isinstance(module, nn.Linear)]
@@ -499,6 +513,31 @@ class NumpyMLP:
             x = self.activation(x) @ weight
             x += bias
         return x
+
+
+def computes_as(module: nn.Module, kind: type[nn.Module], *methods: str) -> bool:
+    """Return whether a module computes what those of a class do, so that a copy of the class may stand in for it.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        Perhaps of a subclass, which may have its own ways.
+    kind : type
+        The class.
+    *methods : str
+        What takes part in its computation beside ``forward``.
+
+    Returns
+    -------
+    bool
+        True if all of these are the class's own and no hook listens.
+    """
+    return (
+        isinstance(module, kind)
+        and not (module._forward_hooks or module._forward_pre_hooks)
+        and not {"forward", *methods} & vars(module).keys()
+        and all(getattr(type(module), name) is getattr(kind, name) for name in ("__call__", "forward", *methods))
+    )
 
 
 def array_of(tensor: Any) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from desim.agents.multiserver.gang import GangRepair
 from desim.agents.multiserver.line_search import BestSlot, LineSearchOGA
@@ -10,7 +11,13 @@ from desim.agents.multiserver.oga import AdaGrad, OGASched, OptimisticOGA
 from desim.agents.multiserver.rivals import DRF, BinPacking, Fairness, Spreading
 from desim.agents.registry import Family, Registry
 
-__all__ = ["create", "descriptions"]
+__all__ = ["create", "descriptions", "files"]
+
+
+def _base_files(base: str) -> tuple[Path, ...] | None:
+    """Return the files of the agent that another one is made of."""
+    return _REGISTRY.files(base)
+
 
 _REGISTRY: Registry = Registry(
     "multiserver",
@@ -43,8 +50,10 @@ _REGISTRY: Registry = Registry(
     },
     {
         "gang-NAME": Family(
-            "Any of these, repaired so that no gang is served in part.", lambda name: GangRepair(_REGISTRY.create(name))
+            "Any of these, repaired so that no gang is served in part.",
+            lambda name: GangRepair(_REGISTRY.create(name)),
+            files=_base_files,
         )
     },
 )
-create, descriptions = _REGISTRY.create, _REGISTRY.descriptions
+create, descriptions, files = _REGISTRY.create, _REGISTRY.descriptions, _REGISTRY.files

@@ -60,7 +60,7 @@ class Adversary:
         pairs = [pair for pair in product(listed(self.agents), listed(self.against)) if pair[0] != pair[1]]
         if not pairs:
             raise InvalidConfiguration(f"--agents {self.agents!r} against {self.against!r}: want two different names")
-        objective = self.objective or OBJECTIVES[self.problem]
+        objective = OBJECTIVES[self.problem] if self.objective is None else self.objective
         ratios = [Ratio(self.problem, *pair, objective) for pair in pairs]  # unknown names are found before any search
         found = [self._search(ratio, objective) for ratio in ratios]
         if self.as_json:

@@ -113,6 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: list[str]) -> Command:
     """Return the command that the arguments name, with its options; helps and complains like any parser."""
+    _refuse_empty(arguments)
     if arguments == ["--version"]:
         from desim import __version__
 
@@ -151,6 +152,16 @@ def _parse(arguments: list[str]) -> Command:
         for name in COMMANDS
     )
     return _options(Union[choices], "desim", DESCRIPTION, arguments or ["--help"])  # noqa: UP007  # made at run time
+
+
+def _refuse_empty(arguments: Sequence[str]) -> None:
+    """Raise if an argument is empty, like a variable that is not set: it would stand for a default or for here."""
+    for at, word in enumerate(arguments):
+        before = arguments[at - 1] if at else ""
+        option, _, value = word.partition("=") if word.startswith("--") and "=" in word else (before, "", word)
+        if not value.strip():
+            name = option if option.startswith("-") else "an argument"
+            raise InvalidConfiguration(f"{name} is empty: give a value, or leave it out")
 
 
 def _swept(problem: str, rest: Sequence[str]) -> Command | None:

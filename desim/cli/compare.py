@@ -19,7 +19,6 @@ from desim.scenario import Instance
 from desim.sweep import Backend, Run, SweepInterrupted
 from desim.sweep.comparing import Compared, Contest
 from desim.sweep.comparison import IntervalKind
-from desim.sweep.simulated import Named
 
 __all__ = ["Compare", "tell"]
 
@@ -41,7 +40,8 @@ class Compare:
 
     `desim compare PROBLEM --help` has the options of a problem. Each seed stands for a workload, which is drawn before
     any agent is asked: all agents meet the same. Finished runs are stored in DIR/runs at once: the same command again
-    goes on where it was interrupted, and another one reuses what it can. A file of batch is simulated once for each
+    goes on where it was interrupted, and another one reuses what it can; runs of agents and problems of your own are
+    simulated anew, since nobody can tell what else their code uses. A file of batch is simulated once for each
     agent, unless cores fail at random. Several values of an option of the problem, such as --load 0.6,0.7, make a
     comparison each, and one table and figure over all.
     """
@@ -89,7 +89,7 @@ class Compare:
         contest = Contest(
             problem=problem,
             options=getattr(self, "options", None),
-            agents=tuple(Named(name) for name in names),
+            agents=tuple(names),
             seeds=self.seeds,
             baseline=self.baseline,
             metric=self.metric,

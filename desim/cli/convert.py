@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from desim import plugins
+from desim.checks import whole
 from desim.cli.output import print_text, remark
 from desim.cli.run import print_repairs
 from desim.cli.targets import check_new_file
@@ -61,7 +62,7 @@ class Convert:
 
         if self.cores is not None:
             raise InvalidConfiguration("--cores is for workloads; a result knows the cores of its machine")
-        to = self.to or "csv"
+        to = "csv" if self.to is None else self.to
         if self.target.suffix != SUFFIXES[to]:
             hint = "" if self.to else "; other formats of results need --to batsim-csv or --to chrome-trace"
             raise InvalidConfiguration(f"{self.target}: a result becomes a {to} in a {SUFFIXES[to]} file{hint}")
@@ -78,7 +79,7 @@ class Convert:
         provider = plugins.workload_provider("batch")
         trace = provider.read(self.source)
         print_repairs(trace.report.as_dict())
-        cores = self.cores or trace.num_cores
+        cores = trace.num_cores if self.cores is None else whole("cores", self.cores, least=1)
         header = trace.header if self.cores is None else None
         provider.write(self.target, trace.jobs, num_cores=cores, header=header)
         if cores is None:

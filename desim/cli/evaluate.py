@@ -16,9 +16,10 @@ from desim.core import simulate
 from desim.exceptions import InvalidConfiguration
 from desim.plotting.words import heading
 from desim.problem import kind_of
-from desim.problems.batch.options import WorkloadOptions, shared_workload
+from desim.problems.batch.options import BatchOptions, WorkloadOptions
 from desim.statistics import Estimate, compare, summarize
 from desim.sweep import Failed, Workers, perform_tasks
+from desim.sweep.simulated import System, shared_instance
 
 __all__ = ["Evaluate"]
 
@@ -111,10 +112,12 @@ class Evaluate:
         from desim.problems.batch.env import TraceEpisodes
 
         name, number = call
-        workload = shared_workload(self.workload)
-        assert workload.num_cores is not None
+        instance = shared_instance(System("batch", "batch", BatchOptions(self.workload), mark="episodes"))
         episodes = TraceEpisodes(
-            [list(workload.jobs)], workload.num_cores, num_jobs=self.episode_jobs, arrivals=self.arrivals
+            [list(instance.workload or ())],
+            instance.facts["cores"],
+            num_jobs=self.episode_jobs,
+            arrivals=self.arrivals,
         )
         problem = episodes.fixed(number + 1, self.episode_seed)[number]
         result = simulate(problem, plugins.create_agent(self.problem, name), seed=number)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tyro.conf import arg
 
 from desim import plugins
+from desim.checks import whole
 from desim.cli.figures import make_directory, save_figure
 from desim.cli.options import JsonFlag, listed, problem_of
 from desim.cli.output import plain, print_json, print_table, print_text, remark
@@ -37,11 +38,11 @@ from desim.problems.batch.fidelity import (
     wait_log,
 )
 from desim.problems.batch.idle_nodes import LongWaits, waits_on_nodes
-from desim.problems.batch.options import BatchOptions, shared_workload
+from desim.problems.batch.options import BatchOptions, load_workload
 from desim.records import write_atomically
-from desim.scenario import Instance, Scenario, measure, replay, shared_instance
+from desim.scenario import Instance, Scenario, measure, replay
 from desim.sweep import Run, Store, SweepFailed, SweepInterrupted, Workers, perform_all
-from desim.sweep.simulated import Named, System
+from desim.sweep.simulated import Named, System, shared_instance
 
 __all__ = ["Fidelity", "simulate_waits"]
 
@@ -67,7 +68,7 @@ def simulate_waits(run: Run) -> dict[str, Any]:
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
-        instance = shared_instance(scenario.problem, scenario.options)
+        instance = shared_instance(run.setting)
         result = replay(scenario, instance)
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
@@ -156,15 +157,16 @@ class Fidelity:
             )
         for agent in agents:
             plugins.create_agent("batch", agent)
-        instance = shared_instance("batch", options)
-        every = _log_of(options, self.queue_field)
+        setting = System("batch", "batch", options)
+        instance, workload = shared_instance(setting), load_workload(options.workload)
+        every = _log_of(workload, options, self.queue_field)
         log = _without_warm_up(every, instance, options)
         if not self.as_json:
             print_text(f"{instance.name}: {instance.size}\n")
             if instance.report is not None:
                 print_repairs(instance.report.as_dict())
         try:
-            waits, invalid = self._waits(agents, instance)
+            waits, invalid = self._waits(agents, replace(setting, options=instance.options))
         except SweepInterrupted as interruption:
             remark(f"desim: interrupted: {interruption}")
             return 1
@@ -177,7 +179,7 @@ class Fidelity:
         counted = ~np.isnan(log.waiting_time)
         jobs = list(instance.workload or ())
         idle = idle_waits(jobs, every.waiting_time, instance.facts["cores"], counted=counted)
-        findings = _Findings(waits, log, idle, _waits_on_nodes(options, jobs, every, counted))
+        findings = _Findings(waits, log, idle, _waits_on_nodes(workload, jobs, every, counted))
         described = self._described(instance, findings)
         files = [] if self.out is None else _write(self.out, described, findings)
         if self.as_json:
@@ -190,16 +192,15 @@ class Fidelity:
             remark(f"desim: {agent}: not valid; desim run batch --agent {agent} says why")
         return 1 if invalid else 0
 
-    def _waits(self, agents: Sequence[str], instance: Instance) -> tuple[dict[str, Floats], list[str]]:
+    def _waits(self, agents: Sequence[str], setting: System) -> tuple[dict[str, Floats], list[str]]:
         """Return the waits by agent, those of the controls last, and which runs are not valid."""
-        options = instance.options
+        options = setting.options
         names = {agent: agent for agent in agents} | {f"recorded:{options.workload.trace}": RECORDED}
-        setting = System("batch", "batch", options)
-        runs = [Run(setting, Named(agent), options.workload.seed) for agent in names]
+        runs = [Run(setting, Named(agent, agent, "batch"), options.workload.seed) for agent in names]
         store = None if self.out is None else Store(self.out / "runs")
         if store is not None:
             make_directory(store.directory)
-        workers = Workers(self.workers or os.cpu_count() or 1)
+        workers = Workers(os.cpu_count() or 1 if self.workers is None else whole("workers", self.workers, least=1))
         found = perform_all(simulate_waits, runs, store, workers=workers, title="fidelity", go_on=False)
         waits = {
             name: np.array([math.nan if wait is None else wait for wait in found[run]["waits"]])
@@ -219,16 +220,15 @@ class Fidelity:
         }
 
 
-def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
+def _log_of(workload: Any, options: BatchOptions, queue_field: int | None) -> WaitLog:
     """Return the recorded waits of the jobs that are simulated, and their groups."""
-    workload: Any = shared_workload(options.workload)
     trace = workload.trace
     if trace is None or trace.waiting_time is None:
         raise InvalidConfiguration(f"{workload.name}: states no waits: want a log with --trace FILE")
     queues = None
     if queue_field is not None:
         texts = plugins.workload_provider("batch", options.workload.trace).texts(options.workload.trace, queue_field)
-        queues = [texts.get(job.job_id, "") for job in trace.jobs]
+        queues = [texts[line] for line in trace.place.tolist()]
     elif getattr(trace, "queue_name", None) is not None:
         queues = list(trace.queue_name)
     elif len(np.unique(trace.queue)) > 1:
@@ -238,11 +238,8 @@ def _log_of(options: BatchOptions, queue_field: int | None) -> WaitLog:
     return wait_log(trace.jobs, trace.waiting_time, queues=queues, clock_start=start, zone=zone)
 
 
-def _waits_on_nodes(
-    options: BatchOptions, jobs: Sequence[Any], every: WaitLog, counted: NDArray[np.bool_]
-) -> LongWaits | None:
+def _waits_on_nodes(workload: Any, jobs: Sequence[Any], every: WaitLog, counted: NDArray[np.bool_]) -> LongWaits | None:
     """Return what nodes have to do with long waits, if the log tells where its jobs ran."""
-    workload: Any = shared_workload(options.workload)
     where, nodes = getattr(workload.trace, "recorded_nodes", None) or {}, getattr(workload, "nodes", ())
     if not where or not {name for one in where.values() for name, _ in one} <= {node.name for node in nodes}:
         return None

@@ -59,6 +59,8 @@ class Reproduce:
             raise InvalidConfiguration(f"no paper {self.paper!r}{near}; there are {', '.join(families)}, and all")
         wanted = list(families) if self.paper == "all" else [self.paper]
         only = listed(self.only)
+        if self.only and not only:
+            raise InvalidConfiguration(f"--only is {self.only!r}, want names of experiments with commas between them")
         unknown = [name for name in only if not any(name in families[paper].modules for paper in wanted)]
         if unknown:
             known = "; ".join(f"{paper} has {', '.join(families[paper].modules)}" for paper in wanted)

@@ -57,7 +57,7 @@ class Run:
         """Simulate, check, print; 1 if the run was interrupted or is not valid."""
         problem, options = problem_of(self), getattr(self, "options", None)
         system = system_of(problem)
-        agent = self.agent or system.default_agent
+        agent = system.default_agent if self.agent is None else self.agent
         if agent is None:
             raise InvalidConfiguration("who decides is missing: --agent NAME")
         if not system.is_own:

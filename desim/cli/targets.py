@@ -6,7 +6,7 @@ from pathlib import Path
 
 from desim.cli.made import MADE_FILE
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.records import INFO_FILE, read_info
+from desim.records import INFO_FILE, read_info, table_directory
 
 __all__ = ["check_new_file", "clear_result"]
 
@@ -14,7 +14,7 @@ __all__ = ["check_new_file", "clear_result"]
 def clear_result(directory: Path, *, force: bool) -> None:
     """Make room for a new result.
 
-    Only files that belong to a result are ever removed.
+    Only files that belong to a result are ever removed, and none outside its directory, whatever the result says.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def clear_result(directory: Path, *, force: bool) -> None:
         raise InvalidConfiguration(f"{directory} holds something that is no result: choose another directory")
     if not force:
         raise InvalidConfiguration(f"{directory} holds a result: choose another directory, or replace it with --force")
-    tables = [directory / name for name in read_info(directory)["tables"]]
+    tables = [table_directory(directory, name) for name in read_info(directory)["tables"]]
     try:
         for table in tables:
             for part in [*table.glob("part-*.parquet"), *table.glob(".part-*.partial")]:

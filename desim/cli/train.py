@@ -51,7 +51,7 @@ class Train:
         begin = time.monotonic()
         with progress("training", settings.training.total_steps, "decisions") as bar:
             result = settings.train(self.out / "checkpoint", _report, bar)
-        stem = self.out / (self.name or settings.default_name)
+        stem = self.out / (settings.default_name if self.name is None else self.name)
         if result.status != "interrupted":
             settings.write(stem, result)
         stands = [] if result.status == "interrupted" else settings.standing(result.weights)

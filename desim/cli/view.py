@@ -201,11 +201,8 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _records(directory: Path, stored: str | None) -> Path | None:
-    """Return where the records of a run are, also after the comparison has been moved."""
-    if stored is None:
-        return None
-    beside = directory / "runs" / Path(stored).name
-    return beside if beside.is_dir() else Path(stored)
+    """Return where the records of a run are, also after the comparison has been moved; never out of its directory."""
+    return None if stored is None else directory / "runs" / Path(stored).name
 
 
 def _directory(summary: RunSummary) -> Path:

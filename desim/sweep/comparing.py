@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+
 from desim import own_code, plugins
 from desim.checks import did_you_mean, shown, whole
 from desim.cli.comparison import heading, print_comparison, sentences, tables
@@ -27,7 +29,7 @@ from desim.problem import Better, Problem, kinds
 from desim.records import write_atomically
 from desim.reprs import html_rows
 from desim.result import Result
-from desim.scenario import Instance, OwnOptions, Scenario, metrics_of_run, shared_instance, system_of
+from desim.scenario import Instance, OwnOptions, Scenario, metrics_of_run, system_of
 from desim.sweep.comparison import (
     Comparison,
     IntervalKind,
@@ -40,7 +42,16 @@ from desim.sweep.comparison import (
 )
 from desim.sweep.options import options_of
 from desim.sweep.runner import Run, SweepFailed, perform_all, settings_of
-from desim.sweep.simulated import Given, GivenOptions, GivenSystem, Named, System, simulate_run
+from desim.sweep.simulated import (
+    Given,
+    GivenOptions,
+    GivenSystem,
+    Named,
+    System,
+    new_mark,
+    shared_instance,
+    simulate_run,
+)
 from desim.sweep.store import Store
 from desim.sweep.workers import Backend, Failed, WorkerDied, Workers
 
@@ -239,9 +250,10 @@ def compare(
     interval : {"t", "bootstrap"}
         What confidence intervals rest on.
     out : path, optional
-        Directory for runs, tables, report and figures. Runs that are stored there are not repeated: a comparison that
-        was interrupted goes on. Agents and problems that are defined in a program or notebook itself are simulated
-        anew by the next one, since their code cannot be told from another.
+        Directory for runs, tables, report and figures. Runs of desim's own agents on its own problems that are stored
+        there are not repeated, unless a file that they read has changed: a comparison that was interrupted goes on.
+        Agents and problems of your own are simulated anew by every comparison, whether they are objects or named
+        ``"module:name"``, since nobody can tell what else their code uses.
     workers : int, optional
         Processes at a time; by default one a processor.
     backend : {"local", "ray", "dask"}
@@ -325,14 +337,14 @@ def _options(kind: type[Any], given: Mapping[str, Any]) -> Any:
     return OwnOptions(tuple(f"{name}={value}" for name, value in rest.items()), **own)
 
 
-def _entrants(agents: Any) -> tuple[Named | Given, ...]:
+def _entrants(agents: Any) -> tuple[str | Given, ...]:
     """Return who takes part, by name or as it is."""
     if isinstance(agents, str) or not isinstance(agents, Iterable):
         raise InvalidConfiguration(f"agents is {shown(agents)}, want a list of names and agents, or a mapping")
     if isinstance(agents, Mapping):
         return tuple(Given(str(name), agent) for name, agent in agents.items())
     return tuple(
-        Named(agent) if isinstance(agent, str) else Given(str(getattr(agent, "name", type(agent).__name__)), agent)
+        agent if isinstance(agent, str) else Given(str(getattr(agent, "name", type(agent).__name__)), agent)
         for agent in agents
     )
 
@@ -347,7 +359,7 @@ class Contest:
         What is simulated.
     options : object
         Those of the problem.
-    agents : tuple of Named or Given
+    agents : tuple of str or Given
         Who is compared.
     seeds : int, sequence of int, or None
         How many, or which.
@@ -361,7 +373,7 @@ class Contest:
 
     problem: str | GivenSystem
     options: Any
-    agents: tuple[Named | Given, ...]
+    agents: tuple[str | Given, ...]
     seeds: int | Sequence[int] | None = None
     baseline: str | None = None
     metric: str | None = None
@@ -395,12 +407,13 @@ class Contest:
         self._check()
         if not system.is_own:
             self._named(system.name)  # before the workload is read
-        instance = shared_instance(self.problem, self.options)
+        mark = new_mark()
+        instance = shared_instance(System(self.problem, system.name, self.options, mark))
         entrants, baseline = self._named(instance.kind.name)
         for one in entrants:
             if isinstance(one, Given):
                 agent_for(instance.make(one.agent), one.agent)
-        runs = self._runs(entrants, instance)
+        runs = self._runs(entrants, instance, mark)
         if instance.kind is kinds().get(instance.kind.name):  # of users, not all metrics need be described
             check_criterion(instance.kind, self.metric, self.better)
         if self.tell is not None:
@@ -431,7 +444,7 @@ class Contest:
             raise InvalidConfiguration("agents is (), want at least one")
         if self.workers is not None:
             whole("workers", self.workers, least=1)
-        if isinstance(self.seeds, int):
+        if isinstance(self.seeds, int | np.integer):
             whole("seeds", self.seeds, least=1)
         elif self.seeds is not None:
             numbers = list(self.seeds)
@@ -442,18 +455,21 @@ class Contest:
 
     def _named(self, kind: str) -> tuple[list[Named | Given], str]:
         """Return who takes part under full names, and the baseline; each name is tried once."""
-        full = {one.policy: _full_name(kind, one.policy) for one in self.agents if isinstance(one, Named)}
+        full = {one: _full_name(kind, one) for one in self.agents if isinstance(one, str)}
         found: dict[str, Named | Given] = {}
         for one in self.agents:
-            name = full.get(one.policy, one.policy) if isinstance(one, Named) else one.policy
-            if name in found and not (isinstance(one, Named) and isinstance(found[name], Named)):
+            name = full[one] if isinstance(one, str) else one.policy
+            if name in found and not (isinstance(one, str) and isinstance(found[name], Named)):
                 raise InvalidConfiguration(
                     f"two agents are called {name!r}: tell them apart by a mapping, {{name: agent}}"
                 )
-            if isinstance(one, Given) and isinstance(one.agent, str):
-                found[name] = Given(name, plugins.create_agent(kind, one.agent))
+            if isinstance(one, str):
+                found[name] = Named(name, name, kind)
+            elif isinstance(one.agent, str):
+                plugins.create_agent(kind, one.agent)
+                found[name] = Named(name, one.agent, kind)
             else:
-                found[name] = Named(name) if isinstance(one, Named) else one
+                found[name] = one
         if self.baseline is None:
             return list(found.values()), "fcfs" if "fcfs" in found else next(iter(found))
         baseline = self.baseline if self.baseline in found else full.get(self.baseline, "")
@@ -466,16 +482,16 @@ class Contest:
             )
         return list(found.values()), baseline
 
-    def _runs(self, agents: Sequence[Named | Given], instance: Instance) -> list[Run]:
+    def _runs(self, agents: Sequence[Named | Given], instance: Instance, mark: str) -> list[Run]:
         """Return all runs, seed by seed."""
         system = system_of(self.problem)
-        if isinstance(self.seeds, int) or self.seeds is None:
-            first, count = system.seed_of(instance.options), SEEDS if self.seeds is None else self.seeds
+        if isinstance(self.seeds, int | np.integer) or self.seeds is None:
+            first, count = system.seed_of(instance.options), int(SEEDS if self.seeds is None else self.seeds)
             seeds: Sequence[int] = range(first, first + (count if instance.is_drawn else 1))
         else:
             seeds = [int(seed) for seed in self.seeds]
         return [
-            Run(System(self.problem, instance.kind.name, system.with_seed(instance.options, seed)), agent, seed)
+            Run(System(self.problem, instance.kind.name, system.with_seed(instance.options, seed), mark), agent, seed)
             for seed in seeds
             for agent in agents
         ]

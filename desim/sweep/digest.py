@@ -15,13 +15,14 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
-from functools import cache, lru_cache
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from desim import own_code
-from desim.exceptions import RecordError
+from desim import plugins
+from desim.exceptions import InvalidConfiguration, RecordError
 
 __all__ = ["agent_digest", "file_digest", "modules_behind", "source_digest"]
 
@@ -54,49 +55,80 @@ def file_digest(path: Path) -> str:
         If the file cannot be read.
     """
     try:
-        state = path.stat()
-        return _file_digest(path.absolute(), state.st_mtime_ns, state.st_size)
+        return _kept(path, _file_digests, _digest_of_file)
     except OSError as error:
         raise RecordError(f"{path} cannot be read: {error.strerror}") from error
 
 
-@lru_cache(maxsize=64)
-def _file_digest(path: Path, changed: int, size: int) -> str:
+def _digest_of_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def agent_digest(agent: str) -> str:
-    """Return a digest of what an agent is made of beyond the code of packages.
+class _State(NamedTuple):
+    """What changes with the content of a file: of its three times, nobody can set the last one back."""
+
+    number: int
+    size: int
+    modified: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: Path) -> _State:
+        """Return the state of a file; OSError if there is none."""
+        found = path.stat()
+        return cls(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the next change will make it another one: clocks of file systems tick slowly."""
+        return self.changed < time.time_ns() - TICK
+
+
+#: Longer than a tick of any clock of a file system, in nanoseconds.
+TICK = 100_000_000
+
+_Made = TypeVar("_Made")
+_file_digests: dict[Path, tuple[_State, str]] = {}
+
+
+def _kept(path: Path, kept: dict[Path, tuple[_State, _Made]], make: Callable[[Path], _Made]) -> _Made:
+    """Return what is made of the content of a file, which is kept while that stays as it is."""
+    path = path.absolute()
+    state = _State.of(path)
+    if path in kept and kept[path][0] == state:
+        return kept[path][1]
+    made = make(path)
+    if state.is_settled and _State.of(path) == state:
+        kept[path] = state, made
+    return made
+
+
+def agent_digest(problem: str, agent: str) -> str | None:
+    """Return a digest of what an agent is made of beyond its name and the code of desim.
 
     Parameters
     ----------
+    problem : str
+        Such as ``"batch"``.
     agent : str
         Its name.
 
     Returns
     -------
-    str
-        Hexadecimal: of the source of an agent of the user's own, of weights that are named by a path, or of a file;
-        empty for agents that have neither.
+    str or None
+        Hexadecimal: of the content of its files, such as weights with their card, or a log; empty if there are none.
+        None if it cannot be told, since the agent may run code that is no part of desim.
 
     Raises
     ------
     RecordError
-        If weights cannot be read.
-    InvalidConfiguration
-        If code of the user's own cannot be found.
+        If a file cannot be read.
     """
-    if own_code.is_there(agent):
-        return source_digest(own_code.own_module(agent).__name__)
-    source = agent.partition(":")[2]
-    stem = source.rpartition("@")[0] or source
-    files = sorted(Path(stem).parent.glob(f"{Path(stem).name}.*")) if "/" in stem else []
-    if Path(source).suffix and Path(source).is_file():  # such as a log
-        return file_digest(Path(source))
-    if files:
-        return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
-    return agent_digest(source) if source else ""
+    files = plugins.agent_files(problem, agent)
+    if not files:
+        return None if files is None else ""
+    return hashlib.sha256("".join(map(file_digest, files)).encode()).hexdigest()
 
 
 def source_digest(*modules: str) -> str:
@@ -110,29 +142,41 @@ def source_digest(*modules: str) -> str:
     Returns
     -------
     str
-        Hexadecimal; the same after a change of comments, docstrings or layout.
+        Hexadecimal; the same after a change of comments, docstrings or layout. Of modules that this process has
+        loaded, it is of what was loaded.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If the file of a loaded module may have changed since, so that nobody can tell what was loaded.
     """
     key = (modules, PACKAGES, tuple(sys.path), os.getcwd())  # noqa: PTH109
     states, digest = _known.get(key, ({}, ""))
-    if not states or any(_state(path) != state for path, state in states.items()):
+    if not states or any(_state(name, path) != state for (name, path), state in states.items()):
         files = modules_behind(*modules)
-        texts = (f"{name}\0{_read(path).digest}\0" for name, path in files.items())
+        states = {(name, path): _state(name, path) for name, path in files.items()}
+        texts = (f"{name}\0{_read(name, path).digest}\0" for name, path in files.items())
         digest = hashlib.sha256("".join(texts).encode()).hexdigest()
-        _known[key] = ({path: _state(path) for path in files.values()}, digest)
+        if all(state is not None and state.is_settled for state, _ in states.values()):
+            _known[key] = (states, digest)
     return digest
 
 
 #: Digests, with the files that they are of: each of thousands of runs asks for the same.
-_known: dict[tuple[Any, ...], tuple[dict[Path, tuple[int, int] | None], str]] = {}
+_known: dict[tuple[Any, ...], tuple[dict[tuple[str, Path], tuple[_State | None, Any]], str]] = {}
 
 
-def _state(path: Path) -> tuple[int, int] | None:
-    """Return what changes with the content of a file; None if there is none any more."""
+def _state(name: str, path: Path) -> tuple[_State | None, Any]:
+    """Return the state of a file, None if there is none any more, and how its module was loaded, if it was."""
     try:
-        state = path.stat()
+        return _State.of(path), _loading(name)
     except OSError:
-        return None
-    return state.st_mtime_ns, state.st_size
+        return None, None
+
+
+def _loading(name: str) -> Any:
+    """Return an object that another one takes the place of when a module is loaded again; None if it is not loaded."""
+    return getattr(sys.modules.get(name), "__spec__", None)
 
 
 def modules_behind(*modules: str) -> dict[str, Path]:
@@ -177,13 +221,44 @@ class _Module(NamedTuple):
     imports: tuple[_Import, ...]
 
 
-def _read(path: Path) -> _Module:
-    state = path.stat()
-    return _parsed(path, state.st_mtime_ns, state.st_size)
+_modules: dict[Path, tuple[_State, _Module]] = {}
 
 
-@cache
-def _parsed(path: Path, changed: int, size: int) -> _Module:
+#: Modules as they were loaded: what runs is not what their files have become since.
+_loaded: dict[str, tuple[Any, Path, _Module]] = {}
+
+
+def _read(name: str, path: Path) -> _Module:
+    loading = _loading(name)
+    if loading is None:
+        return _kept(path, _modules, _parsed)
+    kept = _loaded.get(name)
+    if kept is not None and kept[0] is loading and kept[1] == path:
+        return kept[2]
+    found = _kept(path, _modules, _parsed)
+    if _State.of(path).changed >= STARTED:
+        raise InvalidConfiguration(
+            f"{path} has changed since this process started, which has loaded module {name}: nobody can tell which of "
+            "the two it runs, so that nothing may be stored; start again in a new process"
+        )
+    _loaded[name] = loading, path, found
+    return found
+
+
+def _started() -> int:
+    """Return when this process started, in nanoseconds, or was about to need digests where the system does not tell."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        ago = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.time_ns()
+    return time.time_ns() - int(ago * 1e9)
+
+
+STARTED = _started()
+
+
+def _parsed(path: Path) -> _Module:
     tree, imports = ast.parse(path.read_bytes()), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -227,7 +302,7 @@ class _Project:
             yield from (name[:end] for end, letter in enumerate(name) if letter == ".")
         if problem := PROBLEM.match(name):
             yield f"{problem[0]}.metrics"
-        for one in _read(path).imports:
+        for one in _read(name, path).imports:
             if one.base or one.level:
                 yield self._source(_base(one, name, path), one.member)
             else:
@@ -239,7 +314,7 @@ class _Project:
             return f"{base}.{member}"
         path = self.file(base)
         if path is not None and path.name == "__init__.py":
-            for one in _read(path).imports:
+            for one in _read(base, path).imports:
                 if one.alias == member and (one.base or one.level):
                     return self._source(_base(one, base, path), one.member)
         return base

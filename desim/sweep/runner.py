@@ -21,6 +21,9 @@ from desim.sweep.workers import Failed, Finished, Workers, perform_tasks
 
 __all__ = ["Outcomes", "Perform", "Run", "SweepFailed", "SweepInterrupted", "duration", "perform_all", "settings_of"]
 
+#: Of what determines a run: outcomes that were stored under an earlier one are never found again, as some were those of
+#: other files, weights or code.
+IDENTITY = 2
 #: Failed runs that the error names.
 NAMED = 3
 #: Seconds from one line about the progress to the next, where there is no terminal.
@@ -138,6 +141,7 @@ def settings_of(perform: Perform, run: Run) -> dict[str, Any]:
         )
     agent = run.agent if isinstance(run.agent, str) else getattr(run.agent, "policy", type(run.agent).__name__)
     return {
+        "identity": IDENTITY,
         "name": f"{agent}-seed-{run.seed}",
         "function": f"{perform.__module__}.{perform.__qualname__}",
         "setting": _described(run.setting),
@@ -240,12 +244,7 @@ class _Method:
 
     def __call__(self, job: _Job) -> Kept:
         """Perform one run; store its outcome here if it is performed on the machine that asks."""
-        if not self.is_local and settings_of(self.perform, job.run) != job.settings:
-            code = source_digest(self.perform.__module__)
-            raise InvalidConfiguration(
-                f"{HOST} has other code or files for {self.perform.__module__} ({code[:12]}) than the machine that "
-                f"asks ({job.settings['code'][:12]}): install the same version on both"
-            )
+        self._check(job)
         with ExitStack() as stack:
             arguments: list[Any] = [job.run]
             if self.with_records:
@@ -253,9 +252,27 @@ class _Method:
             begin = time.perf_counter()
             outcome = dict(self.perform(*arguments))
             seconds = time.perf_counter() - begin
+            self._check(job)  # a file may have been replaced meanwhile
         kept = Kept(json.loads(json.dumps(plain(outcome), allow_nan=False)), seconds)
         # Stored where it was performed: if the process that asks is killed, no outcome is on its way to it.
         return self.stored(job, kept) if self.is_local else kept
+
+    def _check(self, job: _Job) -> None:
+        """Refuse a run whose outcome would be stored as that of other code or files than it is made with."""
+        if not job.settings:  # it is not stored
+            return
+        found = settings_of(self.perform, job.run)
+        if found == job.settings:
+            return
+        if self.is_local:
+            raise InvalidConfiguration(
+                f"{job.name}: code or files have changed since the run was asked for, so that its outcome is not "
+                "stored; start again, in a new process if code has changed"
+            )
+        raise InvalidConfiguration(
+            f"{HOST} has other code or files for {self.perform.__module__} ({found['code'][:12]}) than the machine "
+            f"that asks ({job.settings['code'][:12]}): install the same version on both"
+        )
 
     def stored(self, job: _Job, kept: Kept) -> Kept:
         """Store an outcome, if anywhere, and return it."""

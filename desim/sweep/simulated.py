@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
+import json
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,19 +18,20 @@ from desim.cli.output import plain
 from desim.core import Agent
 from desim.exceptions import DesimError, InvalidConfiguration, RecordError
 from desim.problem import Problem, kind_of
-from desim.scenario import (
-    OwnSystem,
-    Scenario,
-    measure,
-    replay,
-    shared_instance,
-    system_of,
-    workload_digest,
-)
+from desim.scenario import Instance, OwnSystem, Scenario, measure, replay, system_of, workload_digest
 from desim.sweep.digest import agent_digest, file_digest, source_digest
 from desim.sweep.runner import Run
 
-__all__ = ["Given", "GivenOptions", "GivenSystem", "Named", "System", "simulate_run"]
+__all__ = [
+    "Given",
+    "GivenOptions",
+    "GivenSystem",
+    "Named",
+    "System",
+    "new_mark",
+    "shared_instance",
+    "simulate_run",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +83,13 @@ class GivenSystem(OwnSystem):
         return own_code.own_function(self.name, self.source, rng, **settings)()
 
     def identity(self, options: GivenOptions) -> dict[str, Any]:
-        """Return what tells runs apart."""
-        return {
-            "source": _content_digest(self.name, self.source),
-            "set": _content_digest("options", self.settings(options)),
-            "seed": options.seed,
-            "until": options.until,
-        }
+        """Return what tells runs apart, as far as that is plain values."""
+        return {"seed": options.seed, "until": options.until}
+
+
+def new_mark() -> str:
+    """Return what stands, in the identity of runs, for all that nobody can tell: no other comparison has it."""
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True)
@@ -101,43 +104,64 @@ class System:
         Whose agents there are.
     options : object
         Those of the problem: workload, seed, system, metrics.
+    mark : str
+        The same in all runs of a comparison, see :func:`new_mark`.
     """
 
     problem: str | GivenSystem
     kind: str
     options: Any
+    mark: str = field(default_factory=new_mark, compare=False, repr=False)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells runs apart: files by their content, nothing about metrics, and the code."""
+        """Return what tells runs apart: files by their content, nothing about metrics, and the code.
+
+        Code of a user may use whatever it likes, which nobody can tell: its runs are never found again.
+        """
         system = system_of(self.problem)
-        modules = ["desim.core", type(system).__module__, *plugins.modules(self.kind)]
         kind = kind_of(self.kind)
+        modules = [type(system).__module__, *plugins.modules(self.kind)]
         modules += [part.partition(":")[0] for part in (kind.metrics_from, kind.rules_from) if isinstance(part, str)]
-        if isinstance(self.problem, GivenSystem):
-            own = _modules(self.problem.source)
-        else:
-            own = [self.problem.partition(":")[0]] if own_code.is_reference(self.problem) else []
-        code = source_digest(*modules, *own)
+        others = set(kind.agents)  # each agent has its own identity
+        if system.is_own or not all(map(plugins.is_ours, {*modules} - others)):
+            return {"problem": str(self.problem), "mark": self.mark}
         return {
             "problem": str(self.problem),
             "options": plain(_by_content(system.identity(self.options))),
-            "code": code,
+            "code": source_digest("desim.core", *modules),
         }
 
 
 @dataclass(frozen=True)
 class Named:
-    """An agent by its name."""
+    """An agent by its name.
+
+    Attributes
+    ----------
+    policy : str
+        What it is called.
+    name : str
+        What makes it, as ``desim list`` has it.
+    kind : str
+        Of the problem whose agents it is one of.
+    mark : str
+        See :func:`new_mark`.
+    """
 
     policy: str
+    name: str
+    kind: str
+    mark: str = field(default_factory=new_mark, compare=False, repr=False)
 
     def made(self, kind: str) -> Agent:
         """Return the agent, new."""
-        return plugins.create_agent(kind, self.policy)
+        return plugins.create_agent(kind, self.name)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells it from others: its name, and the code or weights that are no part of desim."""
-        return {"policy": self.policy, "code": agent_digest(self.policy)}
+        """Return what tells it from others: its name and its files, or that nobody can tell."""
+        files = agent_digest(self.kind, self.name)
+        told = {"mark": self.mark} if files is None else {"files": files}
+        return {"policy": self.policy, "name": self.name} | told
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,19 +174,47 @@ class Given:
         What it is called.
     agent : Agent
         The agent; each run is decided by a copy.
+    mark : str
+        See :func:`new_mark`.
     """
 
     policy: str
     agent: Agent
+    mark: str = field(default_factory=new_mark, repr=False)
 
     def made(self, kind: str) -> Agent:
         """Return a copy: what one run leaves in an agent must not reach the next."""
         return copy.deepcopy(self.agent)
 
     def identity(self) -> dict[str, Any]:
-        """Return what tells it from others: what is in it, and its code."""
-        code = source_digest(*_modules(self.agent))
-        return {"policy": self.policy, "content": _content_digest(self.policy, self.agent), "code": code}
+        """Return what tells it from others: nobody can tell what an object will do."""
+        return {"policy": self.policy, "mark": self.mark}
+
+
+def shared_instance(setting: System) -> Instance:
+    """Make what several runs of a comparison simulate.
+
+    Parameters
+    ----------
+    setting : System
+        The problem with its options.
+
+    Returns
+    -------
+    Instance
+        The same object as in the call before, if that was of the same comparison, with the same options, and if the
+        files that these name have the same content.
+    """
+    try:
+        content = json.dumps(plain(_by_content(system_of(setting.problem).identity(setting.options))), sort_keys=True)
+    except RecordError:
+        content = ""  # whoever reads the file tells what is wrong with it
+    return _instance(setting.problem, setting.options, setting.mark, content)
+
+
+@lru_cache(maxsize=1)
+def _instance(problem: str | GivenSystem, options: Any, mark: str, content: str) -> Instance:
+    return system_of(problem).instance(options)
 
 
 def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
@@ -183,7 +235,7 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     """
     scenario = Scenario(run.setting.problem, run.agent.policy, run.setting.options)
     try:
-        instance = shared_instance(scenario.problem, scenario.options)
+        instance = shared_instance(run.setting)
         result = replay(scenario, instance, out=out, agent=run.agent.made(instance.kind.name))
         if result.info["status"] == "interrupted":
             raise KeyboardInterrupt
@@ -198,22 +250,6 @@ def simulate_run(run: Run, out: Path | None) -> dict[str, Any]:
     except DesimError as error:
         kind = DesimError if isinstance(error, RecordError) else type(error)  # arguments are not to blame
         raise kind(f"{scenario.agent}, seed {run.seed}: {error}") from error
-
-
-def _modules(thing: Any) -> list[str]:
-    """Return the module of what an object is made of; what a program or notebook itself defines is in its content."""
-    module = getattr(thing, "__module__", None) or type(thing).__module__
-    return [] if module == "__main__" else [str(module)]
-
-
-def _content_digest(name: str, thing: Any) -> str:
-    """Return a digest of what is in an object."""
-    import cloudpickle
-
-    try:
-        return hashlib.sha256(cloudpickle.dumps(thing)).hexdigest()
-    except Exception as error:  # whatever an object of the user's own raises
-        raise InvalidConfiguration(f"{name} cannot be pickled, which a stored run needs: {error}") from error
 
 
 def _by_content(value: Any) -> Any:

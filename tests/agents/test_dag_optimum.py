@@ -11,9 +11,9 @@ from dag_references import random_instance
 from published_dags import topcuoglu
 
 from desim import simulate
-from desim.agents.dag import CPOP, HEFT, PEFT, TDCA, ListScheduler, Optimum, RankUp, optimal_schedule
+from desim.agents.dag import CPOP, HEFT, PEFT, TDCA, ListScheduler, Optimum, RankUp, create, optimal_schedule
 from desim.exceptions import InvalidConfiguration, MissingDependency
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import DagCluster, Executors, Job, SharedLinks
 from desim.processes.outages import random_outages
 
 
@@ -208,3 +208,14 @@ def test_without_the_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools.sat.python.cp_model", None)
     with pytest.raises(MissingDependency, match=r"pip install 'desim\[optimum\]'"):
         optimal_schedule([Job(1, [1.0])], Executors([1.0]))
+
+
+def test_shared_links_are_refused() -> None:
+    job = Job(1, [1.0, 2.0], [(0, 1, 3.0)])
+    links = SharedLinks.bus(2, 1.0)
+    cluster = DagCluster([job], Executors([1.0, 1.0], 4.0), plan_ahead=True, transfers="when_assigned", links=links)
+    for name in ("optimum", "portfolio:heft+optimum"):
+        with pytest.raises(
+            InvalidConfiguration, match=r"optimum knows no shared links, .*: want links=None; try portfolio"
+        ):
+            simulate(cluster, create(name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from desim import simulate
 from desim.agents.dag import Portfolio, create
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.problems.dag import DagCluster, Executors, Job
+from desim.problems.dag import DagCluster, Executors, Job, SharedLinks
 from desim.problems.dag.adversarial import DagInstance
+from desim.processes import random_outages
 from desim.validation import validate
+from desim.workloads import random_dags
 from desim.workloads.dag.registry import draw, executors_of, read
 
 INSTANCES = sorted((Path(__file__).parent / "adversarial_dags").glob("*.json"))
@@ -79,6 +82,71 @@ def test_jobs_that_arrive_are_planned_behind_what_runs() -> None:
     assert result.metrics()["jobs_completed"] == 6
     again = simulate(DagCluster(jobs, executors, plan_ahead=True), agent)
     assert again.table("copies").equals(result.table("copies"))
+
+
+BUS_CASES = [
+    (Job(1, [1.0, 5.0, 1.0, 5.0, 2.0], [(0, 1, 5.0), (0, 2, 5.0), (1, 2, 7.0), (0, 3, 5.0), (1, 4, 4.0)]), 9.0),
+    (Job(1, [5.0, 1.0, 3.0], [(0, 1, 8.0), (0, 2, 7.0)]), 8.0),
+]
+LINKED = "heft+cpop+peft+dls+tdca+rank_up-insertion-deft+rank_up-deft-patient+rank_up-deft+fifo-eft"
+
+
+def on_links(agent: str, jobs: list[Job], executors: Executors, links: SharedLinks, **options: Any) -> float:
+    cluster = DagCluster(jobs, executors, transfers="when_assigned", links=links, **options)
+    result = simulate(cluster, create(agent))
+    validate(result, jobs)
+    return float(result.metrics()["makespan"])
+
+
+@pytest.mark.parametrize(("job", "best"), BUS_CASES)
+def test_what_a_plan_is_worth_is_what_comes_of_it_on_shared_links(job: Job, best: float) -> None:
+    executors, links = Executors([1.0, 1.0], 4.0), SharedLinks.bus(2, 1.0)
+    times = [on_links(name, [job], executors, links, plan_ahead=True) for name in ("tdca", "rank_up-deft", "heft")]
+    assert min(times) == best
+    assert on_links("portfolio:heft+rank_up-deft+tdca", [job], executors, links, plan_ahead=True) == best
+    assert on_links("portfolio", [job], executors, links, plan_ahead=True) <= best
+
+
+@given(seed=st.integers(0, 10_000), bandwidth=st.sampled_from([0.1, 0.5, 1.0, 3.0]), begin=st.sampled_from([0.0, 0.7]))
+@settings(max_examples=20, deadline=None)
+def test_on_shared_links_it_is_behind_no_member_either(seed: int, bandwidth: float, begin: float) -> None:
+    rng = default_rng(seed)
+    count = int(rng.integers(2, 5))
+    executors = Executors(rng.uniform(0.5, 2.0, count), rng.choice([0.5, 2.0, np.inf]), rng.choice([0.0, 0.3]))
+    jobs = [
+        random_dags.generate(int(rng.integers(3, 9)), ccr=2.0, seed=rng).submitted(begin, job_id=number)
+        for number in range(int(rng.integers(1, 3)))
+    ]
+    links = SharedLinks.bus(count, bandwidth) if rng.random() < 0.5 else SharedLinks.star([bandwidth] * count)
+    times = {
+        (name, ahead): on_links(name, jobs, executors, links, plan_ahead=ahead)
+        for name in LINKED.split("+")
+        for ahead in (False, True)
+        if ahead or name not in ("heft", "cpop", "peft", "tdca")
+    }
+    serial = sum(job.work.sum() for job in jobs) / executors.speeds.max()
+    ours = on_links(f"portfolio:{LINKED}", jobs, executors, links, plan_ahead=True)
+    assert ours <= min(*times.values(), serial) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_arrivals_and_outages_on_shared_links_all_jobs_end(seed: int) -> None:
+    rng = default_rng(seed)
+    jobs = [random_dags.generate(8, ccr=1.0, seed=rng).submitted(1.5 * number, job_id=number) for number in range(5)]
+    outages = random_outages(mean_time_to_failure=6.0, mean_time_to_repair=2.0) if seed % 2 else None
+    cluster = DagCluster(
+        jobs,
+        Executors(rng.uniform(0.5, 2.0, 3), 2.0),
+        plan_ahead=True,
+        transfers="when_assigned",
+        links=SharedLinks.star([1.0] * 3),
+        processes=[] if outages is None else [outages],
+    )
+    agent = create("portfolio:heft+rank_up-insertion-deft+rank_up-deft-patient")
+    result = simulate(cluster, agent, seed=seed)
+    validate(result, jobs)
+    assert result.metrics()["jobs_completed"] == 5
+    assert simulate(cluster, agent, seed=seed).table("copies").equals(result.table("copies"))
 
 
 def test_names() -> None:

@@ -74,10 +74,10 @@ def test_without_a_record_there_is_nothing_to_repeat(tmp_path: Path) -> None:
 
 def test_another_log_is_another_agent(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(log.parent)
-    before = agent_digest("recorded:log.swf")
-    assert before == agent_digest(f"recorded:{log}") != ""
+    before = agent_digest("batch", "recorded:log.swf")
+    assert before == agent_digest("batch", f"recorded:{log}") != ""
     log.write_text(LOG.replace(" 10 10 ", " 10 11 "))
-    assert agent_digest("recorded:log.swf") != before
+    assert agent_digest("batch", "recorded:log.swf") != before
 
 
 @settings(max_examples=15, deadline=None)

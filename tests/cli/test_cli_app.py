@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command_line import Desim
@@ -26,6 +27,33 @@ def test_alone_it_prints_help(desim: Desim) -> None:
     assert alone.err == ""
     for name in app.COMMANDS:
         assert name in alone.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (["run", "batch", "--jobs", "5", "--agent", ""], "--agent"),
+        (["run", "batch", "--jobs", "5", "--agent="], "--agent"),
+        (["run", "batch", "--jobs", "5", "--agent", "fcfs", "--nodes", " "], "--nodes"),
+        (["run", "batch", "--jobs", "5", "--agent", "fcfs", "--out", ""], "--out"),
+        (["adversary", "batch", "--agents", "sjf", "--against", "fcfs", "--objective", ""], "--objective"),
+        (["compare", "batch", "--agents", "fcfs", "--jobs", "5", "--windows", ""], "--windows"),
+        (["experiment", "list", ""], "an argument"),
+        (["reproduce", "dbf", "--only", ""], "--only"),
+        (["view", ""], "an argument"),
+    ],
+)
+def test_an_empty_value_does_not_mean_the_default(desim: Desim, arguments: list[str], name: str) -> None:
+    assert desim(*arguments) == (2, "", f"desim: error: {name} is empty: give a value, or leave it out\n")
+
+
+def test_values_that_look_empty_do_not_mean_the_default(desim: Desim, log: Path, tmp_path: Path) -> None:
+    outcome = desim("reproduce", "dbf", "--only", ",")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--only is ',', want names of experiments" in outcome.err
+    outcome = desim("convert", log, tmp_path / "out.json", "--cores", 0)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "--cores is 0, want a whole number of at least 1" in outcome.err
 
 
 def test_version(desim: Desim) -> None:

@@ -60,6 +60,16 @@ def test_known_answers(desim: Desim, waits: Path, tmp_path: Path) -> None:
     assert json.loads(again.out)["agents"] == agents
 
 
+def test_queues_are_those_of_the_rows_where_job_numbers_come_back(desim: Desim, waits: Path, tmp_path: Path) -> None:
+    head, *rows = waits.read_text().removeprefix(HEADER).splitlines()
+    numbered = [head, *("1 " + row.partition(" ")[2] for row in rows)]
+    waits.write_text(HEADER + "\n".join(numbered) + "\n")
+    command = ("fidelity", "batch", "--trace", waits, "--agents", "fcfs", "--queue-field", 20, "--workers", 1)
+    found = json.loads(desim(*command, "--json").out)
+    groups = found["groups"]["fcfs"]["queue"]
+    assert {name: one["jobs"] for name, one in groups.items()} == {"short": 3, "long": 1}
+
+
 def test_overloads_are_told(desim: Desim, waits: Path) -> None:
     """On seven cores job 1 never fits; on eight with longer runs the next two would be late."""
     waits.write_text(waits.read_text().replace(" 5000 ", " 5600 "))
@@ -84,6 +94,7 @@ def test_the_warm_up_is_left_out(desim: Desim, waits: Path) -> None:
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--load", "0.5"), "which change the log"),
         (("batch", "--agents", "fcfss", "--trace", "LOG"), "no batch agent 'fcfss'"),
         (("batch", "--agents", "fcfs", "--trace", "LOG", "--queue-field", "30"), "line 3: no field 30, or no job num"),
+        (("batch", "--agents", "fcfs", "--trace", "LOG", "--workers", "0"), "--workers is 0, want a whole number"),
     ],
 )
 def test_refusals(desim: Desim, waits: Path, arguments: tuple[str, ...], message: str) -> None:

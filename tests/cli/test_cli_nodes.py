@@ -44,3 +44,7 @@ def test_what_is_refused(desim: Desim, tmp_path: Path) -> None:
     outcome = desim("run", "batch", "--jobs", 5, "--nodes", "2x8", "--placement", "tightest")
     assert outcome.status == 2
     assert "placement" in outcome.err
+    for counts in ("0x4", "0x0", "2x0", "2x8,0x4"):
+        outcome = desim("run", "batch", "--jobs", 5, "--agent", "fcfs", "--nodes", counts)
+        assert (outcome.status, outcome.out) == (2, "")
+        assert f"--nodes is {counts}, want a file, or counts such as 16x64" in outcome.err

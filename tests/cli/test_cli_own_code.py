@@ -385,7 +385,9 @@ def test_own_metrics_come_in_addition(desim: Desim) -> None:
 
 @pytest.mark.usefixtures("place")
 def test_workloads_that_differ_between_agents_are_told(desim: Desim, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated, "shared_instance", lambda problem, options: system_of(problem).instance(options))
+    monkeypatch.setattr(
+        simulated, "shared_instance", lambda setting: system_of(setting.problem).instance(setting.options)
+    )
     outcome = desim("compare", "mine_problem:unfair", "--agents", "fcfs,sjf", "--seeds", "2", "--workers", "1")
     assert outcome.status == 0
     assert "desim: seed 0: not the workload of fcfs: sjf\n" in outcome.err

@@ -228,8 +228,10 @@ def test_recorded_workflows(desim: Desim, tmp_path: Path) -> None:
     assert Result.load(tmp_path / "out").jobs["data_size"].to_list() == [1e6, 4e6]
     assert run("--workload", trace, "--jobs", "7")["metrics"]["jobs_submitted"] == 7
     run("--trace", trace, "--ccr", "3", "--out", tmp_path / "ccr")
-    sizes = Result.load(tmp_path / "ccr").jobs["data_size"].to_list()
-    assert sizes == pytest.approx([3 * 1.5, 3 * 2 * 4 / 3])  # ratio x edges x mean run time
+    sized = Result.load(tmp_path / "ccr")
+    seconds = np.mean(1.0 / np.array(sized.info["speeds"]))  # that a unit of work takes on the mean executor
+    expected = [3 * 1.25e8 * 1 * seconds * 8.55 / 2, 3 * 1.25e8 * 2 * seconds * 11.4 / 3]
+    assert sized.jobs["data_size"].to_list() == pytest.approx(expected)  # ratio x speed x edges x mean run time
     for name, message in (("tpcc", "nor a generated workload"), ("x.swf", "suffix"), ("x.json", "x.json")):
         outcome = desim("run", "dag", "--trace", name)
         assert outcome.status == 2

@@ -7,12 +7,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import polars as pl
 import pytest
 from command_line import Desim
 
 from desim import Result, simulate
 from desim.agents.batch import create
-from desim.exceptions import missing
+from desim.exceptions import RecordError, missing
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.metrics import METRICS
 from desim.workloads import swf
@@ -201,6 +202,34 @@ def test_other_directories_are_left_alone_even_by_force(desim: Desim, log: Path,
     assert "no result" in outcome.err
     assert [path.name for path in precious.iterdir()] == ["thesis.txt"]
     assert desim("run", "batch", "--trace", log, "--out", log).status == 2
+
+
+@pytest.mark.parametrize("name", ["../stored/jobs", "{}/stored/jobs", "..", "", "evil/../../stored/jobs"])
+def test_a_result_leads_to_nothing_outside_its_directory(desim: Desim, stored: Path, name: str) -> None:
+    before = sorted(stored.rglob("*"))
+    evil = stored.parent / "evil"
+    evil.mkdir()
+    table = name.format(stored.parent)
+    (evil / "result.json").write_text(json.dumps({"format": 1, "tables": {table: []}, "problem": "batch"}))
+    outcome = desim("run", "batch", "--jobs", "5", "--out", evil, "--force")
+    assert outcome.status != 0 and f"name of a table: got {table!r}" in outcome.err
+    with pytest.raises(RecordError, match="expected a name without separators"):
+        Result.load(evil)
+    with pytest.raises(RecordError, match="expected a name without separators"):
+        Result({table: pl.LazyFrame({"a": [1]})}, {}).save(stored.parent / "saved" / "here")
+    assert sorted(stored.rglob("*")) == before and [path.name for path in evil.iterdir()] == ["result.json"]
+
+
+def test_a_link_in_a_result_leads_to_nothing_outside(desim: Desim, stored: Path) -> None:
+    before = sorted(stored.rglob("*"))
+    evil = stored.parent / "evil"
+    evil.mkdir()
+    (evil / "jobs").symlink_to(stored / "jobs")
+    (evil / "result.json").write_text(json.dumps({"format": 1, "tables": {"jobs": []}, "problem": "batch"}))
+    assert "got a link" in desim("run", "batch", "--jobs", "5", "--out", evil, "--force").err
+    with pytest.raises(RecordError, match="got a link"):
+        Result.load(evil)
+    assert sorted(stored.rglob("*")) == before
 
 
 def test_a_run_that_fails_leaves_what_it_has_recorded(desim: Desim, log: Path, tmp_path: Path) -> None:

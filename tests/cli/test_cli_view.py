@@ -69,6 +69,17 @@ def comparison(desim: Desim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return out
 
 
+def test_a_comparison_shows_no_records_from_elsewhere(desim: Desim, comparison: Path) -> None:
+    path = comparison / "comparison.json"
+    document = json.loads(path.read_text())
+    elsewhere = comparison.parent / "elsewhere"
+    Path(document["runs"][0]["records"]).rename(elsewhere)
+    document["runs"][0]["records"] = str(elsewhere)
+    path.write_text(json.dumps(document))
+    outcome = desim("view", comparison)
+    assert outcome.status != 0 and "comparison/runs/elsewhere holds no result" in outcome.err
+
+
 def test_a_comparison_is_shown_again_from_what_it_stored(desim: Desim, comparison: Path) -> None:
     first = data_of(comparison / "view.html")
     document = json.loads((comparison / "comparison.json").read_text())

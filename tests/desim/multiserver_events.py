@@ -68,10 +68,20 @@ class PlainHolding:
             self.done.append(job)
             for (node, resource), amount in given.items():
                 self.left[node][resource] += amount
+            self.take_off(job, given, time)
         else:
             job = PlainJob(next(self.ids), subject, time, None, None, self.work[subject], 0.0, 0.0, 0, "queued")
             self.queues[subject].append(job)
             self.fresh += 1
+
+    def take_off(self, job: PlainJob, given: Amounts, time: float) -> None:
+        """Take what is missing of a job to the end of the slot off the means of the slot."""
+        row = self.slots[-1]
+        left = row["slot"] + 1 - time
+        row["gain"] -= left * job.gain
+        row["overhead"] -= left * job.overhead
+        for k, name in enumerate(self.model.graph.resources):
+            row[f"allocated_{name}"] -= left * sum(amount for (_, j), amount in given.items() if j == k)
 
     def begin_slot(self, slot: int) -> None:
         self.free.append([list(row) for row in self.left])

@@ -170,6 +170,7 @@ class PlainCluster:
         self.kept: list[tuple[Any, ...]] = []
         self.asked_for: dict[int, float] = {}
         self.wakes: set[float] = set()
+        self.late: list[Run] = []  # once for each time at which one was expected to end, and did not
         self.count = 0
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -407,7 +408,21 @@ class PlainCluster:
         one = Run(job, held, self.now, self.now + time - done, status, done)
         self.running.append(one)
         self.at(one.end, END, self.complete, one)
+        self.look_later(one)
         return one
+
+    def look_later(self, one: Run) -> None:
+        """Note when a run is expected to end, if it does not by then."""
+        time = expected_end(one.start + max(one.job.requested_time - one.done, 0.0), self.now)
+        if time < one.end:
+            self.at(time, END, self.look_again, one)
+
+    def look_again(self, one: Run) -> None:
+        """Let the policy decide when a run was expected to end that goes on, unless it was cut."""
+        if one in self.running:
+            self.late.append(one)
+            self.look_later(one)
+            self.ask()
 
     def complete(self, one: Run) -> None:
         """Let a job end by itself or at its limit, unless it was cut."""
@@ -515,8 +530,11 @@ def in_order(queue: Iterable[Job], order: str) -> list[Job]:
 
 
 def expected_end(end: float, now: float) -> float:
-    """Return when a job is expected to end: who overruns goes on for as long again, and at least a minute."""
-    return end if end > now else now + max(now - end, 60.0)
+    """Return when a job is expected to end: who overruns goes on for a minute, then for as long again as it has."""
+    late = 0.0
+    while end + late <= now:
+        late = max(2 * late, 60.0)
+    return end + late
 
 
 @dataclass
@@ -587,7 +605,7 @@ def by_counts(kind: str, order: str) -> Policy:
 def conservative(order: str) -> Policy:
     """Return conservative back-filling on cores."""
     promised: dict[int, float] = {}
-    before: list[Any] = [set(), ((0, 0), None)]  # who ran; cores down, those of them not for a window; preemptions
+    before: list[Any] = [set(), ((0, 0), None, 0)]  # who ran; cores down, those of no window; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id = {job.job_id: job for job in cluster.queue}
@@ -602,7 +620,7 @@ def conservative(order: str) -> Policy:
                     made.take(by_id[other], start)
             return made
 
-        disturbed = down, cluster.upheaval()
+        disturbed = down, cluster.upheaval(), len(cluster.late)
         if disturbed != before[1]:
             promised.clear()
         elif before[0] - now_running:
@@ -683,12 +701,12 @@ def closed_to(cluster: PlainCluster, job: Job, start: float) -> set[int]:
 def conservative_on_nodes(order: str) -> Policy:
     """Return conservative back-filling on nodes."""
     promised: dict[int, tuple[float, Held]] = {}
-    before: list[Any] = [set(), (set(), None)]  # who ran; which nodes had failed; preemptions
+    before: list[Any] = [set(), (set(), None, 0)]  # who ran; which nodes had failed; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id, now = {job.job_id: job for job in cluster.queue}, cluster.now
         now_running = {job.job_id for job in cluster.begun()}
-        disturbed = broken(cluster), cluster.upheaval()
+        disturbed = broken(cluster), cluster.upheaval(), len(cluster.late)
 
         def earliest(job: Job) -> tuple[float, Held] | None:
             taken = [(-math.inf, expected_end(end, now), held) for held, end in cluster.expected()]

@@ -65,6 +65,15 @@ def test_channels_are_sorted_by_port_then_node_and_may_be_named() -> None:
     assert (graph.ports, graph.nodes, graph.resources) == (("a", "b", "c"), ("x", "y"), ("cpu", "gpu"))
 
 
+@pytest.mark.parametrize("kind", [int, np.int64])
+def test_numbers_that_are_names_are_no_indices(kind: type[Any]) -> None:
+    ports = [kind(number) for number in (2, 1, 0)]
+    graph = BipartiteGraph([[1.0]] * 3, [[1.0]] * 2, [(kind(2), 1), (kind(0), "x")], ports=ports, nodes=["x", "y"])
+    assert graph.channel_port.tolist() == [0, 2] and graph.channel_node.tolist() == [1, 0]
+    with pytest.raises(InvalidConfiguration, match="unknown port 3; there are 3"):
+        BipartiteGraph([[1.0]] * 3, [[1.0]] * 2, [(3, 1)], ports=ports, nodes=["x", "y"])
+
+
 def test_every_port_with_every_node_if_channels_are_left_out() -> None:
     left_out = BipartiteGraph(np.ones((3, 1)), np.ones((2, 1)))
     assert contents(left_out) == contents(BipartiteGraph(np.ones((3, 1)), np.ones((2, 1)), product(range(3), range(2))))

@@ -18,8 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from desim import simulate
+from desim.agents.dag import create
 from desim.exceptions import DesimError, InvalidConfiguration, WorkloadError
-from desim.problems.dag import DagCluster, Executors, Job, TaskTimes, from_networkx, to_networkx
+from desim.problems.dag import DagCluster, Executors, Job, TaskCluster, TaskTimes, from_networkx, to_networkx
 
 NAN = math.nan
 USUAL: dict[str, Any] = {"work": [1.0, 2.0, 3.0], "edges": [("a", "b", 1), ("b", "c", 1)], "names": "abc"}
@@ -173,6 +175,31 @@ def test_nodes_are_numbered_in_topological_order_and_otherwise_as_given() -> Non
     assert job.parent_lists == [[], [(0, 5)], [(0, 6)], [(1, 7), (2, 8)]]
     assert job.child_lists == [[(1, 5), (2, 6)], [(3, 7)], [(3, 8)], []]
     assert (job.num_nodes, job.num_edges, repr(job)) == (4, 4, "<Job 1: 4 nodes, submitted at 0 s>")
+
+
+@pytest.mark.parametrize("kind", [int, float, np.int64, np.uint8, np.float32])
+def test_numbers_that_are_names_are_no_positions(kind: type[Any]) -> None:
+    names = [kind(number) for number in (2, 1, 0)]
+    edges = [(kind(2), kind(1), 3.0), (kind(1), kind(0), 4.0)]
+    for called in (names, np.array(names)):
+        job = Job(1, [10.0, 20.0, 30.0], edges, names=called)  # type: ignore[arg-type]
+        assert job.work.tolist() == [10.0, 20.0, 30.0]
+        assert job.parent_lists == [[], [(0, 3.0)], [(1, 4.0)]]
+    text = Job(1, [10.0, 20.0, 30.0], [(0, 1, 3.0), (1, 2, 4.0)], names=np.array(["2", "1", "0"]))  # type: ignore[arg-type]
+    assert text.parent_lists == job.parent_lists  # text is no number: these are positions
+    rows = np.array([(2, 1, 3.0), (1, 0, 4.0)])
+    assert Job(1, [10.0, 20.0, 30.0], rows, names=np.array([2, 1, 0])).parent_lists == job.parent_lists  # type: ignore[arg-type]
+
+
+def test_identifiers_of_numpy_are_those_of_python() -> None:
+    times = [TaskTimes([2], [[1.0]], [[1.0]], [[1.0, 2.0]])] * 2
+    ends = []
+    for identifier in (-3, np.int64(-3), np.int8(-3)):
+        job = Job(identifier, [1.0, 2.0], [(0, 1, 0.0)], num_tasks=[3, 5], task_times=times)
+        assert type(job.job_id) is int and type(job.submitted(1.0, job_id=identifier).job_id) is int
+        result = simulate(TaskCluster([job], Executors([1.0, 1.0])), create("fifo-eft"), seed=4)
+        ends.append(result.end_time)
+    assert ends[0] == ends[1] == ends[2]
 
 
 def test_other_sizes_are_those_of_a_job_made_anew() -> None:

@@ -206,6 +206,14 @@ def test_partitions_of_nodes_have_limits() -> None:
         simulate(BatchCluster(jobs, nodes=nodes, limits=[limit]), create("easy-fcfs"))
 
 
+@pytest.mark.parametrize("of", [(7,), np.array([7]), {np.int64(7)}, ("7",)])
+def test_users_may_be_named_by_number(of: Any) -> None:
+    jobs = [Job(1, 0.0, 2, 5.0, 5.0, 7), Job(2, 0.0, 2, 5.0, 5.0, 7), Job(3, 0.0, 2, 5.0, 5.0, 8)]
+    for by in ("user", {1: 7, 2: np.int64(7), 3: 8}):
+        result = simulate(BatchCluster(jobs, 9, limits=[Limit(by=by, of=of, running_jobs=1)]), create("fcfs"))  # type: ignore[arg-type]
+        assert result.jobs.sort("job_id")["starting_time"].to_list() == [0.0, 5.0, 0.0]
+
+
 class Answers:
     """An agent that gives one answer after the other."""
 

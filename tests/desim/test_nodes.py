@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections import defaultdict
 from typing import Any
 
@@ -14,7 +16,18 @@ from hypothesis import strategies as st
 from desim import InfeasibleAction, InvalidConfiguration, WorkloadError, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import PLACEMENTS, BatchCluster, Held, Job, Node, NodeCluster, NodeJob, Place, Request
+from desim.problems.batch import (
+    PLACEMENTS,
+    BatchCluster,
+    Held,
+    Job,
+    Node,
+    NodeCluster,
+    NodeJob,
+    Place,
+    PlacementPolicy,
+    Request,
+)
 from desim.processes.outages import Outage, planned_outages
 from desim.validation import validate
 
@@ -265,6 +278,100 @@ def test_clusters_that_make_no_sense(make: Any, message: str) -> None:
         make()
 
 
+class Oldest:
+    """Answers what it is given, and then the plain id of the oldest job."""
+
+    def __init__(self, first: Any = ()) -> None:
+        self.first = list(first)
+
+    def act(self, observation: Any) -> Any:
+        return self.first.pop() if self.first else int(observation.queue.job_id[0])
+
+
+class Chosen(PlacementPolicy):
+    """Names some nodes, and a GPU, whatever has room."""
+
+    name = "chosen"
+
+    def __init__(self, nodes: list[int], gpu: int = 0) -> None:
+        self.nodes, self.gpu = nodes, gpu
+
+    def order(self, room: Any, shape: Any, nodes: Any) -> Any:
+        return iter(self.nodes)
+
+    def device(self, room: Any, shape: Any, node: int, free: Any) -> int:
+        return self.gpu
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (Chosen([1]), "names too few nodes, 2 of 6 tasks have none"),
+        (Chosen([]), "names too few nodes, 6 of 6 tasks have none"),
+        (Chosen([0, 0]), "names node 0 twice"),
+        (Chosen([2, 0]), "names node 2, which has no room for a task"),
+        (Chosen([-1, 0]), "names node -1, which has no room for a task"),
+        (Chosen([0, 7]), "names node 7, which has no room for a task"),
+    ],
+)
+def test_placements_that_name_nodes_as_they_should_not(policy: PlacementPolicy, message: str) -> None:
+    nodes = [Node("a", 4), Node("b", 4), Node("c", 1)]
+    jobs = [NodeJob.of(3, 0.0, Request(1, 1), 5.0, 5.0), NodeJob.of(7, 1.0, Request(6, 1), 9.0, 9.0)]
+    first = [Place(3, (Held(2, 1, (1, 0), ()),))]
+    with pytest.raises(InvalidConfiguration, match=f"time 1.0: job 7: placement 'chosen' {message}"):
+        simulate(BatchCluster(jobs, nodes=nodes, placement=policy), Oldest(first))
+
+
+def test_placements_that_name_a_gpu_without_room() -> None:
+    nodes = [Node("a", 4, gpus=2)]
+    job = NodeJob.of(7, 0.0, Request(2, 1, gpus=0.6), 9.0, 9.0)
+    for gpu in (0, 2, -1):
+        with pytest.raises(InvalidConfiguration, match=rf"job 7: placement 'chosen' names GPU {gpu} of node 0, which"):
+            simulate(BatchCluster([job], nodes=nodes, placement=Chosen([0], gpu)), Oldest())
+
+
 def test_the_class_is_that_of_nodes() -> None:
     assert isinstance(cluster([]), NodeCluster)
     assert type(BatchCluster([], 4)) is BatchCluster
+
+
+class Derived(BatchCluster):
+    """Knows what it has started."""
+
+    def begin(self) -> None:
+        self.started: list[int] = []
+        super().begin()
+
+    def _start(self, job: Job, cores: int) -> None:
+        self.started.append(job.job_id)
+        super()._start(job, cores)
+
+
+class DerivedWithNodes(BatchCluster):
+    """Has nodes that nobody gives it."""
+
+    def __init__(self, jobs: list[Job]) -> None:
+        super().__init__(jobs, nodes=[Node("a", 2)])
+
+
+def test_derived_classes_are_of_nodes_as_well() -> None:
+    jobs = [NodeJob.of(1, 0.0, Request(2, 2, 3), 5.0, 5.0), NodeJob.of(2, 0.0, Request(1, 1, 3), 5.0, 5.0)]
+    nodes = [Node("a", 4, 3), Node("b", 4, 3)]  # memory for one task each
+    cluster = Derived(jobs, nodes=nodes)
+    assert isinstance(cluster, Derived)
+    assert isinstance(cluster, NodeCluster)
+    for each in (cluster, copy.copy(cluster), pickle.loads(pickle.dumps(cluster))):
+        assert type(each) is type(Derived(jobs, nodes=nodes))
+        agent, simulation = create("fcfs"), Simulation(each)
+        while (decision := simulation.advance()) is not None:
+            decision.answer(agent.act(decision.observation))
+        assert simulation.problem.started == [1, 2]
+        result = simulation.finish()
+        assert result.jobs["starting_time"].to_list() == [0.0, 5.0]
+        assert result.info["num_nodes"] == 2
+        assert validate(result, jobs).ok
+    assert not isinstance(Derived(jobs, 4), NodeCluster)
+    with pytest.raises(InvalidConfiguration, match="a batch cluster has num_cores or nodes, not both"):
+        Derived(jobs, 4, nodes=nodes)
+    with pytest.raises(InvalidConfiguration, match=r"within DerivedWithNodes.__init__: derive the class from NodeClu"):
+        DerivedWithNodes(jobs)

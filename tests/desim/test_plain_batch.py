@@ -123,7 +123,9 @@ def random_jobs(rng: np.random.Generator, kind: str, num_cores: int, count: int,
     jobs: list[Any] = []
     for job_id, time in zip(rng.permutation(count).tolist(), times, strict=True):
         requested = float(rng.integers(1, 16))
-        run, user = float(rng.integers(0, int(requested) + (4 if kills else 1))), int(rng.integers(-1, 3))
+        run, user = float(rng.integers(0, int(requested) + 4)), int(rng.integers(-1, 3))
+        if not kills and rng.random() < 0.2:
+            run = requested * float(rng.integers(2, 20))  # overruns, and for minutes
         if kind in ON_NODES:
             request = Request(
                 int(rng.integers(1, 5)),
@@ -191,7 +193,6 @@ def random_service(rng: np.random.Generator, count: int, order: str) -> Service:
 def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int) -> Site:
     """Return some of what sites do, often all of it."""
     much = 0.4 + 0.6 * rng.random()
-    promises = kind in PROMISES  # jobs that overrun break those
     return Site(
         after=random_after(rng, count) if rng.random() < much else {},
         limits=random_limits(rng, count, 7 if kind in ON_NODES else num_cores, kind in ON_NODES)
@@ -204,8 +205,8 @@ def random_site(rng: np.random.Generator, kind: str, num_cores: int, count: int)
         else random_windows(rng, num_cores),
         outages=random_outages(rng, 3 if kind in ON_NODES else num_cores) if rng.random() < much else (),
         interval=float(rng.choice([0.5, 1, 4])) if rng.random() < much else None,
-        grace=0.0 if promises else float(rng.choice([0, 0, 2, 5])),
-        kills=promises or bool(rng.random() < 0.8),
+        grace=float(rng.choice([0, 0, 2, 5, 100])),
+        kills=bool(rng.random() < 0.7),
         loses=bool(rng.random() < 0.2),
         until=float(rng.integers(10, 150)) if rng.random() < 0.15 else inf,
     )

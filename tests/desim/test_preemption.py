@@ -195,8 +195,23 @@ def test_checkpoints_keep_what_was_done_before_and_after_suspensions() -> None:
     )
     assert result.table("checkpoints").select("job_id", "finish_time", "saved").rows() == [(1, 45.0, 12.0)]
     assert rows(result, "starting_time", "execution_time")[0] == (1, 45.0, 88.0)
-    assert result.metrics()["wasted_core_seconds"] == 4 * 15.0
+    assert result.metrics()["wasted_core_seconds"] == 4 * 3.0  # of 10 + 5 s, 12 are kept
     assert validate(result, jobs).ok
+
+
+def test_the_same_schedule_has_the_same_metrics_by_suspension_and_by_checkpoints() -> None:
+    """Job 1 runs for 10 s and for 90 s; between them job 3 has its cores."""
+    jobs = [JOBS[0], JOBS[2]]
+    ways = cluster("suspend", jobs, 5), cluster("requeue", jobs, 5, checkpoint_interval=1.0)
+    results = [simulate(way, create("preempting-fcfs")) for way in ways]
+    for result in results:
+        assert rows(result, "starting_time", "execution_time") == [(1, 40.0, 90.0), (3, 10.0, 30.0)]
+        assert validate(result, jobs).ok
+    for options in ({}, {"warm_up": 7.0}, {"window": (5.0, 60.0)}, {"unfinished": "include"}):
+        suspended, requeued = (result.metrics(**options) for result in results)
+        assert suspended == requeued
+    assert suspended["wasted_core_seconds"] == 0.0
+    assert (suspended["waiting_time_max"], suspended["slowdown_max"]) == (30.0, 1.3)
 
 
 def test_an_outage_cuts_suspended_jobs_and_leaves_the_others_their_cores() -> None:

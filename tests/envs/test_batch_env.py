@@ -47,6 +47,12 @@ def test_impossible_windows_are_refused() -> None:
             SplitWindow(*wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("window", [(3, 2), np.array([3, 2]), tuple(np.array([3, 2]))])
+def test_a_window_is_one_whatever_its_numbers_are(window: Any) -> None:
+    env = BatchEnv(lambda rng: BatchCluster([], 4), window=window)
+    assert [(one.head, one.tail) for one in env.windows] == [(3, 2)]
+
+
 def random_jobs(rng: Random, num_cores: int, count: int) -> list[Job]:
     """Return jobs that come fast, so that there is a queue; some run longer than they have requested."""
     time, jobs = 0.0, []

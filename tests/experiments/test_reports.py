@@ -12,6 +12,7 @@ from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +116,17 @@ def test_account_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         (tmp_path / ACCOUNT_FILE).write_text(text)
         with pytest.raises(RecordError, match=f"{ACCOUNT_FILE} cannot be read"):
             Account.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"module": "small_family./etc"}, {"blocks": [{"kind": "drawing", "file": "../secret.png", "caption": ""}]}],
+)
+def test_account_names_only_what_lies_beside_it(results: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+    document = json.loads((results / "first" / ACCOUNT_FILE).read_text())
+    (tmp_path / ACCOUNT_FILE).write_text(json.dumps(document | change))
+    with pytest.raises(RecordError, match="expected the name of what lies beside it"):
+        Account.read(tmp_path)
 
 
 def test_a_study_of_ones_own_is_a_program(

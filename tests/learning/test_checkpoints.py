@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -84,6 +85,17 @@ def test_a_crash_at_any_moment_leaves_a_whole_checkpoint(
     assert found is not None
     assert found[1]["which"] == "new"
     assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("form", ["../other/{}", "{1}/{0}"])
+def test_a_checkpoint_has_its_tensors_beside_it(tmp_path: Path, form: str) -> None:
+    for name in ("mine", "other"):
+        save_checkpoint(tmp_path / name, {"a": torch.zeros(3)}, {})
+    document = json.loads((tmp_path / "mine" / "checkpoint.json").read_text())
+    document["tensors"] = form.format(document["tensors"], tmp_path / "other")
+    (tmp_path / "mine" / "checkpoint.json").write_text(json.dumps(document))
+    with pytest.raises(RecordError, match="expected the name of a file beside it"):
+        load_checkpoint(tmp_path / "mine")
 
 
 def test_a_crash_before_the_old_one_is_deleted_leaves_the_new_one(

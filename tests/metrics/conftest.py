@@ -45,7 +45,9 @@ class AnyFit:
         return int(observation.queue.job_id[fits[0]]) if len(fits) and self.rng.random() < 0.9 else None
 
 
-def _random_run(seed: int, num_jobs: int = 30, *, preempts: bool = False, **options: Any) -> Result:
+def _random_run(
+    seed: int, num_jobs: int = 30, *, preempts: bool = False, interval: float | None = None, **options: Any
+) -> Result:
     """Simulate random jobs on eight cores of which some fail, with whole times so that instants coincide."""
     rng = np.random.default_rng(seed)
     times = np.sort(rng.integers(3, 60, num_jobs)).astype(float)
@@ -79,9 +81,8 @@ def _random_run(seed: int, num_jobs: int = 30, *, preempts: bool = False, **opti
             "qualities": [urgent, *others],
             "quality_of": {number: names[number % 4] for number in range(num_jobs)},
         }
-    problem = BatchCluster(
-        jobs, 8, too_wide="reject", on_outage=on_outage, kill_at_request=bool(seed % 2), processes=[outages], **service
-    )
+    service |= {"checkpoint_interval": interval, "kill_at_request": bool(seed % 2)}
+    problem = BatchCluster(jobs, 8, too_wide="reject", on_outage=on_outage, processes=[outages], **service)
     agent = create("preempting-backfilling-sjf") if preempts else AnyFit(seed)
     return simulate(problem, agent, until=80.0 if seed % 5 else float("inf"), **options)
 

@@ -12,6 +12,7 @@ import pytest
 from desim import InvalidConfiguration, Result, simulate
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.batch.metrics import METRICS, batch_metrics, warm_up_of
+from desim.processes.outages import Outage, planned_outages
 
 LUBLIN = Path(__file__).parents[3] / "shared" / "data" / "swf" / "lublin_256.swf"
 
@@ -171,6 +172,107 @@ def test_a_lost_job_has_started_but_not_finished(job_table):
         interruptions=1,
         throughput=0,
     )
+
+
+@pytest.mark.parametrize(
+    ("cuts", "last", "goes_on", "interval", "expected"),
+    [
+        pytest.param(
+            [(0, 950, "requeued")],
+            (960, 1960),
+            False,
+            None,
+            {"slowdown_mean": 1.96, "waiting_time_mean": 960, "wasted_core_seconds": 3800},
+            id="requeue",
+        ),
+        pytest.param(
+            [(0, 950, "requeued")],
+            (960, 1060),
+            False,
+            100.0,
+            {"slowdown_mean": 1.06, "waiting_time_mean": 10, "wasted_core_seconds": 200},
+            id="checkpoints",
+        ),
+        pytest.param(
+            [(0, 950, "requeued"), (960, 1015, "preempted")],
+            (1020, 1120),
+            False,
+            100.0,
+            {"slowdown_mean": 1.12, "waiting_time_mean": 15, "wasted_core_seconds": 4 * (50 + 55)},
+            id="cut before the next checkpoint",
+        ),
+        pytest.param(
+            [(0, 300, "suspended")],
+            (500, 1200),
+            True,
+            None,
+            {"slowdown_mean": 1.2, "waiting_time_mean": 200, "wasted_core_seconds": 0},
+            id="suspension",
+        ),
+        pytest.param(
+            [(0, 300, "suspended"), (500, 600, "requeued")],
+            (700, 1700),
+            True,
+            None,
+            {"slowdown_mean": 1.7, "waiting_time_mean": 300, "wasted_core_seconds": 1600},
+            id="suspension, then requeue",
+        ),
+        pytest.param(
+            [(0, 300, "suspended"), (500, 600, "requeued")],
+            (700, 1450),
+            True,
+            250.0,
+            {"slowdown_mean": 1.45, "waiting_time_mean": 300, "wasted_core_seconds": 600},
+            id="suspension, then requeue with checkpoints",
+        ),
+        pytest.param(
+            [(0, 950, "requeued"), (960, 1000, "lost")],
+            (960, 1000),
+            False,
+            100.0,
+            {"slowdown_mean": math.nan, "waiting_time_mean": 10, "wasted_core_seconds": 4 * 990},
+            id="lost in the end",
+        ),
+    ],
+)
+def test_work_that_is_kept_and_work_that_is_done_again(job_table, cuts, last, goes_on, interval, expected):
+    """A job of 1,000 s on 4 cores, submitted at 0."""
+    start, finish = map(float, last)
+    status = "lost" if cuts[-1][-1] == "lost" else "completed"
+    jobs = job_table([(1, 0.0, 4, 1000.0, 1000.0, start, finish - start, finish, status, -1)])
+    rows = [(0, float(begin), float(end), outcome) for begin, end, outcome in cuts]
+    columns = ["arrival_number", "starting_time", "finish_time", "outcome"]
+    values = batch_metrics(
+        jobs,
+        num_cores=4,
+        end_time=2000.0,
+        interruptions=pl.DataFrame(rows, schema=columns, orient="row"),
+        suspends=goes_on,
+        checkpoint_interval=interval,
+    )
+    check(values, **expected)
+    ran = sum(end - begin for begin, end, outcome in cuts if outcome != "lost") + finish - start
+    check(values, busy_core_seconds=4 * ran)
+
+
+def test_of_what_a_queued_job_did_before_it_has_not_waited(job_table):
+    jobs = job_table([(1, 0.0, 4, 1000.0, 1000.0, None, None, None, "queued", -1)])
+    cut = {"arrival_number": [0], "starting_time": [10.0], "finish_time": [960.0], "outcome": ["requeued"]}
+    options = {"num_cores": 4, "end_time": 980.0, "interruptions": pl.DataFrame(cut), "unfinished": "include"}
+    check(batch_metrics(jobs, **options), waiting_time_mean=980)
+    check(batch_metrics(jobs, **options, checkpoint_interval=100.0), waiting_time_mean=30)
+
+
+@pytest.mark.parametrize("interval", [None, 1.0])
+def test_a_run_with_checkpoints_loses_nothing(interval):
+    """Cut at 95 s and back at 96 s: with checkpoints each second, all 95 s are kept."""
+    outage = planned_outages([Outage(95.0, 96.0, 1)])
+    cluster = BatchCluster([Job(1, 0.0, 1, 200.0, 100.0)], 1, checkpoint_interval=interval, processes=[outage])
+    values = simulate(cluster, FirstComeFirstServed()).metrics()
+    if interval is None:
+        check(values, bounded_slowdown_mean=1.96, wasted_core_seconds=95, waiting_time_mean=96)
+    else:
+        check(values, bounded_slowdown_mean=1.01, wasted_core_seconds=0, waiting_time_mean=1)
 
 
 def test_a_job_id_may_be_used_again(job_table):

@@ -14,8 +14,32 @@ from hypothesis import strategies as st
 from desim.problems.batch.metrics import batch_metrics
 
 
+def cuts_of(result):
+    """List (cut, seconds kept of it) of the executions after which their jobs did not end."""
+    interval, found = result.info.get("checkpoint_interval"), []
+    by_job = defaultdict(list)
+    for cut in result.table("interruptions").iter_rows(named=True):
+        by_job[cut["job_id"]].append(cut)
+    for cuts in by_job.values():
+        lost = cuts[-1]["outcome"] == "lost"
+        parts = []
+        for cut in cuts:
+            parts.append((cut, cut["finish_time"] - cut["starting_time"]))
+            if cut["outcome"] == "suspended":
+                continue
+            saved = 0.0
+            while interval is not None and saved + interval <= sum(length for _, length in parts):
+                saved += interval
+            for one, length in parts:
+                found.append((one, 0.0 if lost else min(length, saved)))
+                saved -= min(length, saved)
+            parts = []
+        found += [(one, 0.0 if lost else length) for one, length in parts]
+    return [(cut, kept) for cut, kept in found if cut["outcome"] != "lost"]
+
+
 def executions_of(result):
-    """List (job row, start, end, cut?) of all executions."""
+    """List (job row, start, end, from when on it was for nothing) of all executions."""
     end_time = result.info["end_time"]
     rows = {row["job_id"]: row for row in result.jobs.iter_rows(named=True)}
     runs = [
@@ -23,30 +47,24 @@ def executions_of(result):
             row,
             row["starting_time"],
             end_time if row["finish_time"] is None else row["finish_time"],
-            row["status"] == "lost",
+            row["starting_time"] if row["status"] == "lost" else math.inf,
         )
         for row in rows.values()
         if row["starting_time"] is not None
     ]
-    for cut in result.table("interruptions").iter_rows(named=True):
-        if cut["outcome"] != "lost":
-            wasted = cut["outcome"] != "suspended" or begins_anew_after(result, cut)
-            runs.append((rows[cut["job_id"]], cut["starting_time"], cut["finish_time"], wasted))
+    for cut, kept in cuts_of(result):
+        runs.append((rows[cut["job_id"]], cut["starting_time"], cut["finish_time"], cut["starting_time"] + kept))
     return runs
 
 
-def begins_anew_after(result, cut):
-    """Tell whether the work of an execution that was suspended is lost later."""
-    cuts = result.table("interruptions").iter_rows(named=True)
-    ends = [one for one in cuts if one["job_id"] == cut["job_id"] and one["outcome"] != "suspended"]
-    return any(one["finish_time"] > cut["starting_time"] for one in ends)
-
-
 def ran_before(result, job_id):
-    """Add up how long a job ran before it was suspended, if it went on from there."""
-    cuts = result.table("interruptions").iter_rows(named=True)
-    mine = [cut for cut in cuts if cut["job_id"] == job_id and cut["outcome"] == "suspended"]
-    return sum(cut["finish_time"] - cut["starting_time"] for cut in mine if not begins_anew_after(result, cut))
+    """Add up how long a job ran before its last start, and how much of that was kept."""
+    mine = [
+        (cut["finish_time"] - cut["starting_time"], kept) for cut, kept in cuts_of(result) if cut["job_id"] == job_id
+    ]
+    kept = sum(kept for _, kept in mine)
+    goes_on = "checkpoint_interval" in result.info or "qualities" in result.info
+    return sum(length for length, _ in mine) if goes_on else 0.0, kept
 
 
 def over_time(result, begin, end):
@@ -54,11 +72,11 @@ def over_time(result, begin, end):
     runs, outages = executions_of(result), list(result.table("outages").iter_rows(named=True))
     jobs = [row for row in result.jobs.iter_rows(named=True) if row["status"] != "rejected"]
     moments = {begin, end} | {row["submission_time"] for row in jobs} | {outage["time"] for outage in outages}
-    moments |= {time for _, start, stop, _ in runs for time in (start, stop)}
+    moments |= {time for _, *times in runs for time in times}
     moments = sorted(time for time in moments if begin <= time <= end)
     sums, longest = defaultdict(float), math.nan
     for now, following in itertools.pairwise(moments):
-        at_work = [(row, cut) for row, start, stop, cut in runs if start <= now < stop]
+        at_work = [(row, now >= wasted) for row, start, stop, wasted in runs if start <= now < stop]
         working = {row["job_id"] for row, _ in at_work}
         to_start = {row["job_id"] for row, start, _, _ in runs if start > now}
         to_start |= {row["job_id"] for row in jobs if row["status"] == "queued"}
@@ -67,7 +85,7 @@ def over_time(result, begin, end):
         up = [outage["cores_up"] for outage in outages if outage["time"] <= now]
         span = following - now
         sums["busy"] += span * sum(row["requested_number_of_resources"] for row, _ in at_work)
-        sums["wasted"] += span * sum(row["requested_number_of_resources"] for row, cut in at_work if cut)
+        sums["wasted"] += span * sum(row["requested_number_of_resources"] for row, wasted in at_work if wasted)
         sums["up"] += span * (up[-1] if up else result.info["num_cores"])
         sums["queue"] += span * len(queue)
         sums["load"] += span * sum(row["requested_number_of_resources"] * row["requested_time"] for row in queue)
@@ -88,14 +106,14 @@ def samples(result, begin, end, include):
         inside = begin <= row["submission_time"] and (row["submission_time"] < end or end == end_time)
         if not inside or row["status"] == "rejected":
             continue
-        so_far = end_time - row["submission_time"]
+        so_far, (ran, kept) = end_time - row["submission_time"], ran_before(result, row["job_id"])
         if row["starting_time"] is not None:
-            waiting.append(row["starting_time"] - row["submission_time"] - ran_before(result, row["job_id"]))
+            waiting.append(row["starting_time"] - row["submission_time"] - ran)
         elif include:
-            waiting.append(so_far)
+            waiting.append(so_far - ran)
         if row["status"] in ("completed", "killed"):
             whole = row["finish_time"] - row["submission_time"]
-            length = row["execution_time"] + ran_before(result, row["job_id"])
+            length = row["execution_time"] + kept
         elif include and row["status"] in ("running", "queued"):
             whole, length = so_far, row["run_time"]
         else:
@@ -157,9 +175,10 @@ def expected(result, begin, end, include):
     edges=st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted),
     whole=st.booleans(),
     preempts=st.booleans(),
+    interval=st.sampled_from([None, 1.0, 3.0, 100.0]),
 )
-def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, whole, preempts):
-    result = random_run(seed, preempts=preempts)
+def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, whole, preempts, interval):
+    result = random_run(seed, preempts=preempts, interval=interval)
     end_time = result.info["end_time"]
     begin, end = (result.jobs["submission_time"].min(), end_time) if whole else (float(edges[0]), float(edges[1]))
     options = {} if whole else {"window": (begin, end)}
@@ -169,6 +188,8 @@ def test_metrics_agree_with_loops_over_events(random_run, seed, include, edges, 
         end_time=end_time,
         outages=result.table("outages"),
         interruptions=result.table("interruptions"),
+        suspends=preempts,
+        checkpoint_interval=interval,
         unfinished="include" if include else "exclude",
         **options,
     )
@@ -211,3 +232,13 @@ def test_the_random_runs_show_every_fate(random_run):
     outcomes = {outcome for result in results for outcome in result.table("interruptions")["outcome"].to_list()}
     assert outcomes == {"requeued", "lost", "preempted", "suspended"}
     assert max(result.jobs["attempts"].max() for result in results) > 2
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), interval=st.sampled_from([None, 1.0, 3.0]), preempts=st.booleans())
+def test_what_is_kept_is_all_work_of_a_job_and_none_of_it_twice(random_run, seed, interval, preempts):
+    result = random_run(seed, preempts=preempts, interval=interval)
+    for row in result.jobs.filter(result.jobs["status"] == "completed").iter_rows(named=True):
+        mine = [execution for execution in executions_of(result) if execution[0]["job_id"] == row["job_id"]]
+        useful = sum(min(stop, wasted) - start for _, start, stop, wasted in mine)
+        assert useful == pytest.approx(row["run_time"])

@@ -74,6 +74,10 @@ def by_loops(result, warm_up):
     for resource, capacity in zip(info["resources"], info["total_capacity"], strict=True):
         for name, kind in (("utilization", "allocated"), ("reserved", "reserved")):
             part = mean([row[f"{kind}_{resource}"] / capacity for row in slots]) if capacity else math.nan
+            if holding and capacity:
+                spans = [time_within(row["slot"], row["slot"] + 1, warm_up, end_time) for row in slots]
+                amounts = zip(spans, (row[f"{kind}_{resource}"] for row in slots), strict=True)
+                part = sum(span * amount for span, amount in amounts) / capacity / length if length else math.nan
             values[f"{name}_{resource}"] = part
         parts += [values[f"utilization_{resource}"]] if capacity else []
     values["utilization"] = mean(parts)

@@ -29,6 +29,7 @@ from desim.plotting import (
 )
 from desim.plotting.colors import share_colors
 from desim.problems.multiserver import BipartiteGraph, Gang, RewardModel, to_networkx
+from desim.problems.multiserver.metrics import running_average_reward
 
 FIGURES = (average_reward, cumulative_reward, reward_parts, resource_utilization)
 TWELVE = run(12)
@@ -192,14 +193,17 @@ def test_averages_and_sums_are_those_of_the_jobs():
 
 
 def test_where_jobs_hold_resources_the_slots_count():
-    result = hold(10)
-    ((_, means),) = points(average_reward(result))
-    jobs = [
-        (job["reward"], job["starting_time"], np.inf if job["finish_time"] is None else job["finish_time"])
-        for job in result.jobs.iter_rows(named=True)
-    ]
-    speeds = [sum(reward for reward, start, end in jobs if start <= slot < end) for slot in range(len(means))]
-    assert means == pytest.approx([np.mean(speeds[: slot + 1]) for slot in range(len(means))])
+    for until in (np.inf, 8.0, 7.25):
+        result = hold(10, until=until)
+        ((times, means),), ((_, sums),) = points(average_reward(result)), points(cumulative_reward(result))
+        wanted = running_average_reward(result)
+        end = result.info["end_time"]
+        assert times == pytest.approx([min(slot + 1.0, end) for slot in range(len(means))])
+        assert means == pytest.approx(wanted["average_reward"].to_list())
+        assert sums == pytest.approx(wanted["cumulative_reward"].to_list())
+        drawn = [bar.get_height() for bar in reward_parts(result).containers[0]]
+        values = result.metrics()
+        assert drawn == pytest.approx([values[f"average_{part}"] for part in ("gain", "overhead", "reward")])
 
 
 def test_ratios_are_taken_as_far_as_both_runs_go():

@@ -39,7 +39,7 @@ def draw(draws: Draws, agent: str) -> Drawn:
         system["moving_delay"] = draws.pick((0.0, 0.0, 2.0, 0.125, 1.0 / 3.0))
     else:
         system["plan_ahead"] = base_of(agent).partition(":")[0] in PLANNING or draws.chance(0.4)
-        if draws.chance(0.25):
+        if draws.chance(0.25) and agent != "optimum":  # which refuses links
             system["transfers"] = "when_assigned"
             system["links"] = draw_links(draws, count, kind)
     workload = draw_workload(draws, kind, count, by_task=by_task, small=small)

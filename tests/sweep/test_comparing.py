@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,10 @@ from desim.agents.batch import FCFS, EASYBackfilling, create
 from desim.cli import main
 from desim.cli.output import progress
 from desim.exceptions import ComparisonWarning, DesimError, InvalidConfiguration
+from desim.problems import deferrable
 from desim.problems.batch import BatchCluster
+from desim.problems.deferrable import DeferrableCluster
+from desim.sweep import simulated
 from desim.sweep.comparing import Compared
 from desim.workloads import lublin
 
@@ -114,6 +118,11 @@ def test_agents_as_objects() -> None:
     assert by_name.comparison.metrics == given.comparison.metrics == mixed.comparison.metrics
 
 
+def test_the_number_of_seeds_may_be_one_of_numpy() -> None:
+    found = desim.compare("batch", ["fcfs"], seeds=np.int64(2), workers=1, **SMALL)  # type: ignore[arg-type]
+    assert found.comparison.seeds == [0, 1]
+
+
 def test_problems_as_objects_and_functions() -> None:
     found = desim.compare(cluster, ["fcfs", "easy"], seeds=[3, 7], workers=1, jobs=40)
     for seed in (3, 7):
@@ -130,22 +139,108 @@ def test_problems_as_objects_and_functions() -> None:
 
 @pytest.mark.usefixtures("no_figures")
 def test_stored_runs_are_not_repeated(tmp_path: Path) -> None:
-    agents = {"a": EASYBackfilling("sjf"), "b": "fcfs"}
-    first = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
-    again = desim.compare(cluster, agents, seeds=2, workers=1, out=tmp_path)
+    first = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
+    again = desim.compare("batch", ["easy", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
     assert [one.reused for one in first.summaries] == [False] * 4
     assert [one.reused for one in again.summaries] == [True] * 4
-    other = desim.compare(cluster, {"a": EASYBackfilling("f1"), "b": "fcfs"}, seeds=2, workers=1, out=tmp_path)
+    assert first.comparison.metrics == again.comparison.metrics
+    other = desim.compare("batch", ["easy-f1", "fcfs"], seeds=2, workers=1, out=tmp_path, **SMALL)
     assert [one.reused for one in other.summaries] == [False, True] * 2
-    assert [
-        one.reused for one in desim.compare(cluster, agents, seeds=1, jobs=9, workers=1, out=tmp_path).summaries
-    ] == [
-        False,
-        False,
+    called = [
+        desim.compare("batch", {"mine": "easy"}, seeds=2, workers=1, out=tmp_path, **SMALL).summaries for _ in range(2)
     ]
-    assert first.result("a", 1).metrics()["utilization"] == first.runs["utilization"][2]
+    assert [[one.reused for one in each] for each in called] == [[False] * 2, [True] * 2]
+    fewer = desim.compare("batch", ["fcfs"], seeds=1, workers=1, out=tmp_path, **SMALL | {"jobs": 9})
+    assert [one.reused for one in fewer.summaries] == [False]
+    assert first.result("fcfs", 1).metrics()["utilization"] == first.runs["utilization"][3]
     with pytest.raises(InvalidConfiguration, match="no run of 'c' with seed 0"):
         first.result("c")
+
+
+LEVEL = [1.0]
+
+
+def level(problem: DeferrableCluster) -> Iterator[Any]:
+    """Set the capacity to what stands elsewhere, of which no digest knows."""
+    problem.set_capacity(LEVEL[0])
+    yield problem.env.timeout(1)
+
+
+def levelled(rng: np.random.Generator) -> DeferrableCluster:
+    """Return a problem that uses a process of its own."""
+    return DeferrableCluster([deferrable.Job(number, 0, 0, 3, 2, 2.0) for number in range(6)], level, num_slots=10)
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    "problem",
+    [levelled, levelled(np.random.default_rng(0)), f"{__name__}:levelled"],
+    ids=["function", "object", "name"],
+)
+def test_a_problem_of_ones_own_is_simulated_anew(problem: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {}
+    for capacity in (1.0, 4.0, 4.0):
+        monkeypatch.setattr(sys.modules[__name__], "LEVEL", [capacity])
+        compared = desim.compare(problem, ["fifo"], seeds=1, workers=1, out=tmp_path)
+        assert [one.reused for one in compared.summaries] == [False]
+        found[capacity] = compared.runs["revenue"].to_list()
+        assert compared.result("fifo").metrics()["revenue"] == found[capacity][0]
+    assert found == {1.0: [0.0], 4.0: [16.0]}  # two jobs of four core-slots each at slot 0, and two at slot 2
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("mine", [{"mine": EASYBackfilling("sjf")}, [f"{__name__}:Counting"]], ids=["object", "name"])
+def test_an_agent_of_ones_own_is_simulated_anew(mine: Any, tmp_path: Path) -> None:
+    agents = [*mine, "fcfs"] if isinstance(mine, list) else mine | {"fcfs": "fcfs"}
+    for reused in ([False, False], [False, True]):
+        found = desim.compare("batch", agents, seeds=1, workers=1, out=tmp_path, **SMALL)
+        assert [one.reused for one in found.summaries] == reused
+
+
+def write_log(path: Path, run_time: int, cores: int = 4) -> None:
+    """Write a log of five jobs that need all cores."""
+    rows = [f"{i} {i * 10} -1 {run_time} 4 -1 -1 4 {run_time} -1 1 1 1 1 1 1 -1 -1" for i in range(1, 6)]
+    path.write_text("\n".join([f"; MaxProcs: {cores}", *rows]) + "\n")
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize("options", [{"cores": 4}, {}])
+def test_a_log_that_has_changed_is_read_again(options: dict[str, Any], tmp_path: Path) -> None:
+    log = tmp_path / "t.swf"
+    for run_time, wait, reused in ((100, 180, False), (900, 1780, False), (100, 180, True)):
+        write_log(log, run_time)
+        for out in (None, tmp_path / "out"):
+            found = desim.compare("batch", ["fcfs", "sjf"], trace=str(log), out=out, workers=1, **options)
+            assert found.runs["waiting_time_mean"].to_list() == [wait, wait]
+            assert [one.reused for one in found.summaries] == [reused and out is not None] * 2
+    write_log(log, 100, cores=8)
+    if not options:
+        found = desim.compare("batch", ["fcfs"], trace=str(log), workers=1)
+        assert found.described["workload"]["cores"] == 8
+        assert found.runs["waiting_time_mean"].to_list() == [np.mean([0, 0, 80, 80, 160])]
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_log_that_changes_during_a_run_is_stored_under_no_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, replay = tmp_path / "t.swf", simulated.replay
+
+    def replaced(*arguments: Any, **options: Any) -> Any:
+        write_log(log, 900)
+        return replay(*arguments, **options)
+
+    write_log(log, 100)
+    with monkeypatch.context() as patched:
+        patched.setattr(simulated, "replay", replaced)
+        with pytest.raises(DesimError, match="code or files have changed since the run was asked for"):
+            desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
+    assert not list((tmp_path / "out" / "runs").glob("*.json"))
+    for run_time in (900, 100):
+        write_log(log, run_time)
+        found = desim.compare("batch", ["fcfs"], trace=str(log), out=tmp_path / "out", workers=1)
+        assert [one.reused for one in found.summaries] == [False]
+        assert found.runs["waiting_time_mean"].to_list() == [2 * run_time - 20]
 
 
 def test_what_is_wrong_is_told() -> None:

@@ -9,10 +9,12 @@ import pytest
 
 from desim import plugins
 from desim.exceptions import InvalidConfiguration
+from desim.problems.dag import Executors, Job
 from desim.workloads import submissions
 from desim.workloads.batch import registry as batch
 from desim.workloads.batch.transform import offered_load
 from desim.workloads.dag import registry as dag
+from desim.workloads.dag.executors import racks
 from desim.workloads.deferrable import FLUCTUATING
 from desim.workloads.deferrable import registry as deferrable
 from desim.workloads.multiserver import registry as multiserver
@@ -67,10 +69,49 @@ def test_dag_jobs_come_as_often_as_executors_can_take() -> None:
     jobs, same = dag.draw(rng(), num_jobs=3, executors=executors, mean_interval=0.0, ccr=2.0)
     assert same is executors
     assert [(job.job_id, job.submission_time) for job in jobs] == [(0, 0.0), (1, 0.0), (2, 0.0)]
-    for job in jobs:
-        run_time = job.work.mean() / 2.85
-        assert job.child_size.mean() == pytest.approx(2.0 * run_time)
+    assert [realized(job, executors) for job in jobs] == pytest.approx([2.0] * 3)
     assert len(submissions.batch(jobs)) == 3
+
+
+def realized(job: Job, executors: Executors) -> float:
+    """Return the mean time of a transfer by the mean time of a run, from loops over what there is."""
+    count = executors.num_executors
+    transfers = [
+        executors.latencies[source, target] + size / executors.transfer_speeds[source, target]
+        for size in job.parent_size.tolist()
+        for source in range(count)
+        for target in range(count)
+        if source != target
+    ]
+    table = job.run_times if job.run_times is not None else np.divide.outer(job.work, executors.speeds)
+    return float(np.mean(transfers) / np.mean(table))
+
+
+@pytest.mark.parametrize("graphs", ["tpch", "random", "varied"])
+@pytest.mark.parametrize("transfer_speed", [10.0, 1.25e8])
+def test_ratios_are_those_on_the_executors_that_there_are(graphs: str, transfer_speed: float) -> None:
+    jobs, executors = dag.draw(
+        rng(), num_jobs=4, num_executors=3, graphs=graphs, ccr=5.0, transfer_speed=transfer_speed
+    )
+    assert set(executors.transfer_speeds[~np.eye(3, dtype=bool)].tolist()) == {transfer_speed}
+    assert [realized(job, executors) for job in jobs] == pytest.approx([5.0] * 4)
+
+
+@pytest.mark.parametrize("graphs", ["tpch", "random", "varied"])
+def test_as_published_ratios_are_those_at_the_middle_speed(graphs: str) -> None:
+    jobs, _ = dag.draw(rng(), num_jobs=4, num_executors=3, graphs=graphs, ccr=5.0)
+    assert [job.parent_size.mean() / (job.work.mean() / 2.85) for job in jobs] == pytest.approx([5.0] * 4)
+
+
+def test_ratios_count_latencies_and_run_times_of_the_job() -> None:
+    there = racks(2, 2, within=8.0, between=2.0, latency_within=0.1, latency_between=0.3)
+    own = Job(0, [1.0, 1.0], [(0, 1, 7.0)], run_times=[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]])
+    for options in ({}, {"graphs": "random"}, {"templates": [own]}):
+        jobs, _ = dag.draw(rng(), num_jobs=2, executors=there, ccr=2.0, **options)  # type: ignore[arg-type]
+        assert [realized(job, there) for job in jobs] == pytest.approx([2.0] * 2)
+    with pytest.raises(InvalidConfiguration, match=r"ccr is 0.01, but job 0 has nodes of 4.5 s in the mean, and"):
+        dag.draw(rng(), executors=there, ccr=0.01, templates=[own])
+    assert dag.draw(rng(), executors=there, ccr=0.0, templates=[own])[0][0].parent_size.tolist() == [0.0]
 
 
 def test_dag_jobs_have_the_load_that_is_asked_for() -> None:

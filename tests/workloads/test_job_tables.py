@@ -22,6 +22,7 @@ from desim.export import to_batsim_csv, to_csv
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import job_table, lublin
+from desim.workloads.batch.selection import identified
 
 Put = Callable[..., Path]
 Columns = dict[str, list[Any]]
@@ -96,6 +97,41 @@ def test_unknown_values_and_repairs(make: Callable[[Columns], Any]) -> None:
     trace = job_table.jobs_from(make(columns))
     assert trace.jobs == [JOBS[1]._replace(user_id=5), Job(4, 90.0, 2, 30.0, 30.0, -1)]
     assert {reason.name for reason in trace.report.counts} == {"ASSUMED_REQUESTED_TIME", "OUT_OF_ORDER"}
+
+
+@pytest.mark.parametrize(
+    ("submission", "message"),
+    [
+        (["2024-10-27T00:30:00", 50], "table: row 1: submission_time is 50, want a date, as other rows have it"),
+        (["50", "2024-10-27"], "table: row 0: submission_time is '50', want a date, as other rows have it"),
+        (
+            [datetime.datetime(2024, 10, 27), datetime.timedelta(seconds=5)],
+            "table: row 1: submission_time is datetime.",
+        ),
+    ],
+)
+def test_dates_and_numbers_in_one_column(submission: list[Any], message: str) -> None:
+    assert refusal(lambda: job_table.jobs_from(OURS | {"submission_time": submission})).startswith(message)
+
+
+def test_dates_and_numbers_of_submission_and_start() -> None:
+    day = datetime.datetime(2024, 10, 27)
+    dates, seconds = [day, day + datetime.timedelta(seconds=60)], [5.0, 70.0]
+    for make in MAKERS.values():
+        table = make(OURS | {"submission_time": dates, "starting_time": seconds})
+        assert refusal(lambda table=table: job_table.jobs_from(table)) == (
+            "table: submission_time holds dates, and starting_time numbers: want both alike"
+        )
+        table = make(OURS | {"starting_time": dates})
+        assert "starting_time holds dates, and submission_time numbers" in refusal(
+            lambda table=table: job_table.jobs_from(table)
+        )
+        table = make(OURS | {"submission_time": dates, "starting_time": [None, None]})
+        assert job_table.jobs_from(table).recorded_starts() == {}
+    unknown = OURS | {"submission_time": list(map(str, dates)), "starting_time": [str(dates[1]), -1]}
+    trace = job_table.jobs_from(unknown, shift=True)
+    assert trace.waiting_time is not None
+    assert np.array_equal(trace.waiting_time, [60.0, np.nan], equal_nan=True)
 
 
 def test_dates_and_durations() -> None:
@@ -246,3 +282,8 @@ def test_records_of_a_run_are_a_workload(tmp_path: Path) -> None:
     assert ours.report.unread == batsim.report.unread == ()
     starts = dict(zip(result.jobs["job_id"], result.jobs["starting_time"], strict=True))
     assert ours.recorded_starts() == pytest.approx(starts)
+
+
+def test_ids_of_numpy_are_kept() -> None:
+    numbers, kept = identified([np.int64(-5), np.int32(5)])  # type: ignore[list-item]
+    assert numbers.tolist() == [-5, 5] and kept

@@ -88,7 +88,7 @@ def test_a_file_that_makes_no_sense(put: Put, name: str, text: str, message: str
 
 
 def test_counts_that_make_no_sense() -> None:
-    for text in ("16", "2x", "x4", "2x4;1x8"):
+    for text in ("16", "2x", "x4", "2x4;1x8", "", "0x4", "0x0", "2x0", "2x8,0x4"):
         with pytest.raises(InvalidConfiguration, match="want a file, or counts such as 16x64"):
             node_file.read_or_count(text)
 

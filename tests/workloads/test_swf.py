@@ -21,6 +21,7 @@ from desim.exceptions import InvalidConfiguration, WorkloadError
 from desim.problems.batch import After, BatchCluster
 from desim.problems.batch.job import Job
 from desim.workloads import swf
+from desim.workloads.batch.registry import load
 from desim.workloads.batch.trace import TraceHeader, TraceReport
 from desim.workloads.batch.trace import TraceReason as Reason
 
@@ -130,6 +131,39 @@ def test_an_address_is_no_entry_of_the_header() -> None:
     header = TraceHeader.parse(["; Information: here", "; http://example.org/log", ";", ";MaxProcs:12"])
     assert header.fields == {"Information": "here\nhttp://example.org/log", "MaxProcs": "12"}
     assert header.number("Information") is None
+
+
+def test_entries_of_the_format_may_be_indented_as_far_as_logs_like() -> None:
+    lines = ["; Version: 2.2", "; MaxNodes: 2", ";      MaxProcs: 4", ";\t\tNote:\ta", ";       odd: a continuation"]
+    header = TraceHeader.parse([*lines, ";; UnixStartTime: 7"])
+    expected = {"Version": "2.2", "MaxNodes": "2", "MaxProcs": "4", "Note": "a\nodd: a continuation"}
+    assert header.fields == expected | {"UnixStartTime": "7"}
+    assert header.num_cores == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("4,096", 4_096),
+        ("1,234,567 (all)", 1_234_567),
+        ("4096.0", 4_096),
+        ("128 (8 of them interactive)", 128),
+        ("128, 8 of them interactive", 128),
+        ("512-node machine", 512),
+        ("4.096", None),
+        ("4'096", None),
+        ("4 096", None),
+        ("4,09", None),
+        ("4,0961", None),
+        ("4x96", None),
+        ("2.5", None),
+    ],
+)
+def test_numbers_of_the_header_are_read_as_they_are_meant_or_not_at_all(text: str, number: int | None) -> None:
+    header = TraceHeader(fields={"MaxProcs": text, "MaxNodes": "64"})
+    assert header.number("MaxProcs") == number
+    assert header.num_cores == number  # and not the nodes in the place of processors that are told in some other way
+    assert TraceHeader(fields={"MaxProcs": "-1", "MaxNodes": "64"}).num_cores == 64
 
 
 @pytest.mark.parametrize(
@@ -485,6 +519,40 @@ def test_preceding_jobs_and_think_times(tmp_path: Path) -> None:
     assert after == {2: After((1,), 30.0), 3: After((2,), 0.0)}
     jobs = simulate(BatchCluster(trace.jobs, 8, after=after), create("fcfs")).jobs
     assert jobs["submission_time"].to_list() == [0.0, 7.0, 9.0, 40.0, 50.0]
+
+
+def test_numbers_of_preceding_jobs_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    lines = [
+        row(1),
+        row(1, 3),  # becomes job 2, and waits for nobody
+        row(2, 4, f17=1, f18=100),  # becomes job 3
+        row(5, 5, f11=2),  # a part of the job of the next row
+        row(5, 6),
+        row(3, 7, f17=2, f18=7),  # after the row that the file calls 2
+        row(9, 8, f17=5, f18=1),
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    trace = swf.read(path)
+    assert [job.job_id for job in trace.jobs] == [1, 2, 3, 5, 6, 9]
+    expected = {3: After((1,), 100.0), 6: After((3,), 7.0), 9: After((5,), 1.0)}
+    assert swf.dependencies(path, trace) == expected
+    assert swf.dependencies(path, trace.jobs) == expected
+    window = swf.read(path, window=(3, 9), shift=True)  # without the job that the number 1 means
+    assert [job.job_id for job in window.jobs] == [1, 2, 5, 3, 9]
+    assert swf.dependencies(path, window) == {3: After((2,), 7.0), 9: After((5,), 1.0)}
+    assert load(path, num_cores=8, dependencies="keep").after == expected
+    message = "uses job numbers twice, and the jobs are not those of swf.read"
+    with pytest.raises(WorkloadError, match=message):
+        swf.dependencies(path, window.jobs)
+    shifted = swf.read(path, shift=True).jobs[2:]
+    assert swf.dependencies(path, shifted) == {6: After((3,), 7.0), 9: After((5,), 1.0)}
+
+
+def test_texts_are_told_apart_by_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("\n".join(["; head", row(1) + " a", row(1, 3) + " b", row(2, 4) + " c"]) + "\n")
+    assert swf.texts(path, 19) == {2: "a", 3: "b", 4: "c"}
 
 
 def test_fields_that_are_not_read_are_named_if_rows_differ_there(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ recorded wait       ``waiting_time``, else ``starting_time`` less the submission
 Where several of these are there, the first counts. Other columns that a result or Batsim writes are of no use to a
 workload; any further column is not read, which the report says. Times are numbers of seconds, or durations. Submission
 and start may also be dates, in text as ISO 8601 has them: they count as seconds since 1970, in UTC where they state no
-zone. A cell without a value is unknown. Queues, partitions, what jobs come after and their sizes have the columns of
-:mod:`desim.workloads.batch.site_columns`. With ``requests=True`` those of :mod:`desim.workloads.batch.requests` are
-read as well: what jobs request of nodes. Rows are repaired and counted by the same rules as those of a Standard
-Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the cores of the machine, where they
-are known.
+zone; then all of them are. A cell without a value is unknown. Queues, partitions, what jobs come after and their sizes
+have the columns of :mod:`desim.workloads.batch.site_columns`. With ``requests=True`` those of
+:mod:`desim.workloads.batch.requests` are read as well: what jobs request of nodes. Rows are repaired and counted by the
+same rules as those of a Standard Workload Format log. The key-value metadata of a Parquet file hold ``num_cores``, the
+cores of the machine, where they are known.
 """
 
 from __future__ import annotations
@@ -325,7 +325,7 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
         )
 
     def numbers(what: str) -> Floats:
-        return _numbers(table, what, found[what]) if what in found else np.full(count, -1.0)
+        return _numbers(table, what, found[what])[0] if what in found else np.full(count, -1.0)
 
     job_id = np.arange(count, dtype=np.int64)
     if "job_id" in found:
@@ -341,7 +341,7 @@ def _trace(table: _Table, names: Mapping[str, str] | None, options: TraceOptions
         )
     rows = Columns.of_list(job_id, known)
     if "waiting_time" in found or "starting_time" in found:
-        wait = numbers("waiting_time") if "waiting_time" in found else numbers("starting_time") - known[0]
+        wait = numbers("waiting_time") if "waiting_time" in found else _waits(table, found)
         rows = replace(rows, wait=wait)
     if table.places is not None:
         rows = replace(rows, place=table.places)
@@ -383,44 +383,58 @@ def _identities(table: _Table, name: str) -> tuple[NDArray[np.int64], bool]:
             if not isinstance(item, str | int) or item in _MISSING:
                 raise WorkloadError(f"{table.where(row)}: {name} is {item!r}, want a whole number or a string")
         return identified(items)
-    return _numbers(table, "job_id", name).astype(np.int64), True
+    return _numbers(table, "job_id", name)[0].astype(np.int64), True
 
 
 def _is_number(item: Any) -> bool:
     return not math.isnan(_number(item)) or (isinstance(item, str) and item.strip() in _MISSING)
 
 
-def _numbers(table: _Table, what: str, name: str) -> Floats:
-    """Return a column as numbers that the rules can work on: finite, and -1 where unknown."""
+def _waits(table: _Table, found: Mapping[str, str]) -> Floats:
+    """Return how long jobs waited for their starts."""
+    known = {what: _numbers(table, what, found[what]) for what in _INSTANTS}
+    if len({dates.any() for values, dates in known.values() if (dates | (values != -1)).any()}) > 1:
+        dated, other = (found[what] for what in sorted(_INSTANTS, key=lambda what: not known[what][1].any()))
+        raise WorkloadError(f"{table.source}: {dated} holds dates, and {other} numbers: want both alike")
+    return known["starting_time"][0] - known["submission_time"][0]
+
+
+def _numbers(table: _Table, what: str, name: str) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return a column as numbers that the rules can work on, finite, and -1 where unknown; and which were dates."""
     column = table.columns[name]
-    values = _values(column, may_be_dates=what in _INSTANTS)
+    values, dates = _values(column, may_be_dates=what in _INSTANTS)
     if what not in (*_NEEDED, "job_id"):
         unknown = [at for at in np.flatnonzero(np.isnan(values)).tolist() if _is_missing(_item(column, at))]
         values[unknown] = -1.0
+    wanted = f"a whole number of at most {LARGEST:g}" if what in _WHOLE else f"a finite number of at most {LARGEST:g}"
     wrong = ~(np.abs(values) <= LARGEST)
     if what in _WHOLE:
         wrong |= values % 1 != 0
+    if dates.any() and not wrong.any():
+        wrong = ~dates & (values != -1.0)
+        wanted = "a date, as other rows have it"
     if wrong.any():
         at = int(np.argmax(wrong))
-        wanted = "a whole number" if what in _WHOLE else "a finite number"
         item = " ".join(repr(_item(column, at)).split())
-        raise WorkloadError(f"{table.where(at)}: {name} is {item}, want {wanted} of at most {LARGEST:g}")
-    return values
+        raise WorkloadError(f"{table.where(at)}: {name} is {item}, want {wanted}")
+    return values, dates
 
 
-def _values(column: Any, *, may_be_dates: bool) -> Floats:
-    """Return a column as new numbers, nan where a cell is none."""
+def _values(column: Any, *, may_be_dates: bool) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return a column as new numbers, nan where a cell is none, and which cells are dates."""
     cells = column.to_numpy() if hasattr(column, "to_numpy") else column
+    dates = np.zeros(len(cells), np.bool_)
     if isinstance(cells, np.ndarray) and cells.dtype.kind in "iuf":
-        return cells.astype(np.float64)
+        return cells.astype(np.float64), dates
     if isinstance(cells, np.ndarray) and cells.dtype.kind in ("mM" if may_be_dates else "m"):
         since = cells - np.datetime64(0, "s") if cells.dtype.kind == "M" else cells
         seconds: Floats = since / np.timedelta64(1, "s")
-        return seconds
+        return seconds, ~np.isnat(cells) if cells.dtype.kind == "M" else dates
     numbers = np.array([_number(cell) for cell in cells], dtype=np.float64)
     for at in np.flatnonzero(np.isnan(numbers)).tolist() if may_be_dates else ():
         numbers[at] = _date(cells[at])
-    return numbers
+        dates[at] = not math.isnan(numbers[at])
+    return numbers, dates
 
 
 def _number(item: Any) -> float:

@@ -104,8 +104,10 @@ def counted(text: str) -> list[Node]:
     (['n0', 'n1', 'n2'], [80, 80, 12])
     """
     parts = [_COUNTS.fullmatch(part.strip()) for part in text.split(",")]
-    if not all(parts):
-        raise InvalidConfiguration(f"nodes is {text!r}, want a file, or counts such as 16x64 or 18x80,26x12")
+    if not all(part and int(part[1]) and int(part[2]) for part in parts):
+        raise InvalidConfiguration(
+            f"nodes is {text!r}, want a file, or counts such as 16x64 or 18x80,26x12, none of them 0"
+        )
     cores = [int(part[2]) for part in parts if part for _ in range(int(part[1]))]
     return [Node(f"n{number}", each) for number, each in enumerate(cores)]
 

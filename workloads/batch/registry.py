@@ -246,7 +246,7 @@ def _with_dependencies(workload: Workload, source: Pathish, dependencies: Depend
         what = "a generated workload says" if workload.trace is None else "a stream is read row by row, which says"
         raise InvalidConfiguration(f"dependencies is {dependencies!r}, but {what} nothing of what jobs come after")
     if _READERS.get(_suffix(source), swf.read) is swf.read:
-        return replace(workload, after=swf.dependencies(source, workload.trace.jobs))
+        return replace(workload, after=swf.dependencies(source, workload.trace))
     return workload
 
 
@@ -339,7 +339,7 @@ def _resolved(source: Pathish, nodes: str | Sequence[Node]) -> tuple[NodeTable |
                 f"{os.fspath(source)} tells no nodes: give a file of nodes, or counts such as 16x64"
             )
         return None, reader
-    known = node_file.read_or_count(nodes) if isinstance(nodes, str) and nodes else nodes
+    known = node_file.read_or_count(nodes) if isinstance(nodes, str) else nodes
     return (NodeTable(known), _reader_with_nodes(source)) if known else (None, None)
 
 
@@ -413,7 +413,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     Returns
     -------
     dict of int to str
-        By job number.
+        By number of the line, as in ``Trace.place``.
 
     Raises
     ------

@@ -24,6 +24,8 @@ __all__ = ["TraceOptions"]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _TRAILING = re.compile(r"(?<![0-9])[0-9]{1,15}\Z")
+PARTS = (2, 3, 4)
+"""Statuses of rows that are a part of a job."""
 ZeroRunTime = Literal["keep", "drop"]
 
 
@@ -321,7 +323,7 @@ class Selector:
 
     def _drops(self, rows: Columns) -> Iterator[tuple[TraceReason, Mask]]:
         rules = self.rules
-        parts = [status for status in (2, 3, 4) if rules.statuses is None or status not in rules.statuses]
+        parts = [status for status in PARTS if rules.statuses is None or status not in rules.statuses]
         yield TraceReason.PARTIAL_EXECUTION, np.isin(rows.status, parts)
         yield TraceReason.CANCELLED, (rows.status == 5) & ((rows.run_time <= 0) | (rows.cores < 1))
         yield TraceReason.NEGATIVE_SUBMIT, rows.submission_time < 0
@@ -424,7 +426,7 @@ def gathered(blocks: Iterable[Columns], header: TraceHeader, report: TraceReport
 
 def identified(ids: Sequence[int | str]) -> tuple[NDArray[np.int64], bool]:
     """Return a number for each id, and whether it is (the trailing part of) the id itself."""
-    if all(isinstance(identity, int) and abs(identity) <= LARGEST for identity in ids):
+    if all(isinstance(identity, int | np.integer) and abs(identity) <= LARGEST for identity in ids):
         return np.array(ids, dtype=np.int64), True
     found = [_TRAILING.search(str(identity)) for identity in ids]
     numbers = [int(match[0]) for match in found if match]

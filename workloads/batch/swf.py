@@ -10,7 +10,7 @@ from field 4; 0 counts as unknown in both. Rows that cannot be a job are dropped
 `RepairReport`; a file that breaks the format itself (another number of fields, text in a number,
 nan, a fraction of a core, damaged gzip data) is refused with a `WorkloadError`. Job numbers are
 kept; one that was used before is replaced by the largest number so far + 1. Fields 17 and 18 are
-read by `dependencies` alone.
+read by `dependencies` alone; a number that several rows bear means the first of them there, partial executions aside.
 
 Reference: S. Chapin et al., "Benchmarks and standards for the evaluation of parallel job
 schedulers", JSSPP 1999.
@@ -32,6 +32,7 @@ from desim.exceptions import WorkloadError
 from desim.problems.batch.dependencies import After
 from desim.problems.batch.job import Job
 from desim.workloads.batch.selection import (
+    PARTS,
     Columns,
     Floats,
     Rules,
@@ -57,7 +58,7 @@ _FIELDS = (
 # fmt: on
 #: Positions of the fields that count or name something, so that a fraction makes no sense.
 _WHOLE = (0, 4, 7, 10, 11, 12, 13, 14, 15, 16)
-_PRECEDING, _THINK_TIME = 16, 17
+_STATUS, _PRECEDING, _THINK_TIME = 10, 16, 17
 #: Positions of those of which no use is made: average CPU time, used and requested memory, group, executable.
 _UNREAD = (5, 6, 9, 12, 13)
 _MOST_HEADER_LINES = 100_000
@@ -203,7 +204,7 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
     Returns
     -------
     dict of int to str
-        By job number as it stands in the file.
+        By number of the line, as in ``Trace.place``: job numbers may come back.
 
     Raises
     ------
@@ -219,19 +220,20 @@ def texts(path: Pathish, field: int) -> dict[int, str]:
                 continue
             if len(row) < field or not _NUMBER.fullmatch(row[0]):
                 raise WorkloadError(f"{os.fspath(path)}: line {number}: no field {field}, or no job number")
-            found[int(float(row[0]))] = _decode(row[field - 1])
+            found[number] = _decode(row[field - 1])
     return found
 
 
-def dependencies(path: Pathish, jobs: Iterable[Job]) -> dict[int, After]:
+def dependencies(path: Pathish, jobs: Trace | Iterable[Job]) -> dict[int, After]:
     """Return what jobs come after by fields 17 and 18: the preceding job and the think time.
 
     Parameters
     ----------
     path : str or path-like
         The file that the jobs come from, plain or gzip.
-    jobs : iterable of Job
-        Those that were kept of it: a job that was dropped comes after none, and none comes after it.
+    jobs : Trace or iterable of Job
+        Those that were kept of it: a job that was dropped comes after none, and none comes after it. Where the file
+        uses a job number twice, a trace knows which row each job was; other jobs must be as `read` returns them.
 
     Returns
     -------
@@ -241,22 +243,47 @@ def dependencies(path: Pathish, jobs: Iterable[Job]) -> dict[int, After]:
     Raises
     ------
     WorkloadError
-        If the file cannot be read, or breaks the format.
+        If the file cannot be read or breaks the format, or nobody knows which rows the jobs were.
     """
-    kept = {job.job_id for job in jobs}
-    found: dict[int, After] = {}
-    for job_id, preceding, think_time in _preceding(path):
-        if job_id in kept and preceding in kept:
-            found.setdefault(job_id, After((preceding,), max(think_time, 0.0)))
-    return found
-
-
-def _preceding(path: Pathish) -> Iterator[tuple[int, int, float]]:
-    """Yield job, preceding job and think time of the rows that have one."""
-    for _, values in _read_values(path, TraceReport()):
+    number_of: dict[int, int] = {}  # by line
+    parts: set[int] = set()  # lines of partial executions
+    links: list[tuple[int, int, float]] = []
+    for lines, values in _read_values(path, TraceReport()):
+        number_of |= dict(zip(lines.tolist(), values[0].astype(np.int64).tolist(), strict=True))
+        parts.update(lines[np.isin(values[_STATUS], PARTS)].tolist())
         there = values[_PRECEDING] > 0
-        job_ids, preceding = (values[at][there].astype(np.int64).tolist() for at in (0, _PRECEDING))
-        yield from zip(job_ids, preceding, values[_THINK_TIME][there].tolist(), strict=True)
+        preceding = values[_PRECEDING][there].astype(np.int64).tolist()
+        links += zip(lines[there].tolist(), preceding, values[_THINK_TIME][there].tolist(), strict=True)
+    id_of = _ids_by_line(path, jobs, number_of)
+    first: dict[int, int] = {}  # lines by number
+    for line, number in number_of.items():
+        if line in id_of or line not in parts:
+            first.setdefault(number, line)
+    return {
+        id_of[line]: After((id_of[first[preceding]],), max(think_time, 0.0))
+        for line, preceding, think_time in links
+        if line in id_of and first.get(preceding) in id_of
+    }
+
+
+def _ids_by_line(path: Pathish, jobs: Trace | Iterable[Job], number_of: Mapping[int, int]) -> dict[int, int]:
+    """Return the ids of the jobs that were kept, by the lines that they stand in, given the numbers of all lines."""
+    if isinstance(jobs, Trace):
+        assert jobs.place is not None
+        return {line: job.job_id for job, line in zip(jobs.jobs, jobs.place.tolist(), strict=True)}
+    kept = {job.job_id: job for job in jobs}
+    if len(set(number_of.values())) == len(number_of):
+        return {line: number for line, number in number_of.items() if number in kept}
+    trace = read(path)
+    known = {job.job_id: job for job in trace.jobs}
+    same = [(job, known[job_id]) for job_id, job in kept.items() if job_id in known and job[2:] == known[job_id][2:]]
+    moved = [job.submission_time - other.submission_time for job, other in same]
+    if len(same) < len(kept) or (moved and max(moved) - min(moved) > 1e-6):
+        raise WorkloadError(
+            f"{os.fspath(path)}: uses job numbers twice, and the jobs are not those of swf.read(path): "
+            "pass the trace in the place of its jobs"
+        )
+    return {line: id_ for line, id_ in _ids_by_line(path, trace, number_of).items() if id_ in kept}
 
 
 def write(path: Pathish, jobs: Iterable[Job], *, header: TraceHeader | Mapping[str, object] | None = None) -> None:

@@ -18,9 +18,21 @@ from desim.workloads.report import ListedReason, RepairReport
 
 __all__ = ["Trace", "TraceHeader", "TraceReason", "TraceReport"]
 
-# "; Key: value"; a continuation is indented further, and a colon before // belongs to an address
-_ENTRY = re.compile(r";\s{0,3}([A-Za-z]\w*)\s*:(?!//)\s*(.*)")
-_WHOLE = re.compile(r"\d{1,15}")
+# "; Key: value"; a colon before // belongs to an address
+_ENTRY = re.compile(r";+(\s*)([A-Za-z]\w*)\s*:(?!//)\s*(.*)")
+_MOST_BLANKS = 3
+"""Indented further, a line continues the entry before, unless it begins with a name of the format."""
+# The names of the format's definition, which logs indent as they like
+# fmt: off
+_KNOWN = frozenset((
+    "Version", "Computer", "Installation", "Acknowledge", "Information", "Conversion", "MaxJobs", "MaxRecords",
+    "Preemption", "UnixStartTime", "TimeZone", "TimeZoneString", "StartTime", "EndTime", "MaxNodes", "MaxProcs",
+    "MaxRuntime", "MaxMemory", "AllowOveruse", "MaxQueues", "Queues", "Queue", "MaxPartitions", "Partitions",
+    "Partition", "Note",
+))
+# fmt: on
+# 4096, 4,096 or 4096.0, and not the 4 of 4.096, 4'096, 4 096, 4,09 or 4x96
+_WHOLE = re.compile(r"([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15})(?:\.0+)?(?![^\s\d]?\d|\s\d{3}(?!\w))")
 
 
 @dataclass(frozen=True)
@@ -57,9 +69,10 @@ class TraceHeader:
         fields: dict[str, list[str]] = {}
         key = ""
         for line in lines:
-            if entry := _ENTRY.match(line):
-                key = entry[1]
-                fields.setdefault(key, []).append(entry[2].strip())
+            entry = _ENTRY.match(line)
+            if entry and (len(entry[1]) <= _MOST_BLANKS or entry[2] in _KNOWN):
+                key = entry[2]
+                fields.setdefault(key, []).append(entry[3].strip())
             elif (text := line.lstrip(";").strip()) and key:
                 fields[key].append(text)
             else:
@@ -67,7 +80,7 @@ class TraceHeader:
         return cls(tuple(lines), {key: "\n".join(values) for key, values in fields.items()})
 
     def number(self, key: str) -> int | None:
-        """Return the whole number that an entry begins with, None where there is none.
+        """Return the whole number that an entry begins with, None where there is none or more than one way to read it.
 
         Parameters
         ----------
@@ -77,16 +90,17 @@ class TraceHeader:
         Returns
         -------
         int or None
-            For example 128 for ``MaxProcs: 128 (8 of them interactive)``.
+            For example 128 for ``MaxProcs: 128 (8 of them interactive)``, 4096 for ``4,096``; None for ``4.096``.
         """
         found = _WHOLE.match(self.fields.get(key, ""))
-        return int(found[0]) if found else None
+        return int(found[1].replace(",", "")) if found else None
 
     @property
     def num_cores(self) -> int | None:
-        """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``, else None."""
+        """Cores of the machine: ``MaxProcs``, else ``MaxNodes``, else ``nb_res``; None if unknown or not clear."""
         for key in ("MaxProcs", "MaxNodes", "nb_res"):
-            if number := self.number(key):
+            number = self.number(key)
+            if number or (number is None and self.fields.get(key, "")[:1].isdigit()):
                 return number
         return None
 

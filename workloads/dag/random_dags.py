@@ -509,6 +509,7 @@ def with_ccr(
     rng: Generator,
     reference_speed: float = 1.0,
     transfer_speed: float = 1.0,
+    latency: float = 0.0,
 ) -> Job:
     """Return a job whose edges carry data according to a communication-to-computation ratio.
 
@@ -528,6 +529,8 @@ def with_ccr(
         its own: then the mean over all executors counts.
     transfer_speed : float
         Units of data per second with which the transfer times count.
+    latency : float
+        Seconds that each transfer takes besides.
 
     Returns
     -------
@@ -537,7 +540,7 @@ def with_ccr(
     Raises
     ------
     InvalidConfiguration
-        If an argument is out of range, or `rng` is no generator.
+        If an argument is out of range, `rng` is no generator, or latencies alone make up a larger ratio.
 
     Notes
     -----
@@ -555,12 +558,19 @@ def with_ccr(
     finite("ccr", ccr, least=0)
     finite("reference_speed", reference_speed, above=0)
     finite("transfer_speed", transfer_speed, above=0)
+    finite("latency", latency, least=0)
     if not isinstance(rng, Generator):
         raise InvalidConfiguration(f"rng is {rng!r}, want a numpy Generator")
     seconds = job.work / reference_speed if job.run_times is None else job.run_times.mean(axis=1)
     share = rng.uniform(0.5, 1.5, job.num_edges)
     if len(share):
-        share *= ccr * float(seconds.mean()) * transfer_speed * job.num_edges / share.sum()
+        transfer = ccr * float(seconds.mean()) - latency
+        if transfer < 0 < ccr:
+            raise InvalidConfiguration(
+                f"ccr is {ccr!r}, but job {job.job_id} has nodes of {float(seconds.mean()):g} s in the mean, and the "
+                f"latency alone is {latency:g} s"
+            )
+        share *= max(transfer, 0.0) * transfer_speed * job.num_edges / share.sum()
     return job.sized(share)
 
 

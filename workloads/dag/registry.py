@@ -73,9 +73,11 @@ def draw(
         that the load is that of LACHESIS, where 50 executors have a job every 45 seconds.
     ccr : float, optional
         Communication-to-computation ratio of each job, for which sizes of data are drawn. None keeps what edges carry,
-        which is nothing for the queries of TPC-H.
+        which is nothing for the queries of TPC-H. Transfer times are means over pairs of executors, and run times over
+        the executors. Of what is drawn for a transfer speed of 1, the setting of LACHESIS, run times are those at its
+        middle speed, 2.85 GHz. Where no amount of data takes any time, sizes are as for a transfer speed of 1.
     transfer_speed : float
-        Units of data per second between two executors. The ratio is for a speed of 1.
+        Units of data per second between two executors.
     executors : Executors, optional
         Take these instead of drawing some; ``num_executors`` and ``transfer_speed`` play no part then.
     templates : sequence of Job, optional
@@ -106,13 +108,15 @@ def draw(
     >>> len(jobs), executors.num_executors
     (3, 10)
     """
+    as_published = transfer_speed == 1 and executors is None and templates is None
     if executors is None:
         executors = heterogeneous(num_executors, transfer_speed=transfer_speed, seed=rng)
+    rates = _AS_PUBLISHED if as_published else _rates(executors)
     if mean_interval is None:
         mean_interval = _LACHESIS_INTERVAL * _LACHESIS_EXECUTORS / executors.num_executors
     finite("mean_interval", mean_interval, least=0)
     if one_of("graphs", graphs, (_GENERATED, *_RANDOM)) in _RANDOM:
-        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs])
+        jobs = _random_graphs(rng, whole("num_jobs", num_jobs, least=1), ccr or 0.0, _RANDOM[graphs], rates)
         return _submitted(jobs, executors, mean_interval, load, rng), executors
     queries = _queries(task_times=task_times) if templates is None else templates
     if not queries:
@@ -121,8 +125,25 @@ def draw(
     if num_jobs is not None:
         jobs = [queries[at] for at in rng.integers(len(queries), size=whole("num_jobs", num_jobs, least=1))]
     if ccr is not None:
-        jobs = [with_ccr(job, ccr, rng=rng, reference_speed=tpch.REFERENCE_SPEED) for job in jobs]
+        jobs = [with_ccr(job, ccr, rng=rng, **rates._asdict()) for job in jobs]
     return _submitted(jobs, executors, mean_interval, load, rng), executors
+
+
+class _Rates(NamedTuple):
+    """What ratios count with: work a second, units of data a second, and the latency of each transfer."""
+
+    reference_speed: float
+    transfer_speed: float = 1.0
+    latency: float = 0.0
+
+
+_AS_PUBLISHED = _Rates(tpch.REFERENCE_SPEED)
+
+
+def _rates(executors: Executors) -> _Rates:
+    """Return means over executors and over pairs of them."""
+    seconds = executors.mean_seconds_per_unit
+    return _Rates(1.0 / float((1.0 / executors.speeds).mean()), 1.0 / (seconds or 1.0), executors.mean_latency)
 
 
 def _submitted(
@@ -152,20 +173,22 @@ _RANDOM = {
 }
 
 
-def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered) -> list[Job]:
+def _random_graphs(rng: Generator, count: int, ccr: float, kind: _Layered, rates: _Rates) -> list[Job]:
     """Return random graphs in layers, all of one scale."""
     work = float(np.exp(rng.uniform(np.log(5.0), np.log(200.0)))) * tpch.REFERENCE_SPEED
-    return [
+    is_published = rates == _AS_PUBLISHED
+    jobs = [
         generate(
             kind.draw_size(rng),
             shape=float(rng.choice(kind.shapes)),
             out_degree=int(rng.integers(1, kind.most_children + 1)),
             mean_work=work,
-            ccr=ccr / tpch.REFERENCE_SPEED,  # of work here, of times there
+            ccr=ccr / tpch.REFERENCE_SPEED if is_published else 0.0,  # of work here, of times there
             seed=rng,
         )
         for _ in range(count)
     ]
+    return jobs if is_published else [with_ccr(job, ccr, rng=rng, **rates._asdict()) for job in jobs]
 
 
 @cache

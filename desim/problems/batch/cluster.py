@@ -10,14 +10,14 @@ import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import attrgetter, or_
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, Self
 
 import simpy
 
-from desim.checks import finite, items, one_of, whole
+from desim.checks import finite, items, one_of, python_scalar, whole
 from desim.core import Decision, Phase, at, reschedule
 from desim.exceptions import InfeasibleAction, InvalidConfiguration, WorkloadError
 from desim.problem import Problem, Process
@@ -27,7 +27,7 @@ from desim.problems.batch.job import Job, Start, WaitFor, WaitUntil, check_job
 from desim.problems.batch.limits import Admission, Limit
 from desim.problems.batch.moldable import MoldableJob, StartAs
 from desim.problems.batch.nodes import Node, NodeTable
-from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended
+from desim.problems.batch.observation import BatchObservation, BatchState, Execution, Resumed, Suspended, corrected_end
 from desim.problems.batch.placement import PlacementPolicy
 from desim.problems.batch.preemption import Preempt, Qualities, QualityOfService
 from desim.problems.batch.windows import Window, windows_of
@@ -41,7 +41,8 @@ __all__ = ["BatchCluster"]
 class BatchCluster(FailingCluster, Problem):
     """Identical cores and an unbounded queue of rigid jobs.
 
-    A scheduling cycle opens at every arrival and at every completion. Jobs that arrive together
+    A scheduling cycle opens at every arrival and at every completion, and when a job is expected to
+    end that runs on (see `corrected_end`). Jobs that arrive together
     have one cycle each, so that each is once at the tail of the queue; completions, outages and
     repairs of the same instant come before and share the first of these cycles, or have one of
     their own. Within a cycle the agent is asked again and again: a job id, or a :class:`Start`,
@@ -123,11 +124,8 @@ class BatchCluster(FailingCluster, Problem):
     )
 
     def __new__(cls, *arguments: Any, nodes: Any = None, **options: Any) -> Self:
-        """Return a cluster of nodes where there are any."""
-        if nodes is not None and cls is BatchCluster:
-            of_nodes: type[Self] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of this class
-            return super().__new__(of_nodes)
-        return super().__new__(cls)
+        """Return a cluster of nodes where there are any, which is of a derived class as well."""
+        return super().__new__(cls if nodes is None else _of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes
 
     def __init__(
         self,
@@ -151,6 +149,10 @@ class BatchCluster(FailingCluster, Problem):
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
+        if nodes is not None:  # nobody has told __new__
+            raise InvalidConfiguration(
+                f"nodes come from within {type(self).__name__}.__init__: derive the class from NodeCluster"
+            )
         jobs = items("jobs", jobs, "jobs", "submission_time")
         self.jobs = list(jobs) if after else jobs
         self.dependencies = Dependencies(self.jobs, after) if after else None  # type: ignore[arg-type]  # a list here
@@ -506,7 +508,7 @@ class BatchCluster(FailingCluster, Problem):
 
     def _explain_hold(self, action: Any) -> str:
         """Return why a job that an action names is held back; empty if it is not."""
-        job_id = getattr(action, "job_id", action)
+        job_id = python_scalar(getattr(action, "job_id", action))
         if self._admission is None or not isinstance(job_id, int) or job_id not in self._admission.held:
             return ""
         return f"job {job_id} is held back: {self._admission.explain(job_id)}"
@@ -532,9 +534,26 @@ class BatchCluster(FailingCluster, Problem):
         if duration > job.requested_time and self.kill_at_request:
             duration = min(duration, job.requested_time + self.grace)
         execution = Execution(self.env, job, duration, cores, self._on_completion)
+        if duration > job.requested_time:
+            self._expire_later(execution)
         self._state.start(execution)
         if self.listening:
             self.emit("start", execution)
+
+    def _expire_later(self, execution: Execution) -> None:
+        """Let the agent be asked when an execution that goes on beyond it is expected to end."""
+        time = corrected_end(execution.expected_end, self.env.now)
+        if time < execution.starting_time + execution.duration:
+            at(self.env, time, Phase.COMPLETION, execution).callbacks.append(self._expire)
+
+    def _expire(self, event: simpy.Event) -> None:
+        """Ask for a decision: what was planned for now has to be planned anew."""
+        execution: Any = event.value
+        running = self._state.running.get(execution.job.job_id)
+        if running is not None and running is execution:  # else it was cut
+            self._expire_later(running)
+            if self._state.num_free >= self._awaited_cores:
+                self._open_cycle()
 
     def _complete(self, execution: Execution) -> None:
         job, duration, start = execution.job, execution.duration, execution.starting_time
@@ -796,7 +815,9 @@ class BatchCluster(FailingCluster, Problem):
         job, duration = one.job, work
         if work > job.requested_time - one.done and self.kill_at_request:
             duration = min(work, max(job.requested_time + self.grace - one.done, 0.0))
-        return Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
+        execution = Resumed(self.env, job, duration, one.cores, self._on_completion, done=one.done, work=work)
+        self._expire_later(execution)
+        return execution
 
     # forks
 
@@ -860,3 +881,20 @@ def _explain(state: BatchState, action: Any) -> str:
 _submission_time = attrgetter("submission_time")
 _WAITS = (WaitFor, WaitUntil)
 _NUMBERS = struct.Struct("qdqddq")  # what a Job must be made of: whole numbers and times
+
+
+@cache
+def _of_nodes(cls: type[Any]) -> type[Any]:
+    """Return the class of nodes of a class of clusters, which is derived from both unless it is of nodes already."""
+    node_cluster: type[Any] = resolve_name("desim.problems.batch.node_cluster:NodeCluster")  # made of a class of here
+    if issubclass(cls, node_cluster):
+        return cls
+    if cls is BatchCluster:
+        return node_cluster
+    names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(cls.__name__, (cls, node_cluster), names | {"__reduce__": lambda self: (_restored, (cls,), vars(self))})
+
+
+def _restored(cls: type[Any]) -> Any:
+    """Return an empty cluster of nodes of a class, for pickles, which do not find what is derived from both."""
+    return object.__new__(_of_nodes(cls))  # type: ignore[arg-type]  # classes have hashes

@@ -524,9 +524,9 @@ class BatchEnv(SchedulingEnv):
 
 
 def _windows(window: tuple[int, int] | Sequence[tuple[int, int]]) -> list[SplitWindow]:
-    if not window:
+    if not len(window):
         raise InvalidConfiguration("there is no window: want slots at the head and at the tail")
-    given = [window] if isinstance(window[0], int) else window
+    given = [window] if isinstance(window[0], int | np.integer) else window
     return [SplitWindow(*one) for one in given]  # type: ignore[misc]  # either is a sequence of pairs now
 
 

@@ -33,7 +33,7 @@ class Limit:
         Jobs of one user are a group, or those that request one partition, or those to which a mapping by job id gives
         one name, such as that of a queue. Jobs without user, partition or name are not limited.
     of : collection of str, optional
-        The groups that are limited, by default all: names, or users as text.
+        The groups that are limited, by default all: names, or users; kept as text.
     job_cores : int, optional
         Cores that one job may request, at most.
     job_time : float, optional
@@ -60,6 +60,8 @@ class Limit:
             one_of("by", self.by, ("user", "partition"))
         if isinstance(self.of, str):
             raise InvalidConfiguration(f"of is {self.of!r}, want a collection of names such as ({self.of!r},)")
+        if self.of is not None:
+            object.__setattr__(self, "of", tuple(map(str, self.of)))  # groups are text, whatever names them here
         for name in ("job_cores", "running_jobs", "running_cores"):
             if getattr(self, name) is not None:
                 whole(name, getattr(self, name), least=1)
@@ -73,7 +75,8 @@ class Limit:
     def group_of(self, job: Job) -> str | None:
         """Return the group of a job; None if it is not limited."""
         if isinstance(self.by, Mapping):
-            group = self.by.get(job.job_id)
+            found = self.by.get(job.job_id)
+            group = None if found is None else str(found)
         elif self.by == "user":
             group = str(job.user_id) if job.user_id >= 0 else None
         else:

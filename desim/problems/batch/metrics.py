@@ -17,8 +17,11 @@ What counts for jobs that have not finished when the run ends is a choice, ``unf
 A job counts as finished if it ended by itself or at its requested time. A job lost to an outage counts as
 started, not as finished; a rejected job is only counted. The waiting time of a job that an outage or another job put
 back into the queue lasts until its *last* start, and the cores were busy during its cut executions too,
-whose core-seconds are also reported as wasted. A job that was suspended waited while it did not run, and what it did
-before and after is one execution.
+whose core-seconds are also reported as wasted.
+
+Where jobs go on from what they have done, as there are checkpoints or jobs may be suspended, a job waits while it does
+not run, and what counts as its execution time are the seconds of all its executions that no later cut took away; only
+the others are wasted. So the same schedule has the same metrics, be it by suspension or by checkpoints.
 
 Sources: slowdown bounded from below: Feitelson, Rudolph, Schwiegelshohn, Sevcik and Wong, "Theory and
 practice in parallel job scheduling", JSSPP 1997. Fairness index: Jain, Chiu and Hawe, "A quantitative
@@ -58,10 +61,6 @@ WHOLE = ("requested_number_of_resources", "user_id")
 READ = (*TIMES, *WHOLE, "status")
 """What metrics need of the job table: columns of times in seconds, of whole numbers, and the status."""
 
-TIMES = ("submission_time", "requested_time", "run_time", "starting_time", "execution_time", "finish_time")
-WHOLE = ("requested_number_of_resources", "user_id")
-"""Columns of the job table that metrics need besides the status."""
-
 SUMMARIES = {"mean": "mean", "median": "median", "p95": "95th percentile", "p99": "99th percentile", "max": "maximum"}
 """How a distribution is summed up: ending of the metric's name, and meaning."""
 
@@ -78,7 +77,7 @@ class JobColumns(NamedTuple):
     status : dict of str to array of bool, shape (n,)
         For each status which jobs have it.
     before : array of float, shape (n,), or None
-        How long a job had run since it last began afresh, up to when it was last suspended; None if no job was.
+        For how long before its last start a job had not waited; None if that is 0 for all.
     """
 
     submission: Floats
@@ -107,8 +106,10 @@ class CutExecutions(NamedTuple):
         In seconds.
     cores, load : array of float, shape (m,)
         Requested cores of the job, and requested cores x requested time in core-seconds.
-    preempted, wasted : array of bool, shape (m,)
-        Whether it was another job that cut it, and whether it was for nothing: the job did not go on from there.
+    preempted : array of bool, shape (m,)
+        Whether it was another job that cut it.
+    kept : array of float, shape (m,)
+        How many of its seconds, from its start on, the job need not run again: no cut took them away.
     """
 
     start: Floats
@@ -116,7 +117,7 @@ class CutExecutions(NamedTuple):
     cores: Floats
     load: Floats
     preempted: Mask
-    wasted: Mask
+    kept: Floats
 
 
 def _measure(result: Result, **options: Any) -> dict[str, float]:
@@ -127,6 +128,8 @@ def _measure(result: Result, **options: Any) -> dict[str, float]:
         outages=result.scan("outages"),
         interruptions=result.scan("interruptions"),
         preempts="qualities" in result.info,
+        suspends="qualities" in result.info and "suspend" in result.table("qualities")["mode"],
+        checkpoint_interval=result.info.get("checkpoint_interval"),
         **options,
     )
     if "num_nodes" in result.info:
@@ -147,6 +150,8 @@ def batch_metrics(
     outages: pl.DataFrame | pl.LazyFrame | None = None,
     interruptions: pl.DataFrame | pl.LazyFrame | None = None,
     preempts: bool = False,
+    suspends: bool = False,
+    checkpoint_interval: float | None = None,
     warm_up: float = 0.0,
     cool_down: float = 0.0,
     window: tuple[float, float] | None = None,
@@ -169,6 +174,10 @@ def batch_metrics(
         The executions that were cut; None if no job was put back into the queue.
     preempts : bool
         Whether jobs may preempt others, and preemptions are counted.
+    suspends : bool
+        Whether jobs may be suspended, so that no job waits while it runs.
+    checkpoint_interval : float, optional
+        Seconds of work after which jobs save what they have done, if they do; then no job waits while it runs, either.
     warm_up : float
         The observed interval begins this many seconds after the first submission (see `warm_up_of`).
     cool_down : float
@@ -194,10 +203,12 @@ def batch_metrics(
     """
     one_of("unfinished", unfinished, ("exclude", "include"))
     finite("bounded_slowdown_threshold", bounded_slowdown_threshold, above=0)
-    table = _with_suspensions(_read_jobs(jobs), jobs, interruptions)
+    parts = None if interruptions is None else _parts(interruptions, checkpoint_interval)
+    goes_on = suspends or checkpoint_interval is not None
+    table = _with_parts(_read_jobs(jobs), jobs, parts, goes_on=goes_on)
     observed = _observed_interval(table.submission, end_time, warm_up, cool_down, window)
     selected = _within(table.submission, observed, end_time)
-    cuts = _read_cut_executions(jobs, interruptions)
+    cuts = _read_cut_executions(jobs, parts)
     values = {
         **_counts(table, selected),
         **_statistics(table, selected, end_time, unfinished == "include", bounded_slowdown_threshold),
@@ -283,9 +294,8 @@ def _occupation(
     cores = table.cores.astype(np.float64)
     cut_area = area(cuts.start, cuts.finish, cuts.cores, observed)
     busy = cut_area + area(_of(table.start, running), _of(ends, running), _of(cores, running), observed)
-    if not cuts.wasted.all():
-        wasted = cuts.wasted
-        cut_area = area(cuts.start[wasted], cuts.finish[wasted], cuts.cores[wasted], observed)
+    if cuts.kept.any():
+        cut_area = area(cuts.start + cuts.kept, cuts.finish, cuts.cores, observed)
     wasted_area = cut_area + area(table.start[lost], ends[lost], cores[lost], observed)
     cut_ends = np.concatenate((cuts.finish[~cuts.preempted], ends[lost]))
     length = observed[1] - observed[0]
@@ -348,9 +358,35 @@ def _read_jobs(jobs: pl.DataFrame | pl.LazyFrame | Parts) -> JobColumns:
     return JobColumns._make((*floats, *whole, statuses, None))
 
 
-def _read_cut_executions(
-    jobs: pl.DataFrame | pl.LazyFrame | Parts, interruptions: pl.DataFrame | pl.LazyFrame | None
-) -> CutExecutions:
+def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -> pl.DataFrame:
+    """Return the executions that were cut, with the ``length`` of each and how many seconds of it are ``kept``.
+
+    What a job does between two starts afresh or from a checkpoint may be parted by suspensions, and is where it was all
+    the time. The last cut of that keeps its whole intervals, the first seconds of all; nothing where there are no
+    checkpoints. Of a job that is lost nothing remains.
+    """
+    import polars as pl
+
+    key, whole = "arrival_number", ["arrival_number", "whole"]
+    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
+    ends = pl.col("outcome") != "suspended"
+    cuts = cuts.with_columns(
+        length=pl.col("finish_time") - pl.col("starting_time"),
+        whole=ends.cast(pl.Int64).shift(fill_value=0).cum_sum().over(key),
+        lost=(pl.col("outcome") == "lost").any().over(key),
+    ).with_columns(
+        worked=pl.col("length").cum_sum().over(whole),
+        goes_on=~ends.any().over(whole),
+    )
+    worked = cuts.select(pl.col("worked").last().over(whole))["worked"].to_numpy()
+    saved = np.zeros(len(cuts)) if interval is None else worked // interval * interval  # to the bit as the cluster does
+    before = pl.col("worked").shift(fill_value=0.0).over(whole)
+    left = pl.when("goes_on").then(np.inf).otherwise(pl.Series(saved, dtype=pl.Float64)) - before
+    kept = pl.when("lost").then(0.0).otherwise(pl.min_horizontal(pl.max_horizontal(left, 0.0), "length"))
+    return cuts.select(key, "starting_time", "finish_time", "outcome", "length", kept=kept)
+
+
+def _read_cut_executions(jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None) -> CutExecutions:
     """Read the executions that were cut and after which the job ran again, in the order of their jobs.
 
     Those whose jobs were lost are left out: they are the executions of the job table.
@@ -358,17 +394,11 @@ def _read_cut_executions(
     import polars as pl
 
     key, cores = "arrival_number", pl.col("requested_number_of_resources")
-    none = np.empty(0)
-    if interruptions is None:
-        return CutExecutions(none, none, none, none, none > 0, none > 0)
-    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
-    ends_all = pl.col("outcome") != "suspended"  # of an execution, and of what went on in it after suspensions
-    cuts = cuts.with_columns(
-        preempted=pl.col("outcome").is_in(("preempted", "suspended")),
-        wasted=ends_all.reverse().cum_sum().reverse().over(key) > 0,
-    ).filter(pl.col("outcome") != "lost")
-    if cuts.is_empty():
-        return CutExecutions(none, none, none, none, none > 0, none > 0)
+    cuts = None if parts is None else parts.filter(pl.col("outcome") != "lost")
+    if cuts is None or cuts.is_empty():
+        none = np.empty(0)
+        return CutExecutions(none, none, none, none, none > 0, none)
+    cuts = cuts.with_columns(preempted=pl.col("outcome").is_in(("preempted", "suspended")))
     frame = pl.concat(
         portion.join(cuts, on=key, maintain_order="left_right").select(  # sums depend on the order in the last digit
             "starting_time",
@@ -376,33 +406,33 @@ def _read_cut_executions(
             cores.cast(pl.Float64),
             load=cores * pl.col("requested_time"),
             preempted="preempted",
-            wasted="wasted",
+            kept="kept",
         )
         for portion in _portions(jobs, key, "requested_time", "requested_number_of_resources")
     )
     return CutExecutions(*(frame[name].to_numpy() for name in frame.columns))
 
 
-def _with_suspensions(
-    table: JobColumns,
-    jobs: pl.DataFrame | pl.LazyFrame | Parts,
-    interruptions: pl.DataFrame | pl.LazyFrame | None,
+def _with_parts(
+    table: JobColumns, jobs: pl.DataFrame | pl.LazyFrame | Parts, parts: pl.DataFrame | None, *, goes_on: bool
 ) -> JobColumns:
-    """Let what a job had done before it was suspended count as one execution with what it did after it resumed."""
+    """Let what a job has kept count as execution time, and that, or all that it ran if it goes on, not as waiting."""
     import polars as pl
 
     key = "arrival_number"
-    if interruptions is None:
+    if parts is None:
         return table
-    cuts = INTERRUPTIONS.select(interruptions, key, "starting_time", "finish_time", "outcome")
-    suspended, length = pl.col("outcome") == "suspended", pl.col("finish_time") - pl.col("starting_time")
-    lost_later = (~suspended).reverse().cum_sum().reverse().over(key) > 0
-    done = cuts.filter(suspended & ~lost_later).group_by(key).agg(length.sum().alias("length"))
-    if done.is_empty():
+    sums = parts.filter(pl.col("outcome") != "lost").group_by(key).agg(pl.col("length", "kept").sum())
+    ran = "length" if goes_on else "kept"
+    if not sums[ran].sum():
         return table
     numbers = pl.concat(portion[key] for portion in _portions(jobs, key))
-    before = numbers.replace_strict(done[key], done["length"], default=0.0, return_dtype=pl.Float64).to_numpy()
-    return table._replace(execution=table.execution + before, before=before)
+    added = {
+        name: numbers.replace_strict(sums[key], sums[name], default=0.0, return_dtype=pl.Float64).to_numpy()
+        for name in ("kept", ran)
+    }
+    before = added[ran] if goes_on else np.where(table.status["queued"], 0.0, added[ran])
+    return table._replace(execution=table.execution + added["kept"], before=before)
 
 
 def _counts(table: JobColumns, selected: Mask) -> dict[str, float]:
@@ -427,7 +457,10 @@ def _statistics(
     if table.before is not None:
         waiting -= table.before
     if include:
-        waiting, waited = np.where(queued, end_time - table.submission, waiting), waited | queued
+        so_far = end_time - table.submission
+        if table.before is not None:
+            so_far -= table.before
+        waiting, waited = np.where(queued, so_far, waiting), waited | queued
     found = _summary("waiting_time", _of(waiting, selected & waited))
     del waiting
     turnaround, duration, ended = table.finish - table.submission, table.execution, table.finished
@@ -498,7 +531,10 @@ def _described() -> tuple[Metric, ...]:
         "rejected": ("jobs wider than the cluster", None),
     }
     distributions = {
-        "waiting_time": ("time from submission to the last start, s", "s"),
+        "waiting_time": (
+            "time from submission to the last start, with checkpoints or suspension less what the job ran before, s",
+            "s",
+        ),
         "turnaround_time": ("time from submission to the end, s", "s"),
         "slowdown": ("turnaround time over execution time; jobs whose execution took 0 s are left out", ""),
         "bounded_slowdown": (
@@ -538,7 +574,7 @@ def _described() -> tuple[Metric, ...]:
         Metric("available_core_seconds", "core-seconds up", "core-s"),
         Metric(
             "wasted_core_seconds",
-            "core-seconds spent on executions that an outage or another job cut, unless their job went on from there",
+            "core-seconds of executions that an outage or another job cut, but for what their job did not do again",
             "core-s",
             "lower",
         ),

@@ -149,11 +149,18 @@ class NodeCluster(BatchCluster):
                 or self._preempt(action)
                 or self._refuse(action)
             )
-        held = self._room.place(self.table.shape_of(job), self.placement)
+        held = self._placed(job, self._room)
         if held is None:
             return self._refuse(action)
         self._start_on(job, held)
         return True
+
+    def _placed(self, job: Job, room: Room) -> tuple[Held, ...] | None:
+        """Return where the policy of the cluster would put a job; None if it has no room."""
+        try:
+            return room.place(self.table.shape_of(job), self.placement)
+        except InvalidConfiguration as error:
+            raise InvalidConfiguration(f"time {self.env.now}: job {job.job_id}: {error}") from error
 
     def _place(self, action: Any) -> bool:
         """Start a job on the nodes that the action names; return whether it does, and may."""
@@ -244,7 +251,7 @@ class NodeCluster(BatchCluster):
     def _place_without(self, job: Job, victims: Sequence[int]) -> Any:
         assert self.qualities is not None
         room = self.observation.room_without(job.job_id, victims)  # type: ignore[attr-defined]  # of nodes
-        held = room.place(self.table.shape_of(job), self.placement)
+        held = self._placed(job, room)
         if held is None:
             return None
         return held, self._cores_on(job, held, *self.qualities.open_to(self._state, job.job_id, victims))

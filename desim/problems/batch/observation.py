@@ -24,7 +24,36 @@ from desim.problems.batch.preemption import Qualities, QualityOfService
 from desim.problems.batch.usage import Usage
 from desim.problems.batch.windows import Window
 
-__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended"]
+__all__ = ["BatchObservation", "BatchState", "Execution", "Queue", "Resumed", "Running", "Suspended", "corrected_end"]
+
+OVERRUN_PATIENCE = 60.0
+"""Seconds that a job which has just passed its requested time is expected to go on."""
+
+
+def corrected_end(expected: float, now: float) -> float:
+    """Return when a running job is expected to end, also after it has run for longer than it requests.
+
+    It is then expected to go on for a minute, and whenever that has passed for as long again as it has overrun: until
+    1, 2, 4, 8, ... minutes after the expected end. So what is expected does not depend on when anybody looks.
+
+    Parameters
+    ----------
+    expected : float
+        The end by the requested time, in seconds.
+    now : float
+        Seconds.
+
+    Returns
+    -------
+    float
+        Always above `now`; a cluster asks for a decision then unless the job ends by then.
+    """
+    if expected > now:
+        return expected
+    more = OVERRUN_PATIENCE
+    while expected + more <= now:
+        more *= 2
+    return expected + more
 
 
 class _Rows:
@@ -176,7 +205,7 @@ class Running:
     """The running jobs by expected end; every column is an array of their number R.
 
     The expected end is the start plus the requested time. A job that is allowed to run longer
-    keeps its expected end, which then lies in the past.
+    keeps its expected end, which then lies in the past; `corrected_end` tells what to expect of it.
     """
 
     changes: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,6 @@ __all__ = [
     "WorkloadOptions",
     "cluster",
     "load_workload",
-    "shared_workload",
 ]
 
 
@@ -244,25 +243,10 @@ def load_workload(
         **machine,
     )
     if workload.num_cores is None:
-        raise InvalidConfiguration(f"{options.trace} does not state the cores of the machine: give them with --cores")
+        raise InvalidConfiguration(
+            f"{options.trace} does not state the cores of the machine as a whole number: give them with --cores"
+        )
     return workload
-
-
-@lru_cache(maxsize=1)
-def shared_workload(options: WorkloadOptions) -> plugins.Workload:
-    """Load a workload that several runs in a row use.
-
-    Parameters
-    ----------
-    options : WorkloadOptions
-        Which jobs.
-
-    Returns
-    -------
-    Workload
-        The same object as in the call before, if the options are the same.
-    """
-    return load_workload(options)
 
 
 def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOptions | None = None) -> BatchCluster:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from desim.exceptions import InvalidConfiguration
 from desim.problems.batch.job import Job
 from desim.problems.batch.nodes import GPU, Held, NodeTable, Shape
 from desim.problems.batch.observation import BatchObservation, BatchState
@@ -208,19 +209,30 @@ class Room:
         -------
         tuple of Held, or None
             None if they do not fit.
+
+        Raises
+        ------
+        InvalidConfiguration
+            If the policy names too few nodes, one twice or one that has no room, or a GPU without room for a share.
         """
         counts = self.takes_one(shape) if shape.tasks == 1 else self.counts(shape)
         nodes = counts.nonzero()[0]
         if int(np.minimum(counts[nodes], shape.tasks).sum()) < shape.tasks:
             return None
-        left, held = shape.tasks, []
+        left = shape.tasks
+        held: list[Held] = []
         for node in policy.order(self, shape, nodes):
+            if not (0 <= node < len(counts) and counts[node]):
+                what = " twice" if node in (one.node for one in held) else ", which has no room for a task"
+                raise InvalidConfiguration(f"placement {policy.name!r} names node {node}{what}: {shape.request}")
             tasks = min(left, int(counts[node]))
+            counts[node] = 0
             held.append(self._hold(shape, node, tasks, policy))
             left -= tasks
             if not left:
-                break
-        return tuple(held)
+                return tuple(held)
+        missing = f"{left:,} of {shape.tasks:,} tasks have none: {shape.request}"
+        raise InvalidConfiguration(f"placement {policy.name!r} names too few nodes, {missing}")
 
     def place_on(
         self, shape: Shape, where: Sequence[tuple[int, int]], policy: PlacementPolicy
@@ -261,6 +273,9 @@ class Room:
         shares: dict[int, int] = {}
         for _ in range(tasks):
             gpu = policy.device(self, shape, node, free)
+            if not (0 <= gpu < len(free) and free[gpu] >= shape.share):
+                fault = f"names GPU {gpu} of node {node}, which has no room for a share: {shape.request}"
+                raise InvalidConfiguration(f"placement {policy.name!r} {fault}")
             free[gpu] -= shape.share
             shares[gpu] = shares.get(gpu, 0) + shape.share
         return Held(node, tasks, amounts, tuple(sorted(shares.items())))

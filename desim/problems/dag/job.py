@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from desim.checks import names_of, numbers
+from desim.checks import names_of, numbers, places_of, python_scalar
 from desim.exceptions import WorkloadError
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class Job:
     submission_time : float
         When the job becomes known, in seconds.
     names : sequence of str, optional
-        Names of the nodes in the order of ``work``; ``node0``, ``node1``, ... if left out.
+        Names of the nodes in the order of ``work``; ``node0``, ``node1``, ... if left out. If one of them is a
+        number, of Python or NumPy, numbers in ``edges`` are names, too, and not positions.
     run_times : array_like of shape (num_nodes, num_executors), optional
         Seconds that each node takes on each executor, instead of work / speed: unrelated executors. ``work`` is then
         only a measure of size.
@@ -99,15 +100,14 @@ class Job:
         label: str = "",
         allow_disconnected: bool = False,
     ) -> None:
-        self.job_id = job_id
+        self.job_id = python_scalar(job_id)
         self.label = label
         self.submission_time = self._time(submission_time)
         work = numbers(f"job {job_id}: work", work, shape=(None,), error=WorkloadError)
         if not len(work):
             raise WorkloadError(f"job {job_id}: work is empty, want one number for each node")
-        given = tuple(range(len(work))) if names is None else names
         named = names_of(f"job {job_id}: node", names, len(work), WorkloadError)
-        ends, sizes = self._edges(edges, given, named)
+        ends, sizes = self._edges(edges, places_of(named, names), named)
         order = _topological_order(ends, len(work))
         if len(order) < len(work):
             cycle = _find_cycle(ends)
@@ -134,12 +134,10 @@ class Job:
             raise WorkloadError(f"job {self.job_id}: submission_time is {submission_time!r}, want a time from 0 on")
         return float(submission_time)
 
-    def _edges(self, edges: Iterable[Edge], given: Sequence[Any], named: tuple[str, ...]) -> tuple[Indices, Floats]:
+    def _edges(
+        self, edges: Iterable[Edge], index_of: Mapping[Any, int], named: tuple[str, ...]
+    ) -> tuple[Indices, Floats]:
         """Return the ends of the edges, as positions in the order given, and their sizes."""
-        index_of: dict[Any, int] = {name: index for index, name in enumerate(named)}
-        index_of |= {name: index for index, name in enumerate(given)}
-        if not any(isinstance(name, int) for name in given):
-            index_of |= {index: index for index in range(len(given))}
         known: dict[tuple[int, int], float] = {}
         for edge in edges:
             try:
@@ -277,7 +275,7 @@ class Job:
     def submitted(self, submission_time: float, *, job_id: int | None = None) -> Job:
         """Return the same job with another submission time, and another identifier if one is given."""
         job = copy(self)
-        job.job_id = self.job_id if job_id is None else job_id
+        job.job_id = self.job_id if job_id is None else python_scalar(job_id)
         job.submission_time = job._time(submission_time)
         return job
 

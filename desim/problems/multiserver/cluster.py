@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import inf, isfinite
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import simpy
@@ -296,6 +296,16 @@ class MultiServerCluster(SlottedProblem):
         )
 
 
+class _BegunSlot(NamedTuple):
+    """A slot that has begun, until it is recorded: what has arrived for it, waits, runs, and is reserved."""
+
+    slot: int
+    arrived: int
+    waiting: int
+    services: tuple[Service, ...]
+    reserved: list[float]
+
+
 class HoldingCluster(MultiServerCluster):
     """A cluster whose jobs wait at their ports, and hold what they are given until their work is done.
 
@@ -380,6 +390,7 @@ class HoldingCluster(MultiServerCluster):
         ends = np.searchsorted(self.layout.seat_of[graph.channel_port], np.arange(len(self.layout.type_of) + 1))
         self._channels_of_seat = [slice(first, last) for first, last in pairwise(ends.tolist())]
         self._idle_slots = self._arrived_since = 0
+        self._begun: _BegunSlot | None = None
         super().begin()
 
     def _admit(self, counts: Indices, time: float) -> None:
@@ -404,6 +415,7 @@ class HoldingCluster(MultiServerCluster):
 
     def observe(self, slot: int) -> None:
         """Show where jobs wait, and what is free."""
+        self._record_slot(float(slot))
         self._counts = np.array([len(queue) for queue in self._queues], dtype=np.int64)
         super().observe(slot)
         self.observation.capacity = np.maximum(self._free, 0.0)  # rounding may leave less than nothing
@@ -424,7 +436,7 @@ class HoldingCluster(MultiServerCluster):
             self._start_job(job, seat, duration, allocation, earnings)
         idle = any(self._queues) and not self._services and self.next_slot >= self._rows and not self.expects_more()
         self._idle_slots = self._idle_slots + 1 if idle else 0
-        self._record_slot(slot, allocation)
+        self._begin_slot_row(slot, allocation)
 
     def _start_job(self, job: Job, seat: int, duration: float, allocation: Floats, earnings: Earnings) -> None:
         """Give a job what it gets for so many slots."""
@@ -458,9 +470,9 @@ class HoldingCluster(MultiServerCluster):
         times = job.submission_time, service.starting_time, finish
         self._record["jobs"]((ids, port, *times, job.work, service.gain, service.overhead, dominant, status))
 
-    def _record_slot(self, slot: int, allocation: Floats) -> None:
-        """Record what runs once the slot has begun; ``reserved`` counts what was given in vain, too."""
-        services = self._services.values()
+    def _begin_slot_row(self, slot: int, allocation: Floats) -> None:
+        """Note what runs once a slot has begun; ``reserved`` counts what was given in vain, too."""
+        services = tuple(self._services.values())
         held, new = (
             np.sum(amounts, axis=0) if amounts else np.zeros(self._free.shape[1])
             for amounts in (
@@ -469,13 +481,29 @@ class HoldingCluster(MultiServerCluster):
             )
         )
         waiting = sum(map(len, self._queues))
-        totals = sum(service.gain for service in services), sum(service.overhead for service in services)
-        amounts = *held.tolist(), *(held - new + allocation.sum(axis=0)).tolist()
-        self._record["slots"]((slot, self._arrived_since, waiting, len(services), *totals, *amounts))
+        reserved = (held - new + allocation.sum(axis=0)).tolist()
+        self._begun = _BegunSlot(slot, self._arrived_since, waiting, services, reserved)
         self._arrived_since = 0
 
+    def _record_slot(self, time: float) -> None:
+        """Record the slot that has ended, or ends with the run: means over it, as jobs end between slots."""
+        if self._begun is None:
+            return
+        slot, arrived, waiting, services, reserved = self._begun
+        self._begun = None
+        length = time - slot
+        shares = [(min(service.finish_time, time) - slot) / length if length else 1.0 for service in services]
+        gain, overhead = (
+            sum(share * getattr(service, name) for share, service in zip(shares, services, strict=True))
+            for name in ("gain", "overhead")
+        )
+        amounts = [share * service.held for share, service in zip(shares, services, strict=True)]
+        held = np.sum(amounts, axis=0).tolist() if amounts else [0.0] * len(reserved)
+        self._record["slots"]((slot, arrived, waiting, len(services), gain, overhead, *held, *reserved))
+
     def close(self, time: float) -> None:
-        """Record the jobs that run or wait when the run ends."""
+        """Record the last slot, and the jobs that run or wait when the run ends."""
+        self._record_slot(time)
         for service in self._services.values():
             self._record_job(service, np.nan, RUNNING)
         waiting = [job for queue in self._queues for job in queue]

@@ -84,7 +84,7 @@ def average_reward(results: Results, *, window: Window = None, axes: Axes | None
     """Draw the mean reward of the slots so far.
 
     After t slots that is their sum of rewards, through t: figure 2(a) of arXiv 2305.06572. Where jobs
-    hold resources, the reward of a slot is that of the jobs that run when it has begun.
+    hold resources, the reward of a slot is its time average of that of the jobs that run.
 
     Parameters
     ----------
@@ -188,10 +188,16 @@ def reward_ratio(results: Mapping[str, Result], *, of: str, axes: Axes | None = 
 
 
 def _averages(run: Run) -> Curve:
-    """Return the ends of the slots and the mean rewards until then."""
-    rewards = run.table("slots")["reward"].to_numpy()
-    times = np.arange(1.0, len(rewards) + 1.0)
-    return times, rewards.cumsum() / times
+    """Return the ends of the slots and the mean rewards until then; the run may end within the last one."""
+    rewards, lengths = run.table("slots")["reward"].to_numpy(), slot_lengths(run)
+    times = lengths.cumsum()
+    return times, np.divide((rewards * lengths).cumsum(), times, out=np.zeros_like(times), where=times > 0)
+
+
+def slot_lengths(run: Run) -> Floats:
+    """Return how long each slot has lasted: where jobs hold what they get, the run may end within the last one."""
+    ends = np.arange(1.0, len(run.table("slots")) + 1.0)
+    return np.minimum(ends, run.end) - (ends - 1.0) if run.info["holding"] else np.ones_like(ends)
 
 
 def _draw_rewards(
@@ -254,7 +260,9 @@ def reward_parts(results: Results, *, axes: Axes | None = None) -> Axes:
     (panel,) = new_panels(axes, 1, height=3.4)
     bars = []
     for position, run in enumerate(runs):
-        means = [mean if mean is not None else np.nan for mean in run.table("slots").select(PARTS).mean().row(0)]
+        lengths, rows = slot_lengths(run), run.table("slots")
+        total = lengths.sum()
+        means = [float(rows[part].to_numpy() @ lengths) / total if total > 0 else np.nan for part in PARTS]
         shift, width = beside(position, len(runs), share=0.72)
         bars.append(panel.bar(np.arange(len(PARTS)) + shift, means, width, color=styles[run.name].color))
         if len(runs) <= MOST_NUMBERED and np.isfinite(means).all():

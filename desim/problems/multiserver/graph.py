@@ -6,13 +6,14 @@ section 2.1. A job type is a *port*, a computing instance a *node*, an edge betw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from desim.checks import places_of
 from desim.exceptions import InvalidConfiguration
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class BipartiteGraph:
     channels : iterable of (port, node), optional
         By index or by name; every port with every node if left out.
     ports, nodes, resources : sequence of str, optional
-        Names; ``port0``, ``node0``, ``resource0``, ... if left out.
+        Names; ``port0``, ``node0``, ``resource0``, ... if left out. If one is a number, numbers in ``channels``
+        are names of that side, too, and no indices.
 
     Attributes
     ----------
@@ -88,14 +90,18 @@ class BipartiteGraph:
             raise InvalidConfiguration(f"a port and a node are called {both!r}")
         _check_amounts("requests", self.requests, self.ports, self.resources)
         _check_amounts("capacity", self.capacity, self.nodes, self.resources)
-        self.channel_port, self.channel_node = self._sort_channels(channels)
+        self.channel_port, self.channel_node = self._sort_channels(channels, ports, nodes)
 
-    def _sort_channels(self, channels: Iterable[tuple[int | str, int | str]] | None) -> tuple[Indices, Indices]:
+    def _sort_channels(
+        self,
+        channels: Iterable[tuple[int | str, int | str]] | None,
+        ports: Sequence[Any] | None,
+        nodes: Sequence[Any] | None,
+    ) -> tuple[Indices, Indices]:
         if channels is None:
             ends = np.indices((self.num_ports, self.num_nodes)).reshape(2, -1).T
         else:
-            port_of = {name: index for index, name in enumerate(self.ports)}
-            node_of = {name: index for index, name in enumerate(self.nodes)}
+            port_of, node_of = places_of(self.ports, ports), places_of(self.nodes, nodes)
             pairs = [_ends(channel, port_of, node_of) for channel in channels]
             ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
             ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
@@ -298,22 +304,20 @@ def _names(what: str, names: Sequence[str] | None, count: int) -> tuple[str, ...
     return result
 
 
-def _ends(channel: Any, port_of: Mapping[str, int], node_of: Mapping[str, int]) -> tuple[int, int]:
+def _ends(channel: Any, port_of: Mapping[Any, int], node_of: Mapping[Any, int]) -> tuple[int, int]:
     """Return the indices of a channel's port and node."""
     if not isinstance(channel, Sequence | np.ndarray) or len(channel) != 2:
         raise InvalidConfiguration(f"a channel is {channel!r}, want a port and a node")
     return _index("port", channel[0], port_of), _index("node", channel[1], node_of)
 
 
-def _index(what: str, name: int | str, known: Mapping[str, int]) -> int:
+def _index(what: str, name: Any, known: Mapping[Any, int]) -> int:
     """Return the index of a port or node that a channel names."""
-    if isinstance(name, str):
-        if name not in known:
-            raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}")
-        return known[name]
-    if not isinstance(name, int | np.integer) or not 0 <= name < len(known):
-        raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}; there are {len(known)}")
-    return int(name)
+    index = known.get(name) if isinstance(name, Hashable) else None
+    if index is None:
+        there = "" if isinstance(name, str) else f"; there are {len(set(known.values()))}"
+        raise InvalidConfiguration(f"a channel names the unknown {what} {name!r}{there}")
+    return index
 
 
 def _frozen(array: Floats) -> Floats:

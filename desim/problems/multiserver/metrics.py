@@ -8,8 +8,8 @@ happens to them. Jobs that have not started, or not finished, are left out of th
 
 Where a job lasts one slot, the total reward is the sum over slots of equation (8) of arXiv 2305.06572, and its average
 per slot is what that paper compares. Where jobs hold their resources, their reward is a speed, and the total is its
-integral over time, the work that was done: a job earns up to its end, which may come between slots. What it held can
-be given away from the next slot on, so that utilization counts whole slots in both cases.
+integral over time, the work that was done: a job earns, and holds its resources, up to its end, which may come between
+slots. What it held can be given away from the next slot on, so that what is reserved counts whole slots.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def multiserver_metrics(
     values = {
         **_counts(table, selected),
         **_rewards(table, series, observed),
-        **_amounts(series, capacity),
+        **_amounts(series, capacity, None if observed is None else _lengths(first, len(frame), observed[1])),
         **({} if observed is None else _flow(table, selected, observed)),
         "num_slots": len(frame) - first,
         "reward_per_job": mean(earned[selected & ~table.status["queued"]]),
@@ -244,14 +244,28 @@ def _rewards(table: JobColumns, slots: Mapping[str, Floats], observed: tuple[flo
     return values | {"total_reward": totals["reward"]}
 
 
-def _amounts(slots: Mapping[str, Floats], capacity: Mapping[str, float]) -> dict[str, float]:
+def _lengths(first: int, count: int, end_time: float) -> Floats:
+    """Return how long the observed slots have lasted: the run may end within the last one."""
+    ends = np.arange(first, count) + 1.0
+    lengths: Floats = np.minimum(ends, end_time) - (ends - 1.0)
+    return lengths
+
+
+def _amounts(slots: Mapping[str, Floats], capacity: Mapping[str, float], lengths: Floats | None) -> dict[str, float]:
+    """Return means over the slots, by their lengths if these differ."""
     values = {}
     for name, kind in (("utilization", "allocated"), ("reserved", "reserved")):
         for resource, amount in capacity.items():
-            average = mean(slots[f"{kind}_{resource}"])
+            amounts = slots[f"{kind}_{resource}"]
+            average = mean(amounts) if lengths is None else _weighted(amounts, lengths)
             values[f"{name}_{resource}"] = average / amount if amount else math.nan
     there = np.array([values[f"utilization_{resource}"] for resource, amount in capacity.items() if amount])
     return values | {"utilization": mean(there)}
+
+
+def _weighted(values: Floats, weights: Floats) -> float:
+    total = float(weights.sum())
+    return float(values @ weights) / total if total > 0 else math.nan
 
 
 def _flow(table: JobColumns, selected: Mask, observed: tuple[float, float]) -> dict[str, float]:
@@ -300,11 +314,11 @@ def _described() -> tuple[Metric, ...]:
             "mean of what the jobs that were served or left unserved have earned so far",
             better="higher",
         ),
-        Metric("utilization_<resource>", "mean over slots of what running jobs hold of a resource, over its capacity"),
+        Metric("utilization_<resource>", "time average of what running jobs hold of a resource, over its capacity"),
         Metric("utilization", "mean of the utilizations of the resources of which there is any"),
         Metric(
             "reserved_<resource>",
-            "mean over slots of what the agent gives away, also to ports without a job, over capacity",
+            "time average of what the agent has given away in whole slots, also to ports without a job, over capacity",
         ),
         *(
             Metric(f"{name}_{summary}", f"{statistic} of: {meaning} (with holding)", "slots", "lower")

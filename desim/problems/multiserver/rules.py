@@ -260,7 +260,10 @@ def _not_arrived_then(run: Recorded) -> pl.Expr:
 
 
 def _expected(run: Recorded) -> dict[str, Bounds]:
-    """Return what the other tables make of the columns of the slots, at whose beginning the jobs are counted."""
+    """Return what the other tables make of the columns of the slots, at whose beginning the jobs are counted.
+
+    What jobs earn and hold counts for as long as they run within their last slot, or the run goes on in it.
+    """
     count, graph, held = _num_slots(run), run.once(_graph), run.once(_held)
     jobs = run.once(_jobs)
     over = pl.max_horizontal(pl.col("gone").ceil() - 1, start) if _holding(run) else start
@@ -273,12 +276,21 @@ def _expected(run: Recorded) -> dict[str, Bounds]:
     waiting = np.cumsum(come - sums_at(begin, count)) if _holding(run) else np.zeros_like(come)
     counts = {"arrived": come, "running": sums_from(begin, end, count), "queued": waiting}
     bounds = {name: Bounds(found, found, found) for name, found in counts.items()}
+    slot_ends = np.minimum(end, run.end_time) if _holding(run) else end.astype(np.float64)
+    length = slot_ends - (end - 1)
+    lasted = np.minimum(active["gone"].to_numpy(), slot_ends) - (end - 1) if _holding(run) else length
+    missing = 1.0 - np.divide(lasted, length, out=np.ones_like(length), where=length > 0)
+
+    def means(values: Floats) -> Floats:
+        found: Floats = sums_from(begin, end, count, values) - sums_at(end - 1, count, values * missing)
+        return found
+
     for name in ("gain", "overhead", "reward"):
-        bounds[name] = _sum(run, name, sums_from(begin, end, count, active[name].to_numpy()))
+        bounds[name] = _sum(run, name, means(active[name].to_numpy()))
     unknown = sums_from(begin, end, count, (~active["recorded"].to_numpy()).astype(np.float64)) > 0.5
     for place, resource in enumerate(graph.resources):
         name = f"allocated_{resource}"
-        found, low, high = _sum(run, name, sums_from(begin, end, count, held[rows, place]))
+        found, low, high = _sum(run, name, means(held[rows, place]))
         bounds[name] = Bounds(found, low, np.where(unknown, math.inf, high))
         total = graph.capacity[:, place].sum() * (1 + RELATIVE) + len(graph.nodes) * ABSOLUTE
         allocated, reserved = (run["slots"][f"{kind}_{resource}"].to_numpy() for kind in ("allocated", "reserved"))
@@ -633,7 +645,7 @@ RULES = (
     ),
     _rule(
         "slot_rewards",
-        "gain, overhead and reward of a slot are the sums over the jobs that run then",
+        "gain, overhead and reward of a slot are its time averages of the sums over the jobs that run",
         Check(
             "slots",
             misstated(_expected, "gain", "overhead", "reward"),
@@ -642,7 +654,7 @@ RULES = (
     ),
     _rule(
         "slot_amounts",
-        "what a slot has allocated is what its jobs hold, at most what is reserved, at most the capacity",
+        "what a slot has allocated is what its jobs hold on average, at most what is reserved, at most the capacity",
         Check(
             "slots",
             misstated(_expected, "allocated_"),

@@ -129,10 +129,12 @@ SLOTS = Table(
         Column("arrived", "integer", "jobs that arrived for it", "jobs"),
         Column("queued", "integer", "jobs that still wait once it has begun", "jobs"),
         Column("running", "integer", "jobs that run then", "jobs"),
-        Column("gain", "float", "of the running jobs"),
-        Column("overhead", "float", "of the running jobs"),
+        Column("gain", "float", "of the running jobs, on average over the slot"),
+        Column("overhead", "float", "of the running jobs, on average over the slot"),
         Column("reward", "float", "gain less overhead", formula="gain - overhead"),
-        Column("allocated_{}", "float", "what running jobs hold of a resource", each="resources"),
+        Column(
+            "allocated_{}", "float", "what running jobs hold of a resource, on average over the slot", each="resources"
+        ),
         Column("reserved_{}", "float", "what the agent has given away of it in all", each="resources"),
     ),
     sort_by=("slot",),

@@ -9,7 +9,7 @@ import polars as pl
 
 from desim.plotting.runs import resources_of
 from desim.plotting.views import Curve, Map, View
-from desim.problems.multiserver.figures import shares_of_nodes
+from desim.problems.multiserver.figures import shares_of_nodes, slot_lengths
 
 if TYPE_CHECKING:
     from desim.plotting.runs import Run
@@ -49,7 +49,9 @@ def view(run: Run) -> View:
     slots, resources = run.table("slots"), resources_of(run)
     time = np.append(slots["slot"].to_numpy().astype(np.float64), float(len(slots)))
     rewards = slots["reward"].to_numpy().astype(np.float64)
-    so_far = rewards.cumsum() / np.arange(1, len(rewards) + 1)
+    lengths = slot_lengths(run)
+    until = lengths.cumsum()
+    so_far = np.divide((rewards * lengths).cumsum(), until, out=np.zeros_like(until), where=until > 0)
     curves = {
         "reward": Curve("reward of the slot", time, _held(rewards)),
         "average": Curve("average reward of the slots so far", time, _held(so_far)),
