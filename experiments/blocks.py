@@ -120,17 +120,8 @@ def restored(content: Mapping[str, Any]) -> Block:
     """Return the block that was stored."""
     values = dict(content)
     kind = KINDS[values.pop("kind")]
-<<<<<<< HEAD
     if kind is Table:
         values["rows"] = [[Cell(**cell) if isinstance(cell, dict) else cell for cell in row] for row in values["rows"]]
-=======
-    if kind is Checks:
-        values["checks"] = [Check(**check) for check in values["checks"]]
-    if kind is Table:
-        values["rows"] = [[Cell(**cell) if isinstance(cell, dict) else cell for cell in row] for row in values["rows"]]
-    if kind is Besides:
-        values["rows"] = [Beside(**row | {"ours": _estimate(row["ours"])}) for row in values["rows"]]
->>>>>>> main
     return kind(**values)
 
 
