@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from desim.experiments.measured import Choice
-
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import RecordError
+from desim.experiments.measured import Choice
 from desim.sweep import Run
 
 __all__ = [

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Choice, Panel
 
 from desim.experiments.blocks import Block, Checks, Drawing, Table, with_interval
 from desim.experiments.dbf.agents import CONTROLS, LEARNED, SEED, SPLIT_WINDOW, Weights, control, find_weights
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, beaten, by_agent, data, heading, remarks
 from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.study import run_as_program
 from desim.plotting.colors import line_styles
 from desim.statistics import mean_interval, paired_difference

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Choice, Course, perform_groups
 from numpy.typing import NDArray
 
 from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Runs, Table, short
 from desim.experiments.dbf.agents import SEED, SPLIT_WINDOW, TrainingSetting, find_weights, perform_training
 from desim.experiments.dbf.study import METRIC_WORDS, Study
 from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Course, perform_groups
 from desim.experiments.study import run_as_program
 from desim.plotting.axes import group_digits
 from desim.plotting.colors import line_styles

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.measured import Choice, Panel
-
 from desim.experiments.blocks import Beside, Besides, Block, Checks
 from desim.experiments.dbf.agents import (
     BASELINES,
@@ -20,6 +18,7 @@ from desim.experiments.dbf.agents import (
 )
 from desim.experiments.dbf.simulate import METRICS, Setting
 from desim.experiments.dbf.study import Measured, Study, bars, beaten, by_agent, data, heading, remarks
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "Figure 4"

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from desim.experiments.measured import Panel
 
 from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Drawing
 from desim.experiments.dbf.agents import CONTROLS, LEARNED, find_weights, untrained, window_rows
 from desim.experiments.dbf.simulate import Setting
 from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, beaten, by_column, data, heading, remarks
 from desim.experiments.drawing import MARKERS, draw_estimates, legend_below, line_handles, new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 from desim.plotting.axes import group_digits
 from desim.plotting.colors import line_styles

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from desim.experiments.measured import Panel
 
 from desim.experiments.blocks import Block, Drawing, Table, with_interval
 from desim.experiments.dbf.agents import CONTROLS, LEARNED, find_weights, untrained, window_rows
 from desim.experiments.dbf.simulate import CORES, TIMES, WIDE, WIDE_METRICS, Setting, perform_by_type
 from desim.experiments.dbf.study import Measured, Study, data, heading, remarks
 from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "Figure 7"

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Block, Checks
 from desim.experiments.dbf.agents import BASELINES, REFERENCE, control_rows, find_weights, other_windows
 from desim.experiments.dbf.simulate import METRICS, Setting
 from desim.experiments.dbf.study import Study, bars, beaten, by_agent, data, heading, remarks
 from desim.experiments.dbf.workloads import KTH, Arrivals
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "KTH-SP2"

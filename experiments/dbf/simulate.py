@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from desim.experiments.measured import Choice, is_valid
 from numpy.typing import NDArray
 
 from desim import Result, Simulation
@@ -26,6 +25,7 @@ from desim.agents.batch.window_rules import WindowRule
 from desim.agents.learning.policy import to_tensors
 from desim.core import Agent
 from desim.experiments.dbf.workloads import TRACE, Arrivals, episode, most_episodes
+from desim.experiments.measured import Choice, is_valid
 from desim.problems.batch import BatchCluster
 from desim.problems.batch.env import make_reward
 from desim.sweep import Run

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from desim.experiments.measured import Panel
 
 from desim.experiments.blocks import Block, Check, Checks, Drawing
 from desim.experiments.dbf.agents import (
@@ -34,6 +33,7 @@ from desim.experiments.dbf.study import (
     remarks,
 )
 from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 from desim.plotting.axes import group_digits
 from desim.statistics import Estimate

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from desim.experiments.measured import Panel
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
@@ -18,6 +17,7 @@ from desim.experiments.dbf.agents import BASELINES
 from desim.experiments.dbf.simulate import BLOCK, Setting, perform
 from desim.experiments.dbf.workloads import TRACE, most_episodes, present
 from desim.experiments.drawing import legend_below, new_figure
+from desim.experiments.measured import Panel
 from desim.plotting.colors import LineStyle, line_styles
 from desim.sweep import Perform
 

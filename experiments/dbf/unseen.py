@@ -16,7 +16,6 @@ from itertools import cycle
 from typing import ClassVar
 
 import numpy as np
-from desim.experiments.measured import Choice, Panel
 from numpy.typing import ArrayLike
 
 from desim.experiments.blocks import Block, Check, Checks, Drawing, Table, with_interval
@@ -25,6 +24,7 @@ from desim.experiments.dbf.simulate import METRICS, Setting
 from desim.experiments.dbf.study import METRIC_WORDS, Measured, Study, by_agent, data, heading, remarks
 from desim.experiments.dbf.workloads import KTH, SOURCES, most_episodes
 from desim.experiments.drawing import MARKERS, legend_below, new_figure
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.study import run_as_program
 from desim.plotting.colors import line_styles
 from desim.statistics import Estimate, mean_interval

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Course
 from numpy.typing import NDArray
 
 from desim.agents.learning.checkpoint import load_weights
@@ -17,6 +16,7 @@ from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Table, short
 from desim.experiments.drawing import legend_below, line_handles, new_figure
 from desim.experiments.lachesis.study import Study
+from desim.experiments.measured import Course
 from desim.experiments.study import run_as_program
 from desim.plotting.colors import line_styles
 

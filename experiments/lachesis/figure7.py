@@ -6,12 +6,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, OWN_ROWS, PAPER_ROWS, PLANNED_ROWS
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawings, tables
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 METRICS = ("makespan", "speedup", "slr")

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from desim.experiments.measured import faults_of, is_valid
-
 from desim import Result, simulate
 from desim.agents.dag import create
 from desim.experiments.blocks import Block, Data, Drawing, Fault, Table, short
 from desim.experiments.lachesis.agents import IDLE_ROWS, LACHESIS, LEARNED, LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
 from desim.experiments.lachesis.simulate import Choice, Setting, jobs_of
 from desim.experiments.lachesis.study import Study
+from desim.experiments.measured import faults_of, is_valid
 from desim.experiments.study import run_as_program
 from desim.plotting import gantt
 from desim.problems.dag import DagCluster

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from desim.experiments.measured import Panel
-
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS
@@ -23,6 +21,7 @@ from desim.experiments.lachesis.elsewhere import (
     perform_general,
 )
 from desim.experiments.lachesis.study import Measured, Study, data, drawings, tables
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "Generalization"

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Block, Table
 from desim.experiments.lachesis.agents import LEARNED_IN_BATCHES, PAPER_ROWS, PLANNED_ROWS
 from desim.experiments.lachesis.elsewhere import OPTIMUM, SmallSetting, perform_small
 from desim.experiments.lachesis.simulate import Choice
 from desim.experiments.lachesis.study import ABOVE_REFERENCE, Measured, Study, data, drawings, tables
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "Gap to the optimum"

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Block
 from desim.experiments.lachesis.agents import (
     IDLE_ROWS,
@@ -19,6 +17,7 @@ from desim.experiments.lachesis.agents import (
 )
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.lachesis.study import Measured, Study, data, drawings, tables
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 
 TITLE = "Settings that leave room"

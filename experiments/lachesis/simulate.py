@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import is_valid
 
 from desim import simulate
 from desim.agents.dag import create
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
+from desim.experiments.measured import is_valid
 from desim.problems.dag import DagCluster, Executors, Job
 from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch

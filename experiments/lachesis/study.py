@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from desim.experiments.measured import Panel
 from numpy.typing import NDArray
 
 from desim.experiments import measured, study
@@ -29,6 +28,7 @@ from desim.experiments.blocks import (
 from desim.experiments.lachesis.agents import DECIMA, LACHESIS, LACHESIS_COMPLETION, PAPER_ROWS, REFERENCE
 from desim.experiments.lachesis.pictures import SHOWN_SHARES, Chart, draw
 from desim.experiments.lachesis.simulate import METRICS, SHARES, Setting, perform
+from desim.experiments.measured import Panel
 from desim.statistics import Estimate
 from desim.sweep import Perform
 

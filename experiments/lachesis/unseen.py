@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from desim.experiments.measured import Panel
 from numpy.typing import NDArray
 
 from desim.checks import one_of
@@ -38,6 +37,7 @@ from desim.experiments.lachesis.elsewhere import (
 )
 from desim.experiments.lachesis.simulate import Choice
 from desim.experiments.lachesis.study import MILLISECONDS, Measured, Study, data
+from desim.experiments.measured import Panel
 from desim.experiments.study import run_as_program
 from desim.statistics import Estimate, mean_interval
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from desim.experiments.measured import Choice
-
 from desim.experiments.ogasched.simulate import Setting
 
 __all__ = [

@@ -13,12 +13,12 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import perform_groups
 from numpy.typing import NDArray
 
 from desim.agents.multiserver.regret import Growth, growth_exponent
 from desim.experiments.blocks import Block, Data, Drawing, Fault, Paragraph, Runs, Table, with_interval
 from desim.experiments.drawing import draw_estimates, new_figure
+from desim.experiments.measured import perform_groups
 from desim.experiments.ogasched.simulate import ARRIVALS, Learner, RegretSetting, perform_regret
 from desim.experiments.ogasched.study import QUICK_NODES, QUICK_SLOTS, Study
 from desim.experiments.study import run_as_program

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.measured import Choice
-
 from desim.experiments.blocks import Block
+from desim.experiments.measured import Choice
 from desim.experiments.ogasched import pictures
 from desim.experiments.ogasched.agents import AGENTS, DEFAULT, OGASCHED, RIVALS, choose
 from desim.experiments.ogasched.study import Panel, Study, data, tables

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import simpy
-from desim.experiments.measured import Choice, is_valid
 from numpy.typing import NDArray
 
 from desim import Result, simulate
@@ -29,6 +28,7 @@ from desim.agents.multiserver.oga import OnlineGradient, TheoreticalSteps
 from desim.agents.multiserver.regret import regret_bound, regret_curve
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.measured import Choice, is_valid
 from desim.problems.multiserver import MultiServerCluster, RewardModel, SlotOutcome
 from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from desim.experiments.measured import Choice
-
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.measured import Choice
 from desim.experiments.osdec.simulate import SCORE
 
 OSDEC = "OSDEC"

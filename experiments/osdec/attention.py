@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from desim.experiments.measured import Panel
 
 from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Table, with_interval
 from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import OSDEC
 from desim.experiments.osdec.learned import KINDS, Seen, attention_metric, perform_attention, seen_by
 from desim.experiments.osdec.study import Measured, Study

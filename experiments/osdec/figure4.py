@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Course
 from numpy.typing import NDArray
 
 from desim.experiments.blocks import Block, Data, Drawing, Paragraph, Table
 from desim.experiments.drawing import legend_below, line_handles, new_figure
+from desim.experiments.measured import Course
 from desim.experiments.osdec.agents import WORKLOADS, cards_of
 from desim.experiments.osdec.study import Study, styles_of
 from desim.experiments.study import run_as_program

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Panel
 
 from desim.experiments.blocks import Block, Check, Checks, Data, Drawing, Paragraph, Table, with_interval
 from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import WORKLOADS
 from desim.experiments.osdec.learned import MEASURES, MODULE, forecast_metric, perform_forecasts, sources_of
 from desim.experiments.osdec.study import Measured, Study, deviations

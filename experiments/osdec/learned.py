@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from desim.experiments.measured import Choice
 from numpy.typing import NDArray
 
 from desim import simulate
@@ -23,6 +22,7 @@ from desim.agents.learning.policy import one_thread, to_tensors
 from desim.agents.learning.pretrained import PRETRAINED
 from desim.envs.base import compressed
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.measured import Choice
 from desim.experiments.osdec.simulate import SCORE, Made, Setting, carry_out, create, scenario_of, settings_of
 from desim.experiments.osdec.timed import timed
 from desim.problems.deferrable import DeferrableObservation, Foresight, JobSet

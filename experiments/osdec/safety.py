@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from desim.experiments.measured import Choice, Panel
 
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Block, Check, Checks, Drawing, Table, lead_percent, with_interval
 from desim.experiments.drawing import MARKERS, legend_below, line_handles, new_figure
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import MORE_ROWS, OSDEC, Trained, learned_rows
 from desim.experiments.osdec.learned import BASES, longest_run, perform_shielded
 from desim.experiments.osdec.simulate import Setting

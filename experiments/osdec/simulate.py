@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from desim.experiments.measured import Choice, is_valid
-
 from desim import simulate
 from desim.agents.deferrable import (
     FIFO,
@@ -31,6 +29,7 @@ from desim.agents.deferrable import (
 from desim.agents.deferrable.list_plan import ListPlan
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
+from desim.experiments.measured import Choice, is_valid
 from desim.experiments.osdec.workloads import TRACED, traced
 from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
 from desim.sweep import Run

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from desim.experiments.measured import Choice, Panel
 from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.experiments import measured, study
 from desim.experiments.blocks import Block, Check, Checks, Data, Drawing, Table, short, with_interval
 from desim.experiments.drawing import draw_rows
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import AGENTS, FORESIGHTED, LEARNED_ROWS, OPTIMUM, Trained, learned_rows
 from desim.experiments.osdec.simulate import METRICS, SCORE, Setting, perform
 from desim.plotting.colors import LineStyle, line_styles

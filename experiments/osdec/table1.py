@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from desim.experiments.measured import Panel
 from numpy.typing import NDArray
 
 from desim import Result, simulate
 from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Drawing, lead_percent, with_interval
 from desim.experiments.drawing import draw_rows, new_figure
+from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import OPTIMUM, OSDEC, PAPER_ROWS, TABLE_1, VARIANTS, Trained, rows_of
 from desim.experiments.osdec.simulate import Setting, scenario_of
 from desim.experiments.osdec.study import (

@@ -6,9 +6,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Table, lead_percent, short, with_interval
+from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import TABLE_2, rows_of
 from desim.experiments.osdec.simulate import Setting
 from desim.experiments.osdec.study import (

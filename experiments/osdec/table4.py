@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from desim.experiments.measured import Panel
-
 from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Table, lead_percent, short, with_interval
+from desim.experiments.measured import Panel
 from desim.experiments.osdec.agents import (
     CASES,
     LEARNED_ROWS,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from desim.experiments.measured import Choice
 
 from desim.core import Agent
+from desim.experiments.measured import Choice
 from desim.experiments.osdec.simulate import Made, Setting, carry_out, create
 from desim.problems.deferrable import DeferrableObservation, Foresight
 from desim.sweep import Run

@@ -9,11 +9,11 @@ from itertools import cycle
 from typing import ClassVar
 
 import numpy as np
-from desim.experiments.measured import Choice, Panel
 from matplotlib.ticker import NullFormatter
 
 from desim.experiments.blocks import Block, Check, Checks, Drawing, Paragraph, Table, short, with_interval
 from desim.experiments.drawing import new_figure
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import MORE_ROWS, PLANNING_ROWS, VARIANTS, Trained, learned_rows
 from desim.experiments.osdec.simulate import Setting
 from desim.experiments.osdec.study import Measured, Study, data

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from desim.experiments.measured import Choice, Panel
 from scipy import stats
 
 from conftest import save_batch
@@ -54,6 +53,7 @@ from desim.experiments.dbf.starvation import fairness_checks
 from desim.experiments.dbf.study import Measured, Study, beaten
 from desim.experiments.dbf.unseen import Unseen, ratio_percent
 from desim.experiments.dbf.workloads import GENERATED, KTH, TRACE, episode, present
+from desim.experiments.measured import Choice, Panel
 from desim.problems.batch.env import BatchEnv
 from desim.sweep import Run, Workers
 

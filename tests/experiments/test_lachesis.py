@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desim.experiments.measured import Panel
 
 from desim import simulate
 from desim.agents.dag import create
@@ -51,6 +50,7 @@ from desim.experiments.lachesis.unseen import (
     over_all,
     verdict,
 )
+from desim.experiments.measured import Panel
 from desim.problems.dag import DagCluster
 from desim.sweep import Run
 from desim.workloads import executors

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from desim.experiments.measured import Choice
 
 from desim.agents.multiserver.hindsight import best_fixed_allocation
 from desim.agents.multiserver.regret import regret_bound
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Fault, Runs
+from desim.experiments.measured import Choice
 from desim.experiments.ogasched import pictures
 from desim.experiments.ogasched.agents import (
     AGENTS,

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from desim.experiments.measured import Choice, Panel
 
 from desim import simulate
 from desim.agents.deferrable import FIFO, LastValue, Tetris, forecast_errors
@@ -19,6 +18,7 @@ from desim.agents.learning.learned import plain
 from desim.agents.learning.policy import to_tensors
 from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Checks, Paragraph
+from desim.experiments.measured import Choice, Panel
 from desim.experiments.osdec.agents import (
     AGENTS,
     CASES,
