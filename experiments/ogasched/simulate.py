@@ -17,10 +17,10 @@ from desim.agents.multiserver import (
     AdaGrad,
     BestSlot,
     BinPacking,
+    ExactOGA,
     Fairness,
     GeometricSteps,
     LineSearchOGA,
-    OGASched,
     OptimisticOGA,
     Spreading,
 )
@@ -86,7 +86,7 @@ class Setting:
 
 
 def _ogasched(form: Any, initial: float, decay: float) -> Agent:
-    return OGASched(form, GeometricSteps(initial, decay))
+    return ExactOGA(form, GeometricSteps(initial, decay))
 
 
 def _optimistic(initial: float, decay: float) -> Agent:
@@ -230,9 +230,9 @@ class Learner:
 
 
 LEARNERS: dict[str, Callable[[int], OnlineGradient]] = {
-    "OGASched, theory": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots)),
-    "OGASched, half of it": lambda num_slots: OGASched("reservation", TheoreticalSteps(num_slots, 0.5)),
-    "OGASched": lambda num_slots: OGASched("reservation", GeometricSteps(25.0, 0.9999)),
+    "OGASched, theory": lambda num_slots: ExactOGA("reservation", TheoreticalSteps(num_slots)),
+    "OGASched, half of it": lambda num_slots: ExactOGA("reservation", TheoreticalSteps(num_slots, 0.5)),
+    "OGASched": lambda num_slots: ExactOGA("reservation", GeometricSteps(25.0, 0.9999)),
     "AdaGrad": lambda num_slots: AdaGrad("reservation", 10.0),
     "LineSearch": lambda num_slots: LineSearchOGA("reservation"),
 }
