@@ -33,8 +33,8 @@ LARGE = replace(DEFAULT, num_ports=100, num_nodes=1_024, num_slots=10_000, overh
 """Section 4.3 and the caption of figure 5."""
 
 FITTED = replace(DEFAULT, contention=5.0, memory=6.0)
-"""Requests half as large (the paper does not state what it multiplies by 10) and memory in units of 6 GiB: the level and
-the ratios of the fixed rules are then near the paper's. Fitted to these rules only."""
+"""Requests half as large (the paper does not state what it multiplies by 10) and memory in units of 6 GiB: rewards and
+ratios of the fixed rules are then nearer to the paper's. Fitted to these rules only."""
 
 CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """Contention levels of figures 3 (c) and 6; the paper says where they begin."""
