@@ -53,7 +53,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "BUDGET": ["20", "0.001s"],
         "FORECAST": ["last-value", "seasonal", "learned:12"],
     },
-    "multiserver": {"NAME": ["drf", "exact-oga-reactive"]},
+    "multiserver": {"NAME": ["drf", "exact-oga-reactive"], "VARIANT": ["reservation-forget-eta=5"]},
 }
 """What the capitals in patterns of names may be; NAME is of trained weights otherwise."""
 
