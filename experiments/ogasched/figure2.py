@@ -23,6 +23,7 @@ class Figure2(OGAStudy):
     """Average reward over time."""
 
     seeds: int = 3
+    divide_slots: int = 16
 
     def panels(self) -> Sequence[Panel]:
         """Return all rows in fewer slots, and some in all of them."""

@@ -36,7 +36,7 @@ class Figure7(OGAStudy):
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield tables and the figure."""
-        yield from reward_tables(frame, {PANEL: "utility"}, "figure7", width=7.0, height=3.6)
+        yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, width=7.0, height=3.6)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from desim.experiments.study import Study
 from desim.experiments.tables import Printed, lead_table, value_table
 from desim.plotting.page import Table
 
-__all__ = ["METRIC", "OGAStudy", "reward_tables", "with_horizons"]
+__all__ = ["METRIC", "RATIO", "OGAStudy", "reward_tables", "steps_table", "with_horizons", "with_ratios"]
 
-METRIC = "average_reward"
+METRIC, RATIO = "average_reward", "percent_of_fairness"
 QUICK_SLOTS, QUICK_NODES = 12, 32
 
 
@@ -77,8 +77,29 @@ def with_horizons(frame: Frame, panel: str) -> Frame:
     return Frame(pl.concat([frame.data, rows.sort(order, maintain_order=True)]))
 
 
+def with_ratios(frame: Frame) -> Frame:
+    """Return a frame with a metric more: the reward in percent of Fairness in the same run, where that is above 0.
+
+    Systems differ more than agents do, and ratios are paired by system.
+    """
+    rewards = frame.data.filter(pl.col("metric") == METRIC)
+    theirs = rewards.filter((pl.col("row") == "Fairness") & (pl.col("value") > 0))
+    keys = ["panel", "column", "seed"]
+    paired = rewards.join(theirs.select(*keys, other="value"), on=keys, maintain_order="left")
+    rows = paired.select(
+        "panel", "column", "row", "seed", metric=pl.lit(RATIO), value=100.0 * pl.col("value") / pl.col("other")
+    )
+    return Frame(pl.concat([frame.data, rows]))
+
+
 def reward_tables(
-    frame: Frame, panels: Mapping[str, str], name: str, *, papers: Mapping[str, Printed] | None = None, **options: Any
+    frame: Frame,
+    panels: Mapping[str, str],
+    name: str,
+    *,
+    papers: Mapping[str, Printed] | None = None,
+    ratios: bool = True,
+    **options: Any,
 ) -> Iterator[Block]:
     """Yield for each panel its rewards and the leads of the printed algorithm, and one figure.
 
@@ -92,6 +113,8 @@ def reward_tables(
         Of the figure's file.
     papers : mapping of str to mapping, optional
         The paper's rewards by panel, row and column.
+    ratios : bool
+        Whether rewards in percent of Fairness are drawn, too.
     **options
         As for :func:`desim.experiments.drawing.facets`.
     """
@@ -108,9 +131,18 @@ def reward_tables(
         }
         title = f"{panel}: {PRINTED} as printed is ahead by, percent" + (" [the paper's]" if values else "")
         yield lead_table(frame, panel, METRIC, PRINTED, title, printed=leads)
-    printed = {(panel, METRIC): values for panel, values in papers.items()}
-    figure = facets(frame, {METRIC: "average reward"}, panels, printed=printed or None, **options)
-    caption = "Average reward of a slot: means over seeds with 95 % intervals"
+    printed: dict[tuple[str, str], Printed] = {(panel, METRIC): values for panel, values in papers.items()}
+    printed |= {
+        (panel, RATIO): {
+            row: {column: 100.0 * one / values["Fairness"][column] for column, one in by_column.items()}
+            for row, by_column in values.items()
+        }
+        for panel, values in papers.items()
+    }
+    metrics = {METRIC: "average reward"} | ({RATIO: "percent of Fairness"} if ratios else {})
+    figure = facets(with_ratios(frame) if ratios else frame, metrics, panels, printed=printed or None, **options)
+    caption = "Reward of a slot" + (", and the same in percent of Fairness, system by system" if ratios else "")
+    caption += ": means with 95 % intervals"
     yield Drawing(f"{name}.png", caption + (", and the paper's." if papers else "."), figure)
 
 
