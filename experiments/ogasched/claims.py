@@ -9,7 +9,7 @@ from desim.experiments.claims import Claim, FixedRule
 from desim.experiments.frame import Frame
 from desim.experiments.ogasched.agents import FIGURE_2_LEADS, PARAMETERS, PRINTED, RULES, TABLE_III, printed
 from desim.experiments.ogasched.study import METRIC, with_horizons
-from desim.experiments.ogasched.table3 import FITS, LONG, READINGS
+from desim.experiments.ogasched.table3 import FITS, LONG, MORE, READINGS
 
 __all__ = ["LEAD_TOLERANCE", "WITHIN", "claims", "fixed_rules"]
 
@@ -33,8 +33,8 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
         for panel, columns in PARAMETERS.items()
         for column in columns
         for rule in RULES
-        if frame.has(panel, column, rule, METRIC)
-        for paper, ours in ((printed(panel)[rule][column], frame.estimate(panel, column, rule, METRIC)),)
+        if frame.has(MORE[panel], column, rule, METRIC)
+        for paper, ours in ((printed(panel)[rule][column], frame.estimate(MORE[panel], column, rule, METRIC)),)
     ]
     for column in frame.columns(FITS):
         for rule in RULES:
@@ -69,20 +69,21 @@ def _table3(frame: Frame) -> list[Claim]:
     found = []
     for panel, columns in PARAMETERS.items():
         for column in columns:
-            if not frame.has(panel, column, PRINTED):
+            more = MORE[panel]
+            if not frame.has(more, column, PRINTED):
                 continue
             paper = printed(panel)
-            there = [rule for rule in RULES if frame.has(panel, column, rule)]
+            there = [rule for rule in RULES if frame.has(more, column, rule)]
             setting = f"table III, {panel} {column}"
             judged = all(rules[setting, rule].is_calibrated for rule in there)
             reason = "" if judged else "the rules are not calibrated here"
-            leads = {rule: frame.lead(panel, column, PRINTED, METRIC, rule) for rule in there}
+            leads = {rule: frame.lead(more, column, PRINTED, METRIC, rule) for rule in there}
             ahead = all(lead.low > 0 for lead in leads.values())
             found.append(
                 _claim(
                     f"{setting}: average reward of OGASched",
                     paper[PRINTED][column],
-                    frame.estimate(panel, column, PRINTED, METRIC),
+                    frame.estimate(more, column, PRINTED, METRIC),
                     tolerance=REWARD_TOLERANCE,
                     in_order=ahead,
                     is_judged=judged,

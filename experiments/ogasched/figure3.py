@@ -38,16 +38,16 @@ class Figure3(OGAStudy):
         few = chosen(PRINTED, "OGASched, capped", "exact, with memory", "Fairness", "DRF")
         nodes = {str(count): self.shorter(DEFAULT, num_nodes=count) for count in self.nodes}
         ports = {str(count): self.shorter(DEFAULT, num_ports=count) for count in self.ports}
-        return [Panel("|R|", "|R|", nodes, few), Panel("|L|", "|L|", ports, few), contention_panel(self)]
+        sizes = [Panel(name, name, columns, few) for name, columns in {"|R|": nodes, "|L|": ports}.items()]
+        return [*sizes, contention_panel(self, self.contentions)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield tables and the figure."""
         yield from reward_tables(frame, LABELS, "figure3")
 
 
-def contention_panel(study: OGAStudy, levels: Sequence[float] = CONTENTIONS) -> Panel:
+def contention_panel(study: OGAStudy, levels: Sequence[float]) -> Panel:
     """Return the panel of contention levels, which figures 3 (c) and 6 share."""
-    levels = getattr(study, "contentions", levels)
     columns = {f"{level:g}": study.shorter(DEFAULT, contention=float(level)) for level in levels}
     rows = chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES)
     return Panel("contention", "contention", columns, rows)

@@ -11,7 +11,7 @@ import polars as pl
 from desim.experiments.blocks import Block, Drawing, short, with_interval
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame
-from desim.experiments.ogasched.agents import PARAMETERS, PRINTED, RULES, STEPS
+from desim.experiments.ogasched.agents import PARAMETERS, PRINTED, RULES, STEPS, printed
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.experiments.study import Study
 from desim.experiments.tables import Printed, lead_table, value_table
@@ -131,8 +131,8 @@ def reward_tables(
         }
         title = f"{panel}: {PRINTED} as printed is ahead by, percent" + (" [the paper's]" if values else "")
         yield lead_table(frame, panel, METRIC, PRINTED, title, printed=leads)
-    printed: dict[tuple[str, str], Printed] = {(panel, METRIC): values for panel, values in papers.items()}
-    printed |= {
+    marks: dict[tuple[str, str], Printed] = {(panel, METRIC): values for panel, values in papers.items()}
+    marks |= {
         (panel, RATIO): {
             row: {column: 100.0 * one / values["Fairness"][column] for column, one in by_column.items()}
             for row, by_column in values.items()
@@ -140,13 +140,13 @@ def reward_tables(
         for panel, values in papers.items()
     }
     metrics = {METRIC: "average reward"} | ({RATIO: "percent of Fairness"} if ratios else {})
-    figure = facets(with_ratios(frame) if ratios else frame, metrics, panels, printed=printed or None, **options)
+    figure = facets(with_ratios(frame) if ratios else frame, metrics, panels, printed=marks or None, **options)
     caption = "Reward of a slot" + (", and the same in percent of Fairness, system by system" if ratios else "")
     caption += ": means with 95 % intervals"
     yield Drawing(f"{name}.png", caption + (", and the paper's." if papers else "."), figure)
 
 
-def steps_table(frame: Frame, papers: Mapping[str, Printed]) -> Table:
+def steps_table(frame: Frame) -> Table:
     """Return every cell of table III: the paper's reward, that of algorithm 1 as printed, and of each step to ours."""
     rows = []
     for panel, columns in PARAMETERS.items():
@@ -155,6 +155,6 @@ def steps_table(frame: Frame, papers: Mapping[str, Printed]) -> Table:
                 with_interval(frame.estimate(panel, column, row, METRIC)) if frame.has(panel, column, row) else ""
                 for row in (*STEPS, *RULES)
             ]
-            rows.append([f"{panel} {column}", short(papers[panel][PRINTED].get(column)), *cells])
+            rows.append([f"{panel} {column}", short(printed(panel)[PRINTED].get(column)), *cells])
     heads = ["", "the paper's OGASched", "as printed", *list(STEPS)[1:], *RULES]
     return Table("Table III: the paper, the algorithm as printed, and the steps to ours", heads, rows)

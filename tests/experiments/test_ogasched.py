@@ -34,7 +34,7 @@ from desim.experiments.ogasched.claims import claims, fixed_rules
 from desim.experiments.ogasched.figure4 import Figure4
 from desim.experiments.ogasched.simulate import Setting, breaks_limits, perform, system
 from desim.experiments.ogasched.study import METRIC, with_horizons
-from desim.experiments.ogasched.table3 import FITS, LONG, READINGS, Table3
+from desim.experiments.ogasched.table3 import FITS, LONG, MORE, READINGS, Table3
 from desim.problems.multiserver import MultiServerObservation
 from desim.sweep import Run
 from desim.workloads.multiserver import bernoulli_arrivals, generate
@@ -139,6 +139,8 @@ def test_cells_of_table_iii_are_asked_for() -> None:
         assert all(setting.num_slots == 250 for setting in panels[parameter].columns.values())
     (long,) = panels[LONG].columns.values()
     assert (long.num_slots, Table3().seeds_of(long), Table3().seeds_of(DEFAULT)) == (10_000, [0, 1, 2], [0, 1, 2, 3, 4])
+    few = panels[MORE["rho"]].columns["0.3"]
+    assert (few.num_slots, few.probability, len(Table3().seeds_of(few))) == (50, 0.3, 20)
     assert list(panels[FITS].columns.values())[1] == replace(FITTED, num_slots=250)
     paper = printed("rho")
     assert paper[PRINTED]["0.7"] == 3117.29 and paper["DRF"]["0.3"] == 1364.53
@@ -169,8 +171,8 @@ def frame(lead: float, level: float = 1.0) -> Frame:
         for column in PARAMETERS[panel]:
             best = max(printed(panel)[rule][column] for rule in RULES)
             for rule in RULES:
-                add(panel, column, rule, level * printed(panel)[rule][column])
-            add(panel, column, PRINTED, level * best * (1 + lead / 100))
+                add(MORE[panel], column, rule, level * printed(panel)[rule][column])
+            add(MORE[panel], column, PRINTED, level * best * (1 + lead / 100))
     for place, column in enumerate(PARAMETERS["T"]):
         for row in ("DRF", "Fairness"):
             add(LONG, "T 10000", row, level * printed("T")[row][column], f"until_{column}")
