@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from desim.experiments.blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, STEPS, chosen
+from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, chosen
+from desim.experiments.ogasched.simulate import Setting
 from desim.experiments.ogasched.study import METRIC, OGAStudy
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table
@@ -20,15 +21,31 @@ COLUMN = "T 8000"
 
 @dataclass(frozen=True)
 class Figure2(OGAStudy):
-    """Average reward over time."""
+    """Average reward over time.
 
-    seeds: int = 3
-    divide_slots: int = 16
+    Attributes
+    ----------
+    long_seeds : int
+        Seeds of the runs in full length.
+    """
+
+    seeds: int = 20
+    divide_slots: int = 160
+    long_seeds: int = 2
+
+    def seeds_of(self, setting: Setting) -> list[int]:
+        """Return fewer seeds for the long runs."""
+        return self.seed_list[: self.long_seeds] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
 
     def panels(self) -> Sequence[Panel]:
         """Return all rows in fewer slots, and some in all of them."""
         return [
-            Panel(PANEL, "T", {"shorter": self.shorter(FIGURE_2)}, chosen(*STEPS, *RULES)),
+            Panel(
+                PANEL,
+                "T",
+                {"shorter": self.shorter(FIGURE_2)},
+                chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES),
+            ),
             Panel(LONG, "T", {COLUMN: FIGURE_2}, chosen(PRINTED, "exact, with memory", "Fairness", "DRF")),
         ]
 
@@ -36,7 +53,10 @@ class Figure2(OGAStudy):
         """Yield tables and the figure."""
         if not self.quick:
             slots = self.shorter(FIGURE_2).num_slots
-            yield Paragraph(f"All rows have {slots:,} slots; four of them have the paper's {FIGURE_2.num_slots:,}.")
+            yield Paragraph(
+                f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
+                f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
+            )
         words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
         title = f"{PRINTED} as printed is ahead by, percent [the paper's]"
         for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
