@@ -36,16 +36,17 @@ def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
         if frame.has(MORE[panel], column, rule, METRIC)
         for paper, ours in ((printed(panel)[rule][column], frame.estimate(MORE[panel], column, rule, METRIC)),)
     ]
-    for column in frame.columns(FITS):
+    places = {"": (MORE["rho"], USUAL["rho"]), ", fitted to the rules": (FITS, "fitted to the rules")}
+    for words, (panel, column) in places.items():
         for rule in RULES:
-            if rule == "Fairness":
+            if rule == "Fairness" or not frame.has(panel, column, rule):
                 continue
-            pairs = [(printed(panel)[rule][usual], printed(panel)["Fairness"][usual]) for panel, usual in USUAL.items()]
+            pairs = [(printed(name)[rule][usual], printed(name)["Fairness"][usual]) for name, usual in USUAL.items()]
             paper = 100.0 * sum(one / fairness for one, fairness in pairs) / len(pairs)
-            lead = frame.lead(FITS, column, rule, METRIC, "Fairness")
+            lead = frame.lead(panel, column, rule, METRIC, "Fairness")
             ours = lead._replace(mean=100.0 + lead.mean)
-            what = "default cells of table III" + ("" if column == "table II" else f", {column}")
-            found.append(FixedRule(rule, what, "percent of Fairness", paper, ours, within=WITHIN_RATIO))
+            setting = f"table III, its three default cells{words}"
+            found.append(FixedRule(rule, setting, "percent of Fairness", paper, ours, within=WITHIN_RATIO))
     return found
 
 
