@@ -36,7 +36,7 @@ FITTED = replace(DEFAULT, contention=5.0, memory=6.0)
 """Requests half as large (the paper does not state what it multiplies by 10) and memory in units of 6 GiB: rewards and
 ratios of the fixed rules are then nearer to the paper's. Fitted to these rules only."""
 
-CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+CONTENTIONS: tuple[float, ...] = (0.1, 0.5, 1.0, 5.0, 10.0, 20.0)
 """Contention levels of figures 3 (c) and 6; the paper says where they begin."""
 
 PRINTED = "OGASched"

@@ -29,8 +29,8 @@ class Figure3(OGAStudy):
 
     seeds: int = 3
     divide_slots: int = 20
-    nodes: tuple[int, ...] = (32, 64, 128, 256, 512)
-    ports: tuple[int, ...] = (5, 10, 20, 40)
+    nodes: tuple[int, ...] = (32, 128, 512)
+    ports: tuple[int, ...] = (5, 10, 40)
     contentions: tuple[float, ...] = CONTENTIONS
 
     def panels(self) -> Sequence[Panel]:

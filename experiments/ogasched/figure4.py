@@ -33,7 +33,7 @@ class Figure4(OGAStudy):
     seeds: int = 2
     initials: tuple[float, ...] = (0.1, 1.0, 5.0, 25.0, 100.0, 500.0)
     decays: tuple[float, ...] = (0.99, 0.995, 0.9999, 1.0001)
-    decay_slots: int = 2_000
+    decay_slots: int = 1_000
 
     def panels(self) -> Sequence[Panel]:
         """Return both parts; a column is a value, and names an agent."""
