@@ -183,9 +183,13 @@ def _told(frame: Frame, panel: str) -> tuple[str, bool]:
 
 def _figure3(frame: Frame) -> list[Claim]:
     found = []
-    for panel, what in (("|R|", "nodes"), ("|L|", "ports"), ("contention", "contention levels")):
+    for panel, what in (("|R|", "numbers of nodes"), ("|L|", "numbers of ports"), ("contention", "contention levels")):
         ours, holds = _told(frame, panel)
-        found.append(_order(f"figure 3: OGASched is ahead for all numbers of {what}", "ahead", ours, holds))
+        reason = "means of few systems"
+        if panel == "contention":
+            lead = frame.lead(panel, "0.1", "OGASched, capped", METRIC, "Fairness").mean
+            reason = f"at low contention it gives far more than is requested; capped, its lead at 0.1 is {lead:+.1f} %"
+        found.append(_order(f"figure 3: OGASched is ahead for all {what}", "ahead", ours, holds, reason))
     rewards = {c: frame.estimate("contention", c, PRINTED, METRIC).mean for c in frame.columns("contention")}
     rises = rewards["0.1"] < rewards["0.5"] < rewards["1"]
     falls = rewards["20"] < rewards["1"]
@@ -214,7 +218,9 @@ def _figure5(frame: Frame) -> list[Claim]:
         if frame.has("figure 5", "large", rule)
     }
     ours = ", ".join(f"{lead:+.1f} % over {rule}" for rule, lead in leads.items())
-    return [_order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0)]
+    capped = frame.lead("figure 5", "large", "OGASched, capped", METRIC, "Fairness").mean
+    reason = f"by what it gives above requests: capped, it is at {capped:+.1f} % of Fairness"
+    return [_order("figure 5: OGASched is ahead on the large cluster", "ahead", ours, min(leads.values()) > 0, reason)]
 
 
 def _figure6(frame: Frame) -> list[Claim]:
