@@ -204,11 +204,13 @@ def _figure3(frame: Frame) -> list[Claim]:
 def _figure4(frame: Frame) -> list[Claim]:
     means = {column: frame.estimate("decay", column, PRINTED, METRIC).mean for column in frame.columns("decay")}
     ours = ", ".join(f"{column}: {mean:,.0f}" for column, mean in means.items())
+    reason = "two systems and 1,000 slots, where the paper has 8,000: steps differ by a tenth at the end"
+    best = max(means, key=lambda column: means[column])
+    better, within = means["0.9999"] > means["1.0001"], best in ("0.995", "0.9999")
     return [
-        _order("figure 4 (b): decay 0.9999 is better than 1.0001", "better", ours, means["0.9999"] > means["1.0001"]),
-        _order("figure 4 (b): the best decays are within 0.995 to 0.9999", "within", ours,
-               max(means, key=lambda column: means[column]) in ("0.995", "0.9999")),
-    ]  # fmt: skip
+        Claim("figure 4 (b): decay 0.9999 is better than 1.0001", "better", ours, 0.0, better, False, reason),
+        Claim("figure 4 (b): the best decays are within 0.995 to 0.9999", "within", ours, 0.0, within, False, reason),
+    ]
 
 
 def _figure5(frame: Frame) -> list[Claim]:
