@@ -241,9 +241,7 @@ def test_without_limits_it_earns_what_equation_7_makes_of_its_answer() -> None:
 
 def test_left_over_entries_make_rewards_undefined_in_the_second_slot() -> None:
     agent = OGASched(leftovers="kept")
-    with pytest.raises(
-        InvalidConfiguration, match=r"time 1: .* is nan; .* below 0, and such amounts are let through"
-    ):
+    with pytest.raises(InvalidConfiguration, match=r"time 1: .* is nan; .* below 0, and such amounts are let through"):
         simulate(cluster(0, 5, enforce_limits=False), agent)
     assert agent.breaches.below_zero > 0
     assert agent.breaches.lowest < -1
