@@ -12,7 +12,7 @@ from benchmarks.figures import TREE, commit_of, last_stored, store, stored
 from desim import simulate
 from desim.agents.batch import EASYBackfilling
 from desim.agents.dag import ListScheduler, RankUp
-from desim.agents.multiserver import OGASched
+from desim.agents.multiserver import ExactOGA
 from desim.problems.batch import BatchCluster, Job
 from desim.problems.dag import DagCluster
 from desim.problems.multiserver import MultiServerCluster
@@ -44,10 +44,10 @@ def dag(num_nodes: int, num_executors: int) -> Callable[[], object]:
 
 
 def multiserver(num_slots: int, num_ports: int) -> Callable[[], object]:
-    """Return a run of OGASched over a complete graph of 64 nodes."""
+    """Return a run of ExactOGA over a complete graph of 64 nodes."""
     rewards = generate(num_ports=num_ports, num_nodes=64, density=None, seed=0)
     arrivals = bernoulli_arrivals(num_slots, num_ports, 0.7, seed=1)
-    return lambda: simulate(MultiServerCluster(rewards, arrivals, record_allocations=0), OGASched())
+    return lambda: simulate(MultiServerCluster(rewards, arrivals, record_allocations=0), ExactOGA())
 
 
 DIMENSIONS: dict[str, tuple[Callable[[int], Callable[[], object]], tuple[int, ...]]] = {

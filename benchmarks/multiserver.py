@@ -1,4 +1,4 @@
-"""OGASched slot by slot, agent and reward together: time per slot, and how it grows with ports, nodes and resources."""
+"""ExactOGA slot by slot, agent and reward together: time per slot, and how it grows with ports, nodes and resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.common import print_table
 from desim import simulate
-from desim.agents.multiserver import OGASched
+from desim.agents.multiserver import ExactOGA
 from desim.agents.multiserver.oga import Form
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, RewardModel
 from desim.workloads.multiserver import bernoulli_arrivals, generate
@@ -27,7 +27,7 @@ def per_slot(rewards: RewardModel, form: Form = "reactive", *, runs: int = 5) ->
         for slots in (num_slots, 2 * num_slots):
             arrivals = bernoulli_arrivals(slots, rewards.graph.num_ports, 0.7, seed=1)
             begin = time.perf_counter()
-            simulate(MultiServerCluster(rewards, arrivals, record_allocations=0), OGASched(form))
+            simulate(MultiServerCluster(rewards, arrivals, record_allocations=0), ExactOGA(form))
             seconds.append(time.perf_counter() - begin)
         differences.append((seconds[1] - seconds[0]) / num_slots)
     return median(differences[1:])  # the first warms up
@@ -56,7 +56,7 @@ def sizes() -> None:
         else:
             rows[-1].append("")
     head = ["ports x nodes x resources", "graph", "channels", "reactive ms", "reservation ms", "paper's 450 ms / ours"]
-    print_table("OGASched, time per slot: agent, reward and records of jobs and slots", head, rows)
+    print_table("ExactOGA, time per slot: agent, reward and records of jobs and slots", head, rows)
 
 
 def growth() -> None:

@@ -10,9 +10,9 @@ from desim.agents.multiserver.hindsight import (
 from desim.agents.multiserver.line_search import BestSlot, LineSearchOGA
 from desim.agents.multiserver.oga import (
     AdaGrad,
+    ExactOGA,
     GeometricSteps,
     NormalizedSteps,
-    OGASched,
     OnlineGradient,
     OptimisticOGA,
     StepSize,
@@ -20,6 +20,7 @@ from desim.agents.multiserver.oga import (
     diameter_bound,
     gradient_bound,
 )
+from desim.agents.multiserver.ogasched import Breaches, OGASched, PrintedLoop, printed_loop
 from desim.agents.multiserver.projection import Projection, project
 from desim.agents.multiserver.registry import create, descriptions
 from desim.agents.multiserver.regret import Growth, growth_exponent, regret_bound, regret_curve
@@ -30,6 +31,8 @@ __all__ = [
     "AdaGrad",
     "BestSlot",
     "BinPacking",
+    "Breaches",
+    "ExactOGA",
     "Fairness",
     "GangRepair",
     "GeometricSteps",
@@ -40,6 +43,7 @@ __all__ = [
     "OGASched",
     "OnlineGradient",
     "OptimisticOGA",
+    "PrintedLoop",
     "Projection",
     "Spreading",
     "StepSize",
@@ -54,6 +58,7 @@ __all__ = [
     "gradient_bound",
     "growth_exponent",
     "hindsight_bound",
+    "printed_loop",
     "project",
     "regret_bound",
     "regret_curve",

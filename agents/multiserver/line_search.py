@@ -1,4 +1,4 @@
-"""OGASched that is never behind: line searches from the best of several starts, and the slot solved exactly.
+"""Line searches from the best of several starts, which are never behind any of them; and the slot solved exactly.
 
 Jobs last one slot, so that the reward of a slot depends on the allocation of that slot alone, and in the form
 ``reactive`` everything about it is known. A rival's allocation is then a place to start from: an ascent that takes no

@@ -1,4 +1,7 @@
-"""OGASched: online gradient ascent on the reward of each slot (algorithm 1 of arXiv 2305.06572), and one step on.
+"""Online gradient ascent on the reward of each slot, with exact projection (the OGA policy of arXiv 2305.06572).
+
+Algorithm 1 of that paper, OgaSched, projects by a loop that gives something else: see
+`desim.agents.multiserver.ogasched`.
 
 A step size is an object with ``start(rewards)``, called when a run begins, and ``next(gradient)``, which returns the
 step for the gradient of one slot.
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Literal, Protocol, cast
@@ -29,10 +33,12 @@ from desim.reprs import Named
 
 __all__ = [
     "AdaGrad",
+    "Among",
+    "ExactOGA",
     "Form",
     "GeometricSteps",
+    "GradientSteps",
     "NormalizedSteps",
-    "OGASched",
     "OnlineGradient",
     "OptimisticOGA",
     "StepSize",
@@ -243,14 +249,17 @@ Booleans = NDArray[np.bool_]
 Form = Literal["reservation", "reactive"]
 """Whether jobs are seen before the answer (reactive) or after it (reservation)."""
 
+Among = Literal["all", "arrived"]
+"""The ports between which a node is shared out: all that it serves, or those with a job."""
+
 
 class OnlineGradient(Named, ABC):
     """What online gradient methods have in common: when they learn, and what they remember.
 
     In the form ``reservation`` (definition 2 of the paper, to which the regret bound applies) y(t) is fixed before the
     jobs of the slot are seen, and ports without a job keep what is reserved for them. In the form ``reactive`` the jobs
-    are seen first: the ports that have one take the gradient step and share the whole capacity between them, and each
-    port remembers what it was given last.
+    are seen first: the ports that have one take the gradient step and, among ``"arrived"``, share the whole capacity
+    between them, while each port remembers what it was given last.
 
     Parameters
     ----------
@@ -259,6 +268,11 @@ class OnlineGradient(Named, ABC):
     start : array_like of shape (num_channels, num_resources), optional
         Allocation to begin with, such as the ``allocation`` of an agent that has run before (a warm start); it is
         projected onto the feasible set. Zero if left out.
+    among : {"arrived", "all"}, optional
+        Who shares a node in the form ``reactive``: ports with a job, or all, whose shares are then lost while they have
+        none. Reservations are for all.
+    forget : bool
+        Whether a port's allocation is set to 0 in a slot in which it has no job.
 
     Attributes
     ----------
@@ -271,8 +285,14 @@ class OnlineGradient(Named, ABC):
         If an argument is out of range, or, in the first slot, ``start`` does not fit the graph.
     """
 
-    def __init__(self, form: Form, start: ArrayLike | None) -> None:
+    def __init__(
+        self, form: Form, start: ArrayLike | None, *, among: Among | None = None, forget: bool = False
+    ) -> None:
         self.form = one_of("form", form, ("reservation", "reactive"))
+        self.among = one_of("among", among or ("arrived" if form == "reactive" else "all"), ("all", "arrived"))
+        if (self.form, self.among) == ("reservation", "arrived"):
+            raise InvalidConfiguration("among: got 'arrived' with form 'reservation', expected 'all'")
+        self.forgets = forget
         self.start = start
         self.allocation: Floats | None = None
 
@@ -295,18 +315,30 @@ class OnlineGradient(Named, ABC):
         """
         graph = observation.graph
         if self.allocation is None:
-            self.projection = Projection(graph)
-            self.allocation = self.projection(_start(self.start, graph))
+            self.projection = self.projection_of(graph)
+            self.allocation = Projection(graph)(_start(self.start, graph))
             self.begin(observation)
         # Running jobs may hold a part of the capacity; where nothing can, the observation shows the graph's own array.
         capacity = None if observation.capacity is graph.capacity else observation.capacity
         if self.form == "reservation":
             answer = self.reserve(observation)
             self.allocation = self.learn(answer, observation, None, None)
-            return answer if capacity is None else self.projection(answer, capacity=capacity)
-        answer = self.learn(self.allocation, observation, observation.arrived, capacity)
-        self.allocation = np.where(observation.arrived[graph.channel_port][:, None], answer, self.allocation)
+            return answer if capacity is None else self.fit(answer, graph, capacity)
+        ports = observation.arrived if self.among == "arrived" else None
+        answer = self.learn(self.allocation, observation, ports, capacity)
+        if ports is None or self.forgets:
+            self.allocation = answer
+        else:
+            self.allocation = np.where(ports[graph.channel_port][:, None], answer, self.allocation)
         return answer
+
+    def projection_of(self, graph: BipartiteGraph) -> Callable[..., Floats]:
+        """Return what brings points back to allocations, called as a :class:`Projection`."""
+        return Projection(graph)
+
+    def fit(self, reservation: Floats, graph: BipartiteGraph, capacity: Floats) -> Floats:
+        """Return what a reservation comes to where running jobs hold a part of the capacity."""
+        return self.projection(reservation, capacity=capacity)
 
     @abstractmethod
     def begin(self, observation: MultiServerObservation) -> None:
@@ -341,36 +373,34 @@ class OnlineGradient(Named, ABC):
         """
 
 
-class OGASched(OnlineGradient):
-    """Online gradient ascent with exact projection.
-
-    y(t + 1) is the projection of y(t) + eta_t grad q(x(t), y(t)) onto the feasible set. For the two forms see
-    :class:`OnlineGradient`.
+class GradientSteps(OnlineGradient):
+    """What methods have in common whose steps follow the gradient itself, by the length that step sizes say.
 
     Parameters
     ----------
     form : {"reservation", "reactive"}
         When the arrivals are seen.
     steps : StepSize or float
-        Steps, or the first of geometric steps with decay 0.9999; 25 is the paper's (table II).
+        Steps, or the first of geometric steps with decay 0.9999.
     start : array_like of shape (num_channels, num_resources), optional
-        Allocation to begin with, such as the ``allocation`` of an agent that has run before; zero if left out.
-
-    Attributes
-    ----------
-    allocation : numpy.ndarray or None
-        What the agent has learned so far, y(t); None before the first slot.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If an argument is out of range, or, in the first slot, ``start`` does not fit the graph.
+        Allocation to begin with; zero if left out.
+    among : {"arrived", "all"}, optional
+        Who shares a node, see :class:`OnlineGradient`.
+    forget : bool
+        Whether a port's allocation is set to 0 in a slot in which it has no job.
     """
 
-    def __init__(self, form: Form = "reactive", steps: StepSize | float = 25.0, start: ArrayLike | None = None) -> None:
-        super().__init__(form, start)
+    def __init__(
+        self,
+        form: Form,
+        steps: StepSize | float,
+        start: ArrayLike | None,
+        *,
+        among: Among | None = None,
+        forget: bool = False,
+    ) -> None:
+        super().__init__(form, start, among=among, forget=forget)
         self.steps: StepSize = as_steps(steps)
-        self.name = f"oga-{form}"
 
     def begin(self, observation: MultiServerObservation) -> None:
         """Begin with the first step."""
@@ -383,7 +413,64 @@ class OGASched(OnlineGradient):
         gradient = observation.rewards.gradient(allocation, observation.arrived)
         gradient *= self.steps.next(gradient)
         gradient += allocation
-        return self.projection(gradient, ports=ports, capacity=capacity)
+        answer = self.projection(gradient, ports=ports, capacity=capacity)
+        if self.forgets:
+            answer[~observation.arrived[observation.graph.channel_port]] = 0.0
+        return answer
+
+    def step_words(self) -> list[str]:
+        """Return the words of a registry name that say which geometric steps are taken, if not those of table II."""
+        steps = self.steps
+        if not isinstance(steps, GeometricSteps):
+            return []
+        pairs = (("eta", steps.initial, 25.0), ("decay", steps.decay, 0.9999))
+        return [f"{name}={value!r}".removesuffix(".0") for name, value, usual in pairs if value != usual]
+
+
+class ExactOGA(GradientSteps):
+    """Online gradient ascent with exact projection: the OGA policy, definition 2 of arXiv 2305.06572.
+
+    y(t + 1) is the projection of y(t) + eta_t grad q(x(t), y(t)) onto the feasible set. For the two forms see
+    :class:`OnlineGradient`. The paper's algorithm 1, whose loop is no projection, is :class:`OGASched`.
+
+    Parameters
+    ----------
+    form : {"reservation", "reactive"}
+        When the arrivals are seen.
+    steps : StepSize or float
+        Steps, or the first of geometric steps with decay 0.9999; 25 is the paper's (table II).
+    start : array_like of shape (num_channels, num_resources), optional
+        Allocation to begin with, such as the ``allocation`` of an agent that has run before; zero if left out.
+    among : {"arrived", "all"}, optional
+        Who shares a node, see :class:`OnlineGradient`; by default the ports with a job, in the form ``reactive``.
+    forget : bool
+        Whether a port's allocation is set to 0 in a slot in which it has no job.
+
+    Attributes
+    ----------
+    allocation : numpy.ndarray or None
+        What the agent has learned so far, y(t); None before the first slot.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range, or, in the first slot, ``start`` does not fit the graph.
+    """
+
+    def __init__(
+        self,
+        form: Form = "reactive",
+        steps: StepSize | float = 25.0,
+        start: ArrayLike | None = None,
+        *,
+        among: Among | None = None,
+        forget: bool = False,
+    ) -> None:
+        super().__init__(form, steps, start, among=among, forget=forget)
+        words = [f"exact-oga-{form}"]
+        words += ["all"] if (form, self.among) == ("reactive", "all") else []
+        words += ["forget"] if forget else []
+        self.name = "-".join([*words, *self.step_words()])
 
 
 def _start(start: ArrayLike | None, graph: BipartiteGraph) -> Floats:

@@ -8,8 +8,7 @@ whose solution is y = clip(z - w tau, 0, a), with tau = 0 where that fits, and e
 g(tau) = sum_i clip(z_i - w_i tau, 0, a_i) - c, which is piecewise linear and does not increase. Newton's method
 finds it: in the step that starts on the right piece it lands on the root exactly. A bracket keeps the steps from
 going astray, and is halved where g is flat. A piece is not met twice, so that the steps come to an end; three to six
-are usual. (The loop that the paper prints caps only the largest entry and always spends the whole capacity; neither
-is right in general.)
+are usual. (The loop that the paper prints is another map: :class:`desim.agents.multiserver.PrintedLoop`.)
 
 :func:`project` takes numpy arrays or torch tensors, on any device, by way of the array API standard and of the
 method ``clip`` that both have.
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph
 
-__all__ = ["Projection", "project"]
+__all__ = ["Columns", "Projection", "project"]
 
 Floats = NDArray[np.float64]
 
@@ -143,6 +142,48 @@ def _scales(z: Any, c: Any, w: Any) -> tuple[Any, Any]:
     return high, ROUNDING * library.finfo(z.dtype).eps * (c + z.shape[0] * library.abs(largest))
 
 
+class Columns:
+    """Allocations with one column per (node, resource), whose rows are the ports of the node in their order.
+
+    Nodes with fewer ports than others have empty places at the end of their columns.
+
+    Parameters
+    ----------
+    graph : BipartiteGraph
+        Whose allocations.
+
+    Attributes
+    ----------
+    members : numpy.ndarray of bool, shape (largest degree, num_nodes * num_resources)
+        Places that belong to a channel.
+    """
+
+    def __init__(self, graph: BipartiteGraph) -> None:
+        self.graph = graph
+        self._complete = graph.num_channels == graph.num_ports * graph.num_nodes
+        self._gather = slots = graph.slots_by_node
+        self._scatter = np.empty(graph.num_channels, dtype=np.int64)
+        places = np.arange(slots.size).reshape(slots.shape)
+        there = slots < graph.num_channels
+        self._scatter[slots[there]] = places[there]
+        self.members: NDArray[np.bool_] = np.repeat(there, graph.num_resources, axis=1)
+
+    def of(self, allocation: Floats, filler: float = 0.0) -> Floats:
+        """Return an allocation by columns, with a filler in the empty places."""
+        slots = self._gather
+        if self._complete:  # channels are sorted by port, then node
+            return allocation.reshape(slots.shape[0], -1)
+        extended = np.concatenate([allocation, np.full((1, allocation.shape[1]), filler)])
+        return extended.take(slots, axis=0).reshape(slots.shape[0], -1)
+
+    def allocation(self, columns: Floats) -> Floats:
+        """Return the allocation that columns hold: a new array."""
+        if self._complete:
+            return np.ascontiguousarray(columns).reshape(self.graph.shape)
+        allocation: Floats = columns.reshape(-1, self.graph.num_resources).take(self._scatter, axis=0)
+        return allocation
+
+
 class Projection:
     """The projection for one graph, on allocations as agents give them.
 
@@ -154,17 +195,11 @@ class Projection:
 
     def __init__(self, graph: BipartiteGraph) -> None:
         self.graph = graph
-        slots = graph.slots_by_node
         self._guess: Floats | None = None  # a learner's next point is near its last
         if graph.num_channels == 0:
             return
-        self._complete = graph.num_channels == graph.num_ports * graph.num_nodes
-        self._gather = slots
-        self._scatter = np.empty(graph.num_channels, dtype=np.int64)
-        places = np.arange(slots.size).reshape(slots.shape)
-        there = slots < graph.num_channels
-        self._scatter[slots[there]] = places[there]
-        self._upper = self._by_node(graph.channel_requests)
+        self._columns = Columns(graph)
+        self._upper = self._columns.of(graph.channel_requests)
         self._capacity = graph.capacity.ravel()
 
     def __call__(
@@ -200,21 +235,10 @@ class Projection:
         """
         if self.graph.num_channels == 0:
             return np.zeros_like(points)
-        upper = self._upper
+        columns, upper = self._columns, self._upper
         if ports is not None and not ports.all():
-            upper = self._by_node(self.graph.channel_requests * ports[self.graph.channel_port][:, None])
+            upper = columns.of(self.graph.channel_requests * ports[self.graph.channel_port][:, None])
         available = self._capacity if capacity is None else np.asarray(capacity, dtype=np.float64).ravel()
-        spread = None if weights is None else self._by_node(weights, 1.0)
-        nearest, self._guess = _project(self._by_node(points), upper, available, spread, self._guess)
-        if self._complete:
-            return np.ascontiguousarray(nearest).reshape(self.graph.shape)
-        allocation: Floats = nearest.reshape(-1, self.graph.num_resources).take(self._scatter, axis=0)
-        return allocation
-
-    def _by_node(self, values: Floats, filler: float = 0.0) -> Floats:
-        """Bring channels into the shape (largest degree, num_nodes * num_resources)."""
-        slots = self._gather
-        if self._complete:  # channels are sorted by port, then node
-            return values.reshape(slots.shape[0], -1)
-        extended = np.concatenate([values, np.full((1, values.shape[1]), filler)])
-        return extended.take(slots, axis=0).reshape(slots.shape[0], -1)
+        spread = None if weights is None else columns.of(weights, 1.0)
+        nearest, self._guess = _project(columns.of(points), upper, available, spread, self._guess)
+        return columns.allocation(nearest)

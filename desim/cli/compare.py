@@ -34,7 +34,7 @@ class Compare:
         desim compare batch --agents fcfs,easy --load 0.6,0.7,0.8,0.9 --out sweep
         desim compare dag --agents heft,rank_up-deft,fifo-eft --metric turnaround_time_mean --interval bootstrap
         desim compare deferrable --agents fifo,earliest-deadline,list-plan --workload fluctuating
-        desim compare multiserver --agents oga-reactive,drf,fairness --seeds 5 --slots 2000
+        desim compare multiserver --agents exact-oga-reactive,drf,fairness --seeds 5 --slots 2000
         desim compare batch --agents my_agents:Shortest,fcfs
         desim compare my_problem:make --agents my_agents:A,my_agents:B --set size=3
 

@@ -1,41 +1,71 @@
-"""Figure 2: average and cumulative reward over time, and the ratios of OGASched to its baselines.
-
-Once in the setting of the figure (T = 8000, beta in [0.4, 0.6], contention level 11), to which the paper's percentages
-belong, and once in that of table II.
-"""
+"""Figure 2: average reward over time (T = 8000, beta in [0.4, 0.6], contention level 11), and leads over the rules."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import AGENTS, DEFAULT, FIGURE_2, FIGURE_2_LEADS, TABLE_III
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.drawing import facets
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.ogasched.agents import FIGURE_2, FIGURE_2_LEADS, PRINTED, RULES, chosen
+from desim.experiments.ogasched.simulate import Setting
+from desim.experiments.ogasched.study import METRIC, OGAStudy
 from desim.experiments.study import run_as_program
+from desim.experiments.tables import lead_table, metric_table
 
-TITLE = "Figure 2: average reward over time"
-#: The column of table III whose parameters are all those of table II.
-DEFAULT_COLUMN = 1
+PANEL, LONG = "figure 2", "figure 2, long"
+COLUMN = "T 8000"
 
 
 @dataclass(frozen=True)
-class Figure2(Study):
-    """Average reward over time: OGASched and its baselines."""
+class Figure2(OGAStudy):
+    """Average reward over time.
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        paper = {row: (rewards["T"][DEFAULT_COLUMN],) for row, rewards in TABLE_III.items()}
-        leads = {row: (lead,) for row, lead in FIGURE_2_LEADS.items()}
-        found = self.measure(
-            Panel("figure 2", "T", {"T 8000": FIGURE_2}, AGENTS, paper_leads=leads),
-            Panel("table II", "T", {"T 2000": DEFAULT}, AGENTS, paper=paper),
-        )
-        yield from tables(found, TITLE, metrics=("average_reward", "average_gain", "average_overhead"))
-        yield data(found, TITLE, with_curves=True)
-        yield pictures.time_courses(found)
+    Attributes
+    ----------
+    long_seeds : int
+        Seeds of the runs in full length.
+    """
+
+    seeds: int = 20
+    divide_slots: int = 160
+    long_seeds: int = 2
+
+    def seeds_of(self, setting: Setting) -> list[int]:
+        """Return fewer seeds for the long runs."""
+        return self.seed_list[: self.long_seeds] if setting.num_slots == FIGURE_2.num_slots else self.seed_list
+
+    def panels(self) -> Sequence[Panel]:
+        """Return all rows in fewer slots, and some in all of them."""
+        return [
+            Panel(
+                PANEL,
+                "T",
+                {"shorter": self.shorter(FIGURE_2)},
+                chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES),
+            ),
+            Panel(LONG, "T", {COLUMN: FIGURE_2}, chosen(PRINTED, "exact, with memory", "Fairness", "DRF")),
+        ]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        if not self.quick:
+            slots = self.shorter(FIGURE_2).num_slots
+            yield Paragraph(
+                f"All rows have {slots:,} slots and {self.seeds} seeds; four of them have the paper's "
+                f"{FIGURE_2.num_slots:,} slots and {self.long_seeds} seeds."
+            )
+        words = {METRIC: "average reward", "average_gain": "gain", "average_overhead": "overhead"}
+        title = f"{PRINTED} as printed is ahead by, percent [the paper's]"
+        for panel, column in ((PANEL, "shorter"), (LONG, COLUMN)):
+            leads = {row: {column: lead} for row, lead in FIGURE_2_LEADS.items()}
+            yield metric_table(frame, panel, column, words, f"{panel}: a slot")
+            yield lead_table(frame, panel, METRIC, PRINTED, f"{panel}: {title}", printed=leads)
+        curve = f"{LONG}, {COLUMN} by slot"
+        figure = facets(frame, {METRIC: "average reward until then"}, {curve: "slot"}, width=7.0, height=3.6)
+        yield Drawing("figure2.png", "Average reward until a slot: means over seeds with 95 % intervals.", figure)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,23 @@
-"""Figure 3: cumulative reward against the number of nodes, the number of ports and the contention level."""
+"""Figure 3: average reward against the number of nodes, the number of ports and the contention level."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import CONTENTIONS, DEFAULT, MAIN_ROWS, contention_columns
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.ogasched.agents import CONTENTIONS, DEFAULT, PRINTED, RULES, chosen
+from desim.experiments.ogasched.study import OGAStudy, reward_tables
 from desim.experiments.study import run_as_program
 
-TITLE = "Figure 3: cumulative reward against scale and contention"
+LABELS = {"|R|": "nodes, |R|", "|L|": "ports, |L|", "contention": "contention level"}
 
 
 @dataclass(frozen=True)
-class Figure3(Study):
-    """Scalability: cumulative reward against the size of the graph and the contention level.
+class Figure3(OGAStudy):
+    """Scalability: reward against the size of the graph and the contention level.
 
     Attributes
     ----------
@@ -27,20 +27,30 @@ class Figure3(Study):
         Contention levels.
     """
 
-    seeds: int = 5
-    nodes: tuple[int, ...] = (32, 64, 128, 256, 512)
-    ports: tuple[int, ...] = (5, 10, 20, 40)
+    seeds: int = 3
+    divide_slots: int = 20
+    nodes: tuple[int, ...] = (32, 128, 512)
+    ports: tuple[int, ...] = (5, 10, 40)
     contentions: tuple[float, ...] = CONTENTIONS
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        nodes = {str(count): replace(DEFAULT, num_nodes=count) for count in self.nodes}
-        ports = {str(count): replace(DEFAULT, num_ports=count) for count in self.ports}
-        columns = {"|R|": nodes, "|L|": ports, "contention": contention_columns(self.contentions)}
-        found = self.measure(*(Panel(name, name, settings, MAIN_ROWS) for name, settings in columns.items()))
-        yield from tables(found, TITLE, metrics=("cumulative_reward",))
-        yield data(found, TITLE)
-        yield pictures.sweeps(found, ("cumulative_reward",), with_leads=True)
+    def panels(self) -> Sequence[Panel]:
+        """Return the three parts of the figure."""
+        few = chosen(PRINTED, "OGASched, capped", "exact, with memory", "Fairness", "DRF")
+        nodes = {str(count): self.shorter(DEFAULT, num_nodes=count) for count in self.nodes}
+        ports = {str(count): self.shorter(DEFAULT, num_ports=count) for count in self.ports}
+        sizes = [Panel(name, name, columns, few) for name, columns in {"|R|": nodes, "|L|": ports}.items()]
+        return [*sizes, contention_panel(self, self.contentions)]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        yield from reward_tables(frame, LABELS, "figure3")
+
+
+def contention_panel(study: OGAStudy, levels: Sequence[float]) -> Panel:
+    """Return the panel of contention levels, which figures 3 (c) and 6 share."""
+    columns = {f"{level:g}": study.shorter(DEFAULT, contention=float(level)) for level in levels}
+    rows = chosen(PRINTED, "OGASched, capped", "exact, with memory", *RULES)
+    return Panel("contention", "contention", columns, rows)
 
 
 if __name__ == "__main__":

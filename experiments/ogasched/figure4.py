@@ -1,62 +1,63 @@
-"""Figure 4: OGASched's reward with other first steps and other decays, for both of its forms.
-
-The paper's curves belong to section 4.1, so T is 8000 here; everything else is as in table II.
-"""
+"""Figure 4: the printed algorithm with other first steps and other decays."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import AGENTS, DEFAULT, RIVALS, ogasched
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.drawing import facets
+from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.ogasched.agents import DEFAULT, PRINTED
+from desim.experiments.ogasched.simulate import Setting
+from desim.experiments.ogasched.study import METRIC, OGAStudy
 from desim.experiments.study import run_as_program
+from desim.experiments.tables import value_table
 
-TITLE = "Figure 4: hyper-parameters of OGASched"
-INITIAL, DECAY = 25.0, 0.9999
-FORMS = ("reactive", "reservation")
-#: Rows that have no such parameters, beside the others: by form.
-LEVELS = {
-    "Fairness": dict.fromkeys(FORMS, RIVALS["Fairness"]),
-    "LineSearch": {"reactive": AGENTS["LineSearch"], "reservation": AGENTS["LineSearch (reservation)"]},
-}
+WORDS = {"eta_0": "first step, eta_0", "decay": "decay, lambda"}
 
 
 @dataclass(frozen=True)
-class Figure4(Study):
-    """Hyper-parameters of OGASched: the first step and the decay.
+class Figure4(OGAStudy):
+    """First step and decay.
 
     Attributes
     ----------
-    initials : tuple of float
-        First steps eta_0; 25 is always among them.
-    decays : tuple of float
-        Decays lambda; 0.9999 is always among them.
+    initials, decays : tuple of float
+        First steps and decays; the paper's are 25 and 0.9999.
+    decay_slots : int
+        Slots of runs with other decays, which need time to differ; the paper has 8,000.
     """
 
-    seeds: int = 5
-    initials: tuple[float, ...] = (0.1, 1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 500.0)
-    decays: tuple[float, ...] = (0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0, 1.0001)
+    seeds: int = 2
+    initials: tuple[float, ...] = (0.1, 1.0, 5.0, 25.0, 100.0, 500.0)
+    decays: tuple[float, ...] = (0.99, 0.995, 0.9999, 1.0001)
+    decay_slots: int = 1_000
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, in which columns are forms and rows are values of the parameter, files and the figure."""
-        initials = {f"{value:g}": (value, DECAY) for value in sorted({INITIAL, *self.initials})}
-        decays = {f"{value:g}": (INITIAL, value) for value in sorted({DECAY, *self.decays})}
-        found = self.measure(_panel("eta_0", initials, f"{INITIAL:g}"), _panel("decay", decays, f"{DECAY:g}"))
-        metrics = ("average_reward", "negative_slots")
-        yield from tables(found, TITLE, metrics=metrics, reference="The paper's value", rivals=())
-        yield data(found, TITLE, with_curves=True)
-        yield pictures.parameters(found)
+    def panels(self) -> Sequence[Panel]:
+        """Return both parts; a column is a value, and names an agent."""
+        first = self.shorter(DEFAULT)
+        late = replace(DEFAULT, num_slots=self.decay_slots)
+        return [_panel("eta_0", "eta", 25.0, self.initials, first), _panel("decay", "decay", 0.9999, self.decays, late)]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        if not self.quick:
+            yield Paragraph(
+                f"First steps are compared over {self.shorter(DEFAULT).num_slots} slots, decays over "
+                f"{self.decay_slots:,}; the paper has 8,000."
+            )
+        for panel, words in WORDS.items():
+            yield value_table(frame, panel, METRIC, f"Average reward by {words}")
+        figure = facets(frame, {METRIC: "average reward"}, WORDS, width=4.6, height=3.2)
+        yield Drawing("figure4.png", "Average reward by step and decay: means over seeds.", figure)
 
 
-def _panel(name: str, values: dict[str, tuple[float, float]], reference: str) -> Panel:
-    rows = {row: {form: ogasched(form, *steps) for form in FORMS} for row, steps in values.items()}
-    rows |= LEVELS
-    references = {row: reference for row in rows if row != reference}
-    return Panel(name, "form", dict.fromkeys(FORMS, replace(DEFAULT, num_slots=8_000)), rows, references)
+def _panel(name: str, word: str, usual: float, values: Sequence[float], setting: Setting) -> Panel:
+    agents = {f"{value:g}": "ogasched" if value == usual else f"ogasched-{word}={value:g}" for value in values}
+    row = {text: Choice(policy) for text, policy in agents.items()}
+    return Panel(name, name, dict.fromkeys(agents, setting), {PRINTED: row})
 
 
 if __name__ == "__main__":

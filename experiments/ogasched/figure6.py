@@ -1,22 +1,25 @@
-"""Figure 6: average gain and overhead of a slot, by contention level."""
+"""Figure 6: average gain and overhead of a slot, by contention level; the runs are those of figure 3 (c)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import CONTENTIONS, MAIN_ROWS, contention_columns
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.blocks import Block, Drawing
+from desim.experiments.drawing import facets
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.ogasched.agents import CONTENTIONS
+from desim.experiments.ogasched.figure3 import contention_panel
+from desim.experiments.ogasched.study import OGAStudy
 from desim.experiments.study import run_as_program
+from desim.experiments.tables import value_table
 
-TITLE = "Figure 6: gain and overhead by contention"
+WORDS = {"average_gain": "average gain", "average_overhead": "average overhead"}
 
 
 @dataclass(frozen=True)
-class Figure6(Study):
+class Figure6(OGAStudy):
     """Gain and overhead against the contention level.
 
     Attributes
@@ -25,15 +28,20 @@ class Figure6(Study):
         Contention levels.
     """
 
-    seeds: int = 5
+    seeds: int = 3
+    divide_slots: int = 20
     contentions: tuple[float, ...] = CONTENTIONS
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        found = self.measure(Panel("contention", "contention", contention_columns(self.contentions), MAIN_ROWS))
-        yield from tables(found, TITLE, metrics=("average_gain", "average_overhead", "average_reward"))
-        yield data(found, TITLE)
-        yield pictures.sweeps(found, ("average_gain", "average_overhead"))
+    def panels(self) -> Sequence[Panel]:
+        """Return the contention levels."""
+        return [contention_panel(self, self.contentions)]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        for metric, words in WORDS.items():
+            yield value_table(frame, "contention", metric, words.capitalize())
+        figure = facets(frame, WORDS, {"contention": "contention level"}, width=4.6, height=3.2)
+        yield Drawing("figure6.png", "Gain and overhead of a slot: means over seeds with 95 % intervals.", figure)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,23 @@
-"""Figure 7: cumulative reward where all utilities are of one kind."""
+"""Figure 7: average reward where all utilities are of one kind."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import AGENTS, DEFAULT, MAIN_ROWS
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.ogasched.agents import DEFAULT, PRINTED, RULES, chosen
+from desim.experiments.ogasched.study import OGAStudy, reward_tables
 from desim.experiments.study import run_as_program
 
-TITLE = "Figure 7: cumulative reward by utility"
-ROWS = MAIN_ROWS | {name: AGENTS[name] for name in ("AdaGrad (reservation)",)}
+PANEL = "utilities"
 
 
 @dataclass(frozen=True)
-class Figure7(Study):
-    """Cumulative reward by utility.
+class Figure7(OGAStudy):
+    """Reward by utility.
 
     Attributes
     ----------
@@ -26,15 +25,18 @@ class Figure7(Study):
         One setting each.
     """
 
+    divide_slots: int = 20
     utilities: tuple[str, ...] = ("linear", "poly", "log", "reciprocal")
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        columns = {name: replace(DEFAULT, utilities=name) for name in self.utilities}
-        found = self.measure(Panel("utilities", "utility", columns, ROWS))
-        yield from tables(found, TITLE, metrics=("cumulative_reward", "average_gain", "average_overhead"))
-        yield data(found, TITLE)
-        yield pictures.bars(found, "cumulative_reward")
+    def panels(self) -> Sequence[Panel]:
+        """Return the utilities."""
+        columns = {name: self.shorter(DEFAULT, utilities=name) for name in self.utilities}
+        rows = chosen(PRINTED, "OGASched, capped", "exact projection", "exact, with memory", *RULES)
+        return [Panel(PANEL, "utility", columns, rows)]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        yield from reward_tables(frame, {PANEL: "utility"}, "figure7", ratios=False, width=7.0, height=3.6)
 
 
 if __name__ == "__main__":

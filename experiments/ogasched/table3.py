@@ -1,46 +1,109 @@
-"""Table III: average reward against T, the arrival probability and the density of the graph."""
+"""Table III: average reward against T, the arrival probability and the density; readings, infeasibility, spread."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from desim.experiments.blocks import Block
-from desim.experiments.ogasched import pictures
-from desim.experiments.ogasched.agents import DEFAULT, MAIN_ROWS, OGASCHED, RIVALS, TABLE_III
+from desim.experiments.blocks import Block, Paragraph
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.ogasched.agents import (
+    DEFAULT,
+    FITTED,
+    PARAMETERS,
+    PRINTED,
+    RULES,
+    STEPS,
+    VARIANTS,
+    chosen,
+    printed,
+)
 from desim.experiments.ogasched.simulate import Setting
-from desim.experiments.ogasched.study import Panel, Study, data, tables
+from desim.experiments.ogasched.study import METRIC, OGAStudy, reward_tables, steps_table, with_horizons
 from desim.experiments.study import run_as_program
+from desim.experiments.tables import lead_table, metric_table, value_table
 
-TITLE = "Table III: average reward"
-COLUMNS: dict[str, dict[str, Setting]] = {
-    "T": {str(slots): replace(DEFAULT, num_slots=slots) for slots in (1_000, 2_000, 5_000, 10_000)},
-    "rho": {f"{chance:g}": replace(DEFAULT, probability=chance) for chance in (0.3, 0.5, 0.7, 0.9)},
-    "density": {f"{density:g}": replace(DEFAULT, density=density) for density in (2.0, 2.5, 3.0)},
-}
+LONG, READINGS, FITS, SPREAD = "long runs", "readings", "fitted", "spread"
+MORE = {"T": "T", "rho": "rho, more systems", "density": "density, more systems"}
+"""The panels that the paper's cells are compared with, by parameter."""
+LABELS = {MORE["T"]: "slots, T", MORE["rho"]: "arrival probability, rho", MORE["density"]: "density of the graph"}
+#: Slots of runs on more systems: these differ more than slots do.
+FEW_SLOTS = 50
 
 
 @dataclass(frozen=True)
-class Table3(Study):
-    """Generality and robustness: all 55 cells of table III."""
+class Table3(OGAStudy):
+    """Generality and robustness: the cells of table III.
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        found = self.measure(*(panel(name) for name in COLUMNS))
-        yield from tables(found, TITLE)
-        yield data(found, TITLE)
-        yield pictures.sweeps(found, ("average_reward",), with_leads=True, with_paper=True)
+    Attributes
+    ----------
+    long_seeds, more_seeds : int
+        Seeds of the long runs, and of short ones on more systems.
+    """
 
+    long_seeds: int = 3
+    more_seeds: int = 20
 
-def panel(name: str) -> Panel:
-    """Return one of the three parts of the table, beside the paper's rewards and leads."""
-    paper = {row: rewards[name] for row, rewards in TABLE_III.items()}
-    leads = {
-        row: [100.0 * (ours / theirs - 1.0) for ours, theirs in zip(paper[OGASCHED], paper[row], strict=True)]
-        for row in RIVALS
-    }
-    return Panel(name, name, COLUMNS[name], MAIN_ROWS, paper=paper, paper_leads=leads)
+    def seeds_of(self, setting: Setting) -> list[int]:
+        """Return fewer seeds for the long runs, and more for the short ones."""
+        if setting.num_slots == FEW_SLOTS:
+            return list(range(self.more_seeds))
+        return self.seed_list[: self.long_seeds] if setting.num_slots > DEFAULT.num_slots else self.seed_list
+
+    def panels(self) -> Sequence[Panel]:
+        """Return the three parts of the table, other readings, the system fitted to the rules, and what spreads."""
+        rows = chosen(*STEPS, *RULES)
+        long = replace(DEFAULT, num_slots=10_000)
+        rho = {text: self.shorter(DEFAULT, probability=float(text)) for text in PARAMETERS["rho"]}
+        density = {text: self.shorter(DEFAULT, density=float(text)) for text in PARAMETERS["density"]}
+        few = [
+            Panel(
+                MORE[name],
+                name,
+                {text: replace(one, num_slots=FEW_SLOTS) for text, one in columns.items()},
+                chosen(PRINTED, *RULES),
+            )
+            for name, columns in (("rho", rho), ("density", density))
+        ]
+        usual, fitted = self.shorter(DEFAULT), self.shorter(FITTED)
+        once = {"another system and other arrivals per seed": usual, "one system": replace(usual, system=0)}
+        return [
+            Panel("rho", "rho", rho, rows),
+            Panel("density", "density", density, rows),
+            *few,
+            Panel(READINGS, "", {"table II": usual}, chosen(PRINTED, *VARIANTS)),
+            Panel(FITS, "system", {"table II": usual, "fitted to the rules": fitted}, chosen(PRINTED, *RULES)),
+            Panel(SPREAD, "seeds draw", once, chosen(PRINTED, "Fairness")),
+            Panel(LONG, "T", {"T 10000": long}, chosen(PRINTED, "exact, with memory", "Fairness", "DRF")),
+        ]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        frame = with_horizons(frame, LONG)
+        papers = {MORE[parameter]: printed(parameter) for parameter in PARAMETERS}
+        if not self.quick:
+            yield Paragraph(
+                f"Runs by T have 10,000 slots and {self.long_seeds} seeds; steps and readings "
+                f"{DEFAULT.num_slots // self.divide_slots} slots, where the paper has 2,000, and {self.seeds} seeds; "
+                f"those on more systems {FEW_SLOTS} slots and {self.more_seeds} seeds, for systems differ more than "
+                "slots do."
+            )
+            yield steps_table(frame)
+        panels = {panel: label for panel, label in LABELS.items() if panel in frame.panels}
+        yield from reward_tables(frame, panels, "table3", papers=papers, rows=[PRINTED, "exact, with memory", *RULES])
+        words = {
+            METRIC: "average reward",
+            "defined_slots": "slots until a reward is no number",
+            "above_request": "slots that break (5), %",
+            "excess_request": "of what is given is above requests, %",
+            "worst_request": "largest excess over a request, %",
+            "above_capacity": "slots that break (6), %",
+        }
+        yield metric_table(frame, READINGS, "table II", words, "Readings of algorithm 1, and what they break")
+        yield value_table(frame, FITS, METRIC, "A system fitted to the rules only: average reward")
+        yield lead_table(frame, FITS, METRIC, "Fairness", "A system fitted to the rules only: Fairness is ahead by, %")
+        yield value_table(frame, SPREAD, METRIC, "Spread: average reward, with 95 % intervals over seeds")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from multiserver_slow_agents import Dense, Floats, assert_feasible, random_rewar
 from numpy.random import default_rng
 
 from desim import simulate
-from desim.agents.multiserver import AdaGrad, GeometricSteps, NormalizedSteps, OGASched, OptimisticOGA
+from desim.agents.multiserver import AdaGrad, ExactOGA, GeometricSteps, NormalizedSteps, OptimisticOGA
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerCluster, MultiServerObservation, RewardModel
 
@@ -215,7 +215,7 @@ def test_warm_starts() -> None:
     for agent in (
         AdaGrad("reservation", start=start),
         OptimisticOGA(start=start),
-        OGASched("reservation", start=start),
+        ExactOGA("reservation", start=start),
     ):
         assert agent.act(observation).ravel() == pytest.approx(np.array([2.0, 1.0]))
     with pytest.raises(InvalidConfiguration, match=r"start has shape \(1, 1\)"):

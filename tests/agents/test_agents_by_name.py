@@ -53,7 +53,7 @@ PARTS: dict[str, dict[str, list[str]]] = {
         "BUDGET": ["20", "0.001s"],
         "FORECAST": ["last-value", "seasonal", "learned:12"],
     },
-    "multiserver": {"NAME": ["drf", "oga-reactive"]},
+    "multiserver": {"NAME": ["drf", "exact-oga-reactive"], "VARIANT": ["reservation-forget-eta=5"]},
 }
 """What the capitals in patterns of names may be; NAME is of trained weights otherwise."""
 
@@ -61,7 +61,7 @@ LISTED = {
     "batch": [*PRIORITIES, "easy-PRIORITY", "conservative-specific-PRIORITY", "split-window:NAME@HEAD-TAIL"],
     "dag": ["heft", "optimum", "hrrn-node-ALLOCATION", "ORDER-insertion-deft", "ORDER-ALLOCATION-idle", "graph:NAME"],
     "deferrable": ["fifo", "smallest-work", "list-plan", "list-plan-worth", "rolling-horizon", "score:NAME"],
-    "multiserver": ["oga-reservation", "drf-progressive", "optimistic-oga", "gang-NAME"],
+    "multiserver": ["exact-oga-reservation", "drf-progressive", "optimistic-oga", "gang-NAME"],
 }
 
 

@@ -26,7 +26,8 @@ from desim.problems.multiserver import (
     RewardModel,
 )
 
-NAMES = [name for name in descriptions() if name not in ("gang-NAME", "best-slot")]  # the latter refuses gangs
+FAMILIES = ("ogasched", "ogasched-VARIANT", "exact-oga-VARIANT", "gang-NAME")  # best-slot refuses gangs
+NAMES = [name for name in descriptions() if name not in ("best-slot", *FAMILIES)]
 
 
 class Given:
@@ -155,8 +156,8 @@ def test_one_component_is_no_gang() -> None:
     jobs = random_rewards(rng)
     gang = Gang([[request] for request in jobs.graph.requests], 1)
     arrivals = rng.integers(0, 2, (20, jobs.graph.num_ports))
-    plain = simulate(MultiServerCluster(jobs, arrivals), create("oga-reactive"))
-    ganged = simulate(MultiServerCluster(jobs, arrivals, gang=gang), create("gang-oga-reactive"))
+    plain = simulate(MultiServerCluster(jobs, arrivals), create("exact-oga-reactive"))
+    ganged = simulate(MultiServerCluster(jobs, arrivals, gang=gang), create("gang-exact-oga-reactive"))
     assert plain.table("slots")["reward"].to_list() == pytest.approx(ganged.table("slots")["reward"].to_list())
     assert plain.table("slots")["reward"].sum() > 1
 
@@ -175,7 +176,7 @@ def test_it_works_in_clusters(copies: int, whole: bool) -> None:
             MultiServerCluster(jobs, counts, gang=gang, jobs_per_port=copies),
             HoldingCluster(jobs, counts, 3.0, gang=gang, jobs_per_port=copies, give_up_after=3),
         ):
-            result = simulate(cluster, create("gang-oga-reactive"), until=40)
+            result = simulate(cluster, create("gang-exact-oga-reactive"), until=40)
             served += (result.jobs["status"] == "completed").sum()
             table = result.table("allocations").group_by("job_id").agg(parts=pl.col("component").n_unique())
             ports = dict(result.jobs.select("job_id", "port").rows())

@@ -13,7 +13,9 @@ from desim.agents.multiserver import create, descriptions
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
 
-NAMES = [name for name in descriptions() if name != "gang-NAME"]
+FAMILIES = {"ogasched", "ogasched-VARIANT", "exact-oga-VARIANT", "gang-NAME"}  # the first is refused: test_ogasched
+VARIANTS = ("ogasched-capped", "ogasched-arrived-capped", "exact-oga-reactive-all-forget")
+NAMES = [name for name in descriptions() if name not in FAMILIES] + list(VARIANTS)
 
 
 def hard_rewards() -> RewardModel:

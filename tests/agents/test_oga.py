@@ -1,4 +1,4 @@
-"""OGASched against a dense implementation with loops and bisection; step sizes by their formulas."""
+"""ExactOGA against a dense implementation with loops and bisection; step sizes by their formulas."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from numpy.random import default_rng
 
 from desim import simulate
 from desim.agents.multiserver import (
+    ExactOGA,
     GeometricSteps,
     NormalizedSteps,
-    OGASched,
     Projection,
     TheoreticalSteps,
     gradient_bound,
@@ -81,7 +81,7 @@ def slow_oga(
 @pytest.mark.parametrize("steps", STEPS)
 def test_fifty_slots_are_those_of_loops(steps: str, form: Any, holding: bool) -> None:
     size, step = STEPS[steps]
-    agent = OGASched(form, size)
+    agent = ExactOGA(form, size)
     for seed in range(2):
         rng = default_rng([seed, len(steps), holding])
         rewards = random_rewards(rng)
@@ -100,7 +100,7 @@ def test_a_warm_start_is_projected_and_learned_from(form: Any) -> None:
         rewards = random_rewards(rng)
         dense = Dense(rewards)
         start = rng.uniform(-1, 6, rewards.graph.shape)
-        agent = OGASched(form, 0.3, start=start)
+        agent = ExactOGA(form, 0.3, start=start)
         slow = slow_oga(
             dense,
             slots_of(rng, rewards, 8),
@@ -117,11 +117,11 @@ def test_what_one_run_learned_starts_the_next() -> None:
     rng = default_rng(3)
     rewards = random_rewards(rng)
     arrivals = rng.integers(0, 2, (40, rewards.graph.num_ports))
-    first = OGASched("reservation", 0.5)
+    first = ExactOGA("reservation", 0.5)
     simulate(MultiServerCluster(rewards, arrivals[:20]), first)
-    second = OGASched("reservation", GeometricSteps(0.5 * 0.9999**20), start=first.allocation)
+    second = ExactOGA("reservation", GeometricSteps(0.5 * 0.9999**20), start=first.allocation)
     halves = simulate(MultiServerCluster(rewards, arrivals[20:]), second).table("slots")
-    whole = simulate(MultiServerCluster(rewards, arrivals), OGASched("reservation", 0.5)).table("slots")[20:]
+    whole = simulate(MultiServerCluster(rewards, arrivals), ExactOGA("reservation", 0.5)).table("slots")[20:]
     assert halves["gain"].to_list() == pytest.approx(whole["gain"].to_list(), rel=1e-9)
     assert halves["overhead"].to_list() == pytest.approx(whole["overhead"].to_list(), rel=1e-9)
 
@@ -130,7 +130,7 @@ def test_what_one_run_learned_starts_the_next() -> None:
 def test_reset_forgets_everything(form: Any) -> None:
     rng = default_rng(5)
     rewards, other = random_rewards(rng), random_rewards(rng)
-    agent = OGASched(form, GeometricSteps(0.8, 0.9))
+    agent = ExactOGA(form, GeometricSteps(0.8, 0.9))
     assert agent.allocation is None
     clusters = [
         MultiServerCluster(model, default_rng(1).integers(0, 2, (15, model.graph.num_ports)))
@@ -147,7 +147,7 @@ class TestForms:
     """What is seen when."""
 
     def answers(self, form: Any, arrivals: Floats, rewards: RewardModel) -> list[Floats]:
-        agent, answers = OGASched(form, 0.5), []
+        agent, answers = ExactOGA(form, 0.5), []
         observation = MultiServerObservation(rewards.graph, rewards)
         for slot, row in enumerate(arrivals):
             observation.slot, observation.arrived = slot, row.astype(bool)
@@ -178,7 +178,7 @@ class TestForms:
 
     def test_reactive_shares_everything_among_those_that_have_arrived(self) -> None:
         rewards = RewardModel(BipartiteGraph([[2.0], [2.0]], [[3.0]]), "linear")
-        agent = OGASched("reactive", GeometricSteps(4.0, 1.0))
+        agent = ExactOGA("reactive", GeometricSteps(4.0, 1.0))
         observation = MultiServerObservation(rewards.graph, rewards)
         expected = [([1, 1], [1.5, 1.5]), ([1, 0], [2.0, 0.0]), ([0, 1], [0.0, 2.0]), ([1, 1], [1.5, 1.5])]
         learned = [[1.5, 1.5], [2.0, 1.5], [2.0, 2.0], [1.5, 1.5]]
@@ -197,7 +197,7 @@ class TestForms:
     def test_always_feasible(self, seed: int, form: Any, step: float, holding: bool) -> None:
         rng = default_rng(seed)
         rewards = random_rewards(rng)
-        agent = OGASched(form, step)
+        agent = ExactOGA(form, step)
         for observation in slots_of(rng, rewards, 6, holding=holding):
             answer = agent.act(observation)
             assert_feasible(observation, answer, arrived_only=form == "reactive")
@@ -206,7 +206,7 @@ class TestForms:
         for form in ("reservation", "reactive"):
             rng = default_rng(7)
             rewards = random_rewards(rng)
-            agent, kept = OGASched(form, 0.5), []  # type: ignore[arg-type]
+            agent, kept = ExactOGA(form, 0.5), []  # type: ignore[arg-type]
             for observation in slots_of(rng, rewards, 20):
                 answer = agent.act(observation)
                 kept.append((answer, answer.copy()))
@@ -217,7 +217,7 @@ class TestForms:
         graph = BipartiteGraph([[8.0], [8.0]], [[6.0]])
         rewards = RewardModel(graph, "log", 2.0, 0.5)
         arrivals = np.tile([1, 0], (400, 1))
-        table = simulate(MultiServerCluster(rewards, arrivals), OGASched("reservation", 0.5)).table("slots")
+        table = simulate(MultiServerCluster(rewards, arrivals), ExactOGA("reservation", 0.5)).table("slots")
         # 2 / (y + 1) = 1/2 at y = 3
         assert table["reward"][-1] == pytest.approx(2 * math.log(4) - 1.5, rel=1e-6)
         assert table["reserved_resource0"][-1] == pytest.approx(3.0, rel=1e-3)
@@ -228,7 +228,7 @@ class TestForms:
             rewards = random_rewards(rng)
             graph, num_slots = rewards.graph, 60
             arrivals = rng.random((num_slots, graph.num_ports)) < 0.6
-            agent = OGASched("reservation", TheoreticalSteps(num_slots))
+            agent = ExactOGA("reservation", TheoreticalSteps(num_slots))
             earned = simulate(MultiServerCluster(rewards, arrivals), agent).table("slots")["reward"].sum()
             projection, best, y = Projection(graph), -math.inf, np.zeros(graph.shape)
             counts, everyone = arrivals.sum(axis=0).astype(float), np.ones(graph.num_ports, dtype=bool)

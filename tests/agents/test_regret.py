@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from desim.agents.multiserver.hindsight import best_fixed_allocation
-from desim.agents.multiserver.oga import OGASched, TheoreticalSteps
+from desim.agents.multiserver.oga import ExactOGA, TheoreticalSteps
 from desim.agents.multiserver.regret import growth_exponent, regret_bound, regret_curve
 from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import BipartiteGraph, MultiServerObservation, RewardModel
@@ -31,7 +31,7 @@ def small(seed: int, kinds: tuple[str, ...] = KINDS) -> RewardModel:
     return RewardModel(graph, rng.choice(kinds, (3, 2)), rng.uniform(1, 1.5, (3, 2)), rng.uniform(0.1, 0.5, 2))
 
 
-def play(rewards: RewardModel, agent: OGASched, num_slots: int, arrivals: Arrivals) -> tuple[Booleans, Floats]:
+def play(rewards: RewardModel, agent: ExactOGA, num_slots: int, arrivals: Arrivals) -> tuple[Booleans, Floats]:
     """Return what arrived and what was earned; arrivals may depend on what is reserved for the slot."""
     observation = MultiServerObservation(rewards.graph, rewards)
     agent.reset({}, np.random.default_rng(0))
@@ -103,7 +103,7 @@ class TestOnlineGradientAscent:
         self, arrivals: Callable[[RewardModel, int], Arrivals], seed: int, num_slots: int
     ) -> None:
         rewards = small(seed)
-        agent = OGASched("reservation", TheoreticalSteps(num_slots))
+        agent = ExactOGA("reservation", TheoreticalSteps(num_slots))
         jobs, earned = play(rewards, agent, num_slots, arrivals(rewards, seed))
         (regret,) = regret_curve(rewards, jobs, earned, slots=[num_slots])
         assert regret <= regret_bound(rewards, num_slots)
@@ -119,7 +119,7 @@ class TestOnlineGradientAscent:
         rewards = small(2, ("log", "poly"))
         horizons, regrets = [50, 100, 200, 400, 800], []
         for horizon in horizons:
-            agent = OGASched("reservation", TheoreticalSteps(horizon))
+            agent = ExactOGA("reservation", TheoreticalSteps(horizon))
             jobs, earned = play(rewards, agent, horizon, poorest_port(rewards, 0))
             regrets.append(regret_curve(rewards, jobs, earned, slots=[horizon]).item())
         growth = growth_exponent(horizons, regrets)

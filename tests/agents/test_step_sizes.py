@@ -13,9 +13,9 @@ from numpy.random import default_rng
 
 from desim import simulate
 from desim.agents.multiserver import (
+    ExactOGA,
     GeometricSteps,
     NormalizedSteps,
-    OGASched,
     Projection,
     TheoreticalSteps,
     diameter_bound,
@@ -41,7 +41,7 @@ class TestStepSizes:
             steps.start(None)  # type: ignore[arg-type]
             assert [steps.next(np.ones(2)) for _ in range(4)] == [3, 1.5, 0.75, 0.375]
         assert GeometricSteps(2.0).decay == 0.9999
-        assert OGASched().steps == GeometricSteps(25.0, 0.9999)
+        assert ExactOGA().steps == GeometricSteps(25.0, 0.9999)
 
     @pytest.mark.parametrize("num_slots", [1, 50, 2000])
     def test_theoretical_and_normalized(self, num_slots: int) -> None:
@@ -89,7 +89,7 @@ class TestStepSizes:
         steps = TheoreticalSteps(10)
         steps.start(rewards)
         assert steps.next(np.zeros((0, 1))) == 0
-        agent = OGASched("reservation", steps)
+        agent = ExactOGA("reservation", steps)
         assert agent.act(MultiServerObservation(rewards.graph, rewards)).shape == (0, 1)
 
     @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ class TestStepSizes:
             (lambda: GeometricSteps(math.inf), "initial is inf"),
             (lambda: GeometricSteps(1.0, 0.0), "decay is 0.0, want a finite number above 0"),
             (lambda: GeometricSteps(1.0, math.nan), "decay is nan"),
-            (lambda: OGASched("reactive", 0), "initial is 0.0, want a finite number above 0"),
+            (lambda: ExactOGA("reactive", 0), "initial is 0.0, want a finite number above 0"),
             (lambda: TheoreticalSteps(0), "num_slots is 0, want a whole number of at least 1"),
             (lambda: NormalizedSteps(1.5), "num_slots is 1.5, want a whole number"),  # type: ignore[arg-type]
             (lambda: TheoreticalSteps(5, 0.0), "scale is 0.0, want a finite number above 0"),
             (lambda: NormalizedSteps(5, -1.0), "scale is -1.0, want a finite number above 0"),
-            (lambda: OGASched("proactive"), "form is 'proactive' .*want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
+            (lambda: ExactOGA("proactive"), "form is 'proactive' .*want one of 'reservation', 'reactive'"),  # type: ignore[arg-type]
         ],
     )
     def test_arguments_out_of_range(self, make: Callable[[], Any], message: str) -> None:
@@ -115,4 +115,4 @@ class TestStepSizes:
     def test_a_start_that_does_not_fit(self, start: Any) -> None:
         rewards = RewardModel(BipartiteGraph(np.ones((3, 1)), [[4.0]]), "log")
         with pytest.raises(InvalidConfiguration, match=r"start .*shape"):
-            simulate(MultiServerCluster(rewards, [[1, 1, 1]]), OGASched(start=start))
+            simulate(MultiServerCluster(rewards, [[1, 1, 1]]), ExactOGA(start=start))

@@ -20,7 +20,7 @@ def test_everything_has_a_line(desim: Desim) -> None:
     outcome = desim("list")
     assert outcome.status == 0
     batch = ("batch", "fcfs", "easy-PRIORITY", "lublin", "FILE.swf")
-    for name in (*batch, "dag", "heft", "tpch", "fluctuating", "oga-reactive"):
+    for name in (*batch, "dag", "heft", "tpch", "fluctuating", "exact-oga-reactive"):
         assert any(line.startswith(name) and len(line.split()) > 3 for line in outcome.out.splitlines()), name
     assert "MODULE:NAME" in outcome.out
     document = json.loads(desim("list", "--json").out)

@@ -75,7 +75,7 @@ CASES = {
     ),
     "multiserver": Case(
         ["--slots", "6", "--ports", "3", "--nodes", "5", "--probability", "0.5"],
-        ["oga-reactive", "drf", "fairness"],
+        ["exact-oga-reactive", "drf", "fairness"],
         multiserver,
         multiserver_agents.create,
         ["allocation", "reward", "parts", "resources"],

@@ -118,8 +118,14 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "search:deferrable:OBJECTIVE:BUDGET": _searching("deferrable", "total_reward:20", "total_reward:0"),
         }
     plain = [name for name in _registry(problem).descriptions() if name.islower()]
-    solvable = [name for name in plain if name != "best-slot"]  # gangs' rewards are not concave, so it refuses them
-    return {"gang-NAME": lambda: [*(f"gang-{name}" for name in solvable), f"gang-{ANY}"]}
+    # the rewards of gangs are not concave, so that the first refuses them; answers of the other are refused
+    solvable = [name for name in plain if name not in ("best-slot", "ogasched")]
+    return {
+        "ogasched": list,
+        "ogasched-VARIANT": lambda: ["ogasched-capped", "ogasched-reservation-leftovers-capped"],
+        "exact-oga-VARIANT": lambda: ["exact-oga-reactive-all-forget"],
+        "gang-NAME": lambda: [*(f"gang-{name}" for name in solvable), f"gang-{ANY}"],
+    }
 
 
 def _searching(problem: str, *kinds: str) -> Callable[[], list[str]]:
@@ -134,7 +140,9 @@ def patterns_of(problem: str) -> dict[str, list[str]]:
     """Return the names that each line of a registry stands for; a pattern that is not known here is a KeyError."""
     known = _patterns(problem)
     return {
-        line: known[line]() if any(part.isupper() and len(part) > 1 for part in _words(line)) else [line]
+        line: known[line]()
+        if line in known or any(part.isupper() and len(part) > 1 for part in _words(line))
+        else [line]
         for line in _registry(problem).descriptions()
     }
 

@@ -19,7 +19,7 @@ import pytest
 from desim import plugins
 from desim.agents.learning import pretrained
 from desim.exceptions import InvalidConfiguration, RecordError
-from desim.experiments.ogasched.agents import RIVALS, VARIANTS, ogasched
+from desim.experiments.ogasched.agents import RULES, STEPS, chosen
 from desim.experiments.ogasched.simulate import Setting, perform
 from desim.sweep import Run, digest
 from desim.sweep.digest import agent_digest, file_digest, modules_behind, source_digest
@@ -146,12 +146,12 @@ def test_runs_depend_on_dynamics_agents_and_workloads_but_not_on_pictures() -> N
     assert [name for name in names if name.startswith("desim.workloads.multiserver")]
     outside = ("desim.cli", "desim.plotting", "desim.sweep", "desim.agents.batch", "desim.problems.batch")
     assert not [name for name in names if name.startswith(outside)]
-    assert "desim.experiments.ogasched.pictures" not in names
+    assert "desim.experiments.ogasched.figure2" not in names
 
 
 def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
-    choices = {choice.policy: choice for choice in [ogasched(), *RIVALS.values(), *VARIANTS.values()]}
-    wanted = [Run(Setting(num_nodes=12, num_slots=3), choice, 0) for choice in choices.values()]
+    choices = chosen(*STEPS, *RULES).values()
+    wanted = [Run(Setting(num_nodes=12, num_slots=3), choice, 0) for choice in choices]
     for run in wanted:
         perform(run)  # once before, so that nothing is imported while we watch
     executed: set[str] = set()

@@ -13,7 +13,7 @@ from desim.agents.multiserver import create
 from desim.problems.multiserver import BipartiteGraph, Gang, HoldingCluster, MultiServerCluster, RewardModel
 
 UTILITIES = ("linear", "log", "reciprocal", "poly")
-AGENTS = ("oga-reactive", "oga-reservation", "drf", "fairness", "bin-packing", "spreading")
+AGENTS = ("exact-oga-reactive", "exact-oga-reservation", "drf", "fairness", "bin-packing", "spreading")
 
 
 @dataclass

@@ -42,7 +42,7 @@ RUNS = {
     "scarce": {"seed": 9, "agent": "drf"},
     "holding": {"seed": 4, "holding": True},
     "stopped": {"seed": 4, "holding": True, "until": 17.5, "copies": 2},
-    "gang": {"seed": 3, "gang": "divisible", "agent": "oga-reactive"},
+    "gang": {"seed": 3, "gang": "divisible", "agent": "exact-oga-reactive"},
     "whole": {"seed": 8, "gang": "whole", "holding": True},
 }
 

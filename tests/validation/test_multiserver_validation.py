@@ -69,7 +69,7 @@ def test_every_agent_leaves_valid_records_and_all_rules_are_checked(agent, holdi
     )
 
 
-@pytest.mark.parametrize("agent", ["oga-reactive", "drf"])
+@pytest.mark.parametrize("agent", ["exact-oga-reactive", "drf"])
 def test_a_run_in_the_setting_of_the_paper_is_valid(agent):
     arrivals = bernoulli_arrivals(25, 10)
     report = validate(simulate(MultiServerCluster(generate(), arrivals), create(agent)), arrivals)

@@ -63,6 +63,11 @@ class MultiServerCluster(SlottedProblem):
         Components of the types of jobs, section 3.5. The ports of the graph that agents see are then components.
     record_allocations : int
         Record the allocations of every so many slots; 0 for none.
+    enforce_limits : bool
+        Refuse allocations that break the constraints, amounts from 0 to the request (5) and node sums up to the
+        capacity (6). If False, they are carried out as answered, and earn what equation (7) makes of them: for
+        algorithms that do not keep the constraints, such as :class:`~desim.agents.multiserver.OGASched`. Validation
+        of the records then tells each breach.
     processes : iterable of callables
         Extra SimPy processes, which are called with the bound cluster and may :meth:`submit` jobs.
 
@@ -85,6 +90,7 @@ class MultiServerCluster(SlottedProblem):
         jobs_per_port: int = 1,
         gang: Gang | None = None,
         record_allocations: int = 1,
+        enforce_limits: bool = True,
         processes: Iterable[Process] = (),
     ) -> None:
         super().__init__(processes=processes)
@@ -92,6 +98,9 @@ class MultiServerCluster(SlottedProblem):
         self.arrivals = arrivals
         self.jobs_per_port = whole("jobs_per_port", jobs_per_port, least=1)
         self.record_allocations = whole("record_allocations", record_allocations, least=0)
+        if gang is not None and not enforce_limits:
+            raise InvalidConfiguration("enforce_limits: got False with a gang, expected True")
+        self.enforce_limits = enforce_limits
         self.layout = Layout(rewards, self.jobs_per_port, gang)
 
     def describe(self) -> dict[str, Any]:
@@ -109,7 +118,7 @@ class MultiServerCluster(SlottedProblem):
             "jobs_per_port": self.jobs_per_port,
             "gang": None if gang is None else {"minimum": gang.minimum.tolist(), "whole": gang.whole},
             "record_allocations": self.record_allocations,
-        }
+        } | ({} if self.enforce_limits else {"enforce_limits": False})
 
     def tables(self) -> dict[str, Table]:
         """Return the tables, in which ports, nodes and resources are those of the graph."""
@@ -125,7 +134,7 @@ class MultiServerCluster(SlottedProblem):
         """Set up the cluster and start the arrivals and the slot clock."""
         graph = self.layout.graph
         self.observation: MultiServerObservation = MultiServerObservation(graph, self.layout.rewards)
-        self._feasibility = Feasibility(graph)
+        self._feasibility = Feasibility(graph, enforced=self.enforce_limits)
         self._record = {name: table.append for name, table in self.simulation.records.tables.items()}
         self._record_graph()
         self._counts: Indices = np.zeros(self.rewards.graph.num_ports, dtype=np.int64)
@@ -226,7 +235,8 @@ class MultiServerCluster(SlottedProblem):
         """Carry out the allocation of a slot."""
         arrived = self.observation.arrived
         allocation = self._feasibility.check(action, self.observation)
-        earnings = self.layout.rewards.evaluate(allocation, arrived)
+        with np.errstate(invalid="warn" if self.enforce_limits else "ignore"):  # below 0 utilities may be undefined
+            earnings = self.layout.rewards.evaluate(allocation, arrived)
         gain, overhead = float(earnings.gain.sum()), float(earnings.overhead.sum())
         if not isfinite(gain - overhead):
             raise self._not_a_number(earnings)
@@ -293,6 +303,7 @@ class MultiServerCluster(SlottedProblem):
         return InvalidConfiguration(
             f"time {self.env.now}: the reward of the job at {port} is {float(reward[seat])!r}; its gain is "
             f"{float(earnings.gain[seat])!r}, its overhead {float(earnings.overhead[seat])!r}: look at the utilities"
+            + ("" if self.enforce_limits else ", which need not be defined below 0, and such amounts are let through")
         )
 
 

@@ -69,10 +69,13 @@ class Feasibility:
     ----------
     graph : BipartiteGraph
         The graph that agents see.
+    enforced : bool
+        Whether amounts are held to 0, requests and capacities.
     """
 
-    def __init__(self, graph: BipartiteGraph) -> None:
+    def __init__(self, graph: BipartiteGraph, *, enforced: bool = True) -> None:
         self._graph = graph
+        self._enforced = enforced
         self._most = graph.channel_requests * (1 + TOLERANCE) + TOLERANCE
         self._slack = graph.capacity * TOLERANCE + TOLERANCE
 
@@ -94,8 +97,8 @@ class Feasibility:
         Raises
         ------
         InfeasibleAction
-            If the shape does not fit, or an amount is not a number, below 0 or above its request, if a node gives
-            more than it has, or if a gang is served in part.
+            If the shape does not fit, or an amount is not a number; and where limits are enforced, if one is below 0 or
+            above its request, a node gives more than it has, or a gang is served in part.
         """
         graph, time, capacity = self._graph, observation.slot, observation.capacity
         if action is None:
@@ -109,6 +112,10 @@ class Feasibility:
                 f"time {time}: the allocation has shape {allocation.shape}, want {graph.shape}, one row a channel"
             )
         if allocation.size == 0:
+            return allocation
+        if not self._enforced:
+            if not np.isfinite(allocation).all():
+                raise InfeasibleAction(f"time {time}: the allocation has an amount that is not a finite number")
             return allocation
         least = allocation.min()
         if not (least >= -TOLERANCE and (allocation <= self._most).all()):

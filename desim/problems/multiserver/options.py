@@ -13,6 +13,7 @@ from tyro.conf import arg
 from desim import plugins
 from desim.checks import finite
 from desim.core import Agent
+from desim.exceptions import InvalidConfiguration
 from desim.problems.multiserver import HoldingCluster, MultiServerCluster, RewardModel
 from desim.problems.multiserver.kind import KIND
 from desim.scenario import Instance, Seed, SeededSystem, Steps, Until, generator
@@ -42,6 +43,8 @@ class MultiServerOptions:
     """Seed of everything random: requests, machines, graph, utilities, arrivals."""
     record_allocations: Annotated[int, arg(metavar="N")] = 1
     """Record the allocations of every so many slots; 0 for none, which saves most of the room on disk."""
+    enforce_limits: bool = True
+    """Refuse allocations above requests or capacities; ``ogasched``, as printed, does not keep within them."""
     until: Until = None
     """End the run at this slot."""
     warm_up_slots: Annotated[int, arg(metavar="N")] = 0
@@ -53,7 +56,7 @@ class MultiServerSystem(SeededSystem):
 
     name = "multiserver"
     description = KIND.description
-    default_agent = "oga-reactive"
+    default_agent = "exact-oga-reactive"
     options = MultiServerOptions
 
     def instance(self, options: MultiServerOptions) -> Instance:
@@ -90,6 +93,8 @@ class MultiServerSystem(SeededSystem):
         """Return what tells runs apart."""
         settings = asdict(options)
         del settings["warm_up_slots"]
+        if options.enforce_limits:  # runs stored before there was a choice are the same runs
+            del settings["enforce_limits"]
         return settings
 
 
@@ -98,7 +103,14 @@ SYSTEM = MultiServerSystem()
 
 def _made(rewards: RewardModel, arrivals: Any, options: MultiServerOptions, agent: Agent | None) -> MultiServerCluster:
     if options.work is None:
-        return MultiServerCluster(rewards, arrivals, record_allocations=options.record_allocations)
+        return MultiServerCluster(
+            rewards,
+            arrivals,
+            record_allocations=options.record_allocations,
+            enforce_limits=options.enforce_limits,
+        )
+    if not options.enforce_limits:
+        raise InvalidConfiguration("enforce_limits: got False with work, expected True: jobs hold what they are given")
     mean = finite("work", options.work, above=0)
     return HoldingCluster(rewards, arrivals, partial(_drawn, mean), record_allocations=options.record_allocations)
 

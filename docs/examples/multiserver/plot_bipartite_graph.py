@@ -13,7 +13,7 @@ drawn on it. It runs in a second.
 # may serve its jobs. The size of a disc is what a job of the port requests of the cores, or how many the node has.
 
 from desim import plotting, simulate
-from desim.agents.multiserver import Fairness, OGASched
+from desim.agents.multiserver import ExactOGA, Fairness
 from desim.problems.multiserver import MultiServerCluster
 from desim.workloads import multiserver
 
@@ -42,8 +42,9 @@ def last_allocation(agent):
 fair_axes = plotting.bipartite_drawing(rewards.graph, allocation=last_allocation(Fairness()), resource="cpu")
 
 # %%
-# OGASched has learned to hold back: parallel computing brings less and less, and every node more costs communication.
+# Gradient ascent has learned to hold back: parallel computing brings less and less, and every node more costs
+# communication.
 
-learned_axes = plotting.bipartite_drawing(rewards.graph, allocation=last_allocation(OGASched()), resource="cpu")
+learned_axes = plotting.bipartite_drawing(rewards.graph, allocation=last_allocation(ExactOGA()), resource="cpu")
 
 # sphinx_gallery_thumbnail_number = 3
