@@ -112,17 +112,16 @@ class Claim:
     def verdict(self) -> Verdict:
         """What holds of the claim; more than the paper has is as much a miss as less.
 
-        An interval wider than the paper's number, and than the tolerance, can hold anything: it decides nothing.
+        An interval that holds the paper's number, and is wider than that and than the tolerance, decides nothing.
         """
         if not self.is_judged or (isinstance(self.ours, Estimate) and not math.isfinite(self.ours.mean)):
             return "cannot be judged here"
         if isinstance(self.paper, str) or isinstance(self.ours, str):
             return "reproduced" if self.in_order else "not reproduced"
         width = self.ours.half_width if math.isfinite(self.ours.half_width) else 0.0
-        if 2.0 * width > max(abs(self.paper), 2.0 * self.tolerance):
-            return "cannot be judged here"
         if abs(self.ours.mean - self.paper) <= width + self.tolerance:
-            return "reproduced"
+            is_sharp = 2.0 * width <= max(abs(self.paper), 2.0 * self.tolerance)
+            return "reproduced" if is_sharp else "cannot be judged here"
         return "reproduced in order only" if self.in_order else "not reproduced"
 
 

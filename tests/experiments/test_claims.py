@@ -47,6 +47,8 @@ def estimate(mean: float, half_width: float = NAN) -> Estimate:
         (Claim("x", 10.0, estimate(10.1)), "not reproduced"),
         (Claim("x", 10.0, estimate(11.0, 6.0)), "cannot be judged here"),
         (Claim("x", 10.0, estimate(11.0, 6.0), tolerance=7.0), "reproduced"),
+        (Claim("x", 10.0, estimate(30.0, 6.0)), "not reproduced"),
+        (Claim("x", 10.0, estimate(30.0, 6.0), in_order=True), "reproduced in order only"),
         (Claim("x", 10.0, estimate(10.0, 1.0), is_judged=False), "cannot be judged here"),
         (Claim("x", 10.0, estimate(NAN)), "cannot be judged here"),
         (Claim("x", "A is ahead of B", "it is", in_order=True), "reproduced"),
