@@ -34,6 +34,7 @@ from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 
 if TYPE_CHECKING:
+    from desim.agents.batch.dbf import DBFAgent
     from desim.agents.batch.inspector import Inspector
     from desim.agents.batch.search import OrderDecoder, SearchAgent
     from desim.agents.batch.split_window import SplitWindowAgent
@@ -53,6 +54,7 @@ __all__ = [
     "AvailabilityProfile",
     "ConservativeBackfilling",
     "CoreProfile",
+    "DBFAgent",
     "EASYBackfilling",
     "Inspector",
     "MoldingBackfilling",
@@ -74,6 +76,7 @@ __all__ = [
 ]
 
 _LATER = {
+    "DBFAgent": "desim.agents.batch.dbf",
     "Inspector": "desim.agents.batch.inspector",
     "OrderDecoder": "desim.agents.batch.search",
     "SearchAgent": "desim.agents.batch.search",

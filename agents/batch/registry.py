@@ -56,6 +56,13 @@ def _window_files(source: str) -> tuple[Path, ...] | None:
     return made_of(_stem_and_window(source)[0], "split-window")
 
 
+def _dbf(source: str) -> Agent:
+    """Return DBF with trained weights: a pretrained name or a path."""
+    from desim.agents.batch.dbf import DBFAgent
+
+    return DBFAgent.named(source)
+
+
 def _inspector(source: str) -> Agent:
     """Return the inspector of trained weights: a pretrained name or a path."""
     from desim.agents.batch.inspector import Inspector
@@ -123,6 +130,11 @@ _REGISTRY: Registry = Registry(
             files=_window_files,
         ),
         "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window, files=_window_files),
+        "dbf:NAME": Family(
+            "DBF as its paper prints it: pretrained, or a path such as ./out/dbf-19-1.",
+            _dbf,
+            files=partial(made_of, agent="dbf"),
+        ),
         "inspector:NAME": Family(
             "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
             _inspector,

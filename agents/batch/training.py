@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from desim import plugins
+from desim.agents.batch.dbf import DBFConfig
 from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig
 from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
@@ -22,7 +23,7 @@ from desim.agents.batch.window_rules import EXPERTS
 from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.own import check_known, own_reward
-from desim.agents.learning.policy import Policy
+from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.checks import finite, whole
@@ -34,9 +35,11 @@ from desim.problems.batch.env import REWARDS, BatchEnv, TraceEpisodes
 from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
 __all__ = [
+    "DBFTraining",
     "EpisodeOptions",
     "InspectorTraining",
     "SplitWindowTraining",
+    "make_dbf_env",
     "make_env",
     "make_inspector_env",
     "measure",
@@ -283,6 +286,96 @@ def measure(gym_env: Any) -> dict[str, float]:
     """
     metrics = gym_env.unwrapped.result().metrics(unfinished="include")
     return {name: metrics[name] for name in MEASURES}
+
+
+@dataclass(frozen=True)
+class DBFTraining(TrainingSettings[MLPPolicy]):
+    """Train DBF as its paper prints it; its weights and their card are written to the directory.
+
+    Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, section IV-A: PPO, an update after each
+    episode, which ends with the 1,000th start; nothing is masked, and all decisions are asked for. An episode has about
+    3,000 decisions; the paper's 100,000 episodes are ``--total-steps 300000000``.
+
+    Examples::
+
+        desim train batch-dbf --out m20
+        desim train batch-dbf --head 19 --tail 1 --out m20-t1
+
+    Ctrl-C ends a training early; the same command goes on from where it was, as does one with more steps.
+
+    Parameters
+    ----------
+    agent : DBFConfig
+        Window and network.
+    learning : LearningConfig
+        How it learns: the paper's learning rate, clip, discount and minibatch; the rest it does not state.
+    training : TrainingConfig
+        Length, seed and environments.
+    episodes : EpisodeOptions
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "batch-dbf"
+    rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "backfilling-sjf-cores")
+
+    agent: DBFConfig = field(default_factory=DBFConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(last_rate=1.0, entropy=0.0, minibatch_size=128, target_kl=0.0)
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=300_000,
+            num_envs=1,
+            num_steps=LONGEST * 1_000,
+            whole_episodes=True,
+            validation_episodes=8,
+            validate_every=5,
+        )
+    )
+    episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
+
+    @classmethod
+    def quick(cls) -> DBFTraining:
+        """Return a small training of a few minutes."""
+        training = TrainingConfig(30_000, num_envs=1, num_steps=LONGEST * 1_000, whole_episodes=True, validate_every=5)
+        return cls(training=training, episodes=EpisodeOptions(num_traces=16))
+
+    @property
+    def default_name(self) -> str:
+        """The name of the window."""
+        return f"dbf-{self.agent.head}-{self.agent.tail}"
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        return Task(
+            partial(make_dbf_env, self),
+            partial(make_dbf_env, self, validation=True),
+            measure,
+            objective="waiting_time_mean",
+            maximize=False,
+            sampled=self.agent.sampled,
+        )
+
+
+def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv:
+    """Return an environment for training or for validation, with the paper's observation and reward.
+
+    Parameters
+    ----------
+    settings : DBFTraining
+        Window and workloads.
+    validation : bool
+        Whether it is for validation.
+    """
+    agent, episodes = settings.agent, settings.episodes
+    return BatchEnv(
+        trace_episodes(episodes, agent.num_cores, validation=validation),
+        agent.num_cores,
+        window=(agent.head, agent.tail),
+        observation=agent.encoder(),
+        reward="paper",
+        num_jobs=episodes.num_jobs,
+    )
 
 
 @dataclass(frozen=True)

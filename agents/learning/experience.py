@@ -411,8 +411,9 @@ def evaluate(
     seeds: Sequence[int],
     *,
     measure: Measure | None = None,
+    rng: np.random.Generator | None = None,
 ) -> list[dict[str, float]]:
-    """Let a policy act through one episode for each seed, taking the most likely action.
+    """Let a policy act through one episode for each seed.
 
     Parameters
     ----------
@@ -424,6 +425,8 @@ def evaluate(
         Of the episodes.
     measure : callable, optional
         Called with the environment at the end of an episode; returns measures by name.
+    rng : numpy.random.Generator, optional
+        Draws the actions; without it the most likely ones are taken.
 
     Returns
     -------
@@ -447,7 +450,7 @@ def evaluate(
                 batch = {name: array[: len(active)] for name, array in seen.items()}
                 show([lane for _, lane in active], batch)
                 distribution, _ = policy(to_tensors(batch, device))
-                actions = distribution.mode().cpu().numpy()
+                actions = (distribution.mode() if rng is None else distribution.sample(rng)).cpu().numpy()
                 plain = actions.tolist() if actions.ndim == 1 else actions
                 left = []
                 for (place, lane), action in zip(active, plain, strict=True):

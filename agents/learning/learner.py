@@ -24,9 +24,6 @@ Floats = NDArray[np.float64]
 MAX_GRADIENT = 0.5
 """Longer gradients are cut to this."""
 
-LAST_RATE = 0.1
-"""Part of the learning rate that is left at the end."""
-
 
 @dataclass(frozen=True)
 class LearningConfig:
@@ -38,7 +35,9 @@ class LearningConfig:
         "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; or ``module:Name``, an
         :class:`Algorithm` of your own.
     learning_rate : float
-        Of Adam at the beginning; it falls to a tenth of this.
+        Of Adam at the beginning.
+    last_rate : float
+        Part of the learning rate that is left at the end, to which it falls evenly; with 1 it stays.
     discount : float
         Weight of what comes one decision, or one unit of time, later: gamma.
     decay : float
@@ -62,6 +61,7 @@ class LearningConfig:
 
     algorithm: str = "ppo"
     learning_rate: float = 3e-4
+    last_rate: float = 0.1
     discount: float = 0.99
     decay: float = 0.95
     time_unit: float = 0.0
@@ -78,7 +78,7 @@ class LearningConfig:
             finite(name, getattr(self, name), above=0)
         for name in ("time_unit", "entropy", "value_weight", "target_kl"):
             finite(name, getattr(self, name), least=0)
-        for name in ("discount", "decay"):
+        for name in ("last_rate", "discount", "decay"):
             finite(name, getattr(self, name), least=0, most=1)
         for name in ("epochs", "minibatch_size"):
             whole(name, getattr(self, name), least=1)
@@ -325,7 +325,8 @@ class Learner(ABC):
 
     def schedule(self, progress: float) -> float:
         """Set the learning rate for the progress of the training, and return the weight of the entropy."""
-        rate = between(self.config.learning_rate, LAST_RATE * self.config.learning_rate, progress)
+        first = self.config.learning_rate
+        rate = between(first, self.config.last_rate * first, progress)
         for group, known in zip(self.optimizer.param_groups, self._groups, strict=True):
             group["lr"] = rate * known.scale
         return between(self.config.entropy, 0.0, progress)

@@ -25,6 +25,7 @@ KIND = Kind(
     episodes="desim.workloads.batch.registry:draw",
     trainings={
         "batch": "desim.agents.batch.training:SplitWindowTraining",
+        "batch-dbf": "desim.agents.batch.training:DBFTraining",
         "batch-inspector": "desim.agents.batch.training:InspectorTraining",
     },
     same_workload={

@@ -1,0 +1,106 @@
+"""DBF as its paper prints it: fully connected networks over core times and a split window, without a mask.
+
+Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
+scheduling", HPCC 2022. What the paper leaves open is in ``experiments/dbf/register.toml``. The agent that desim makes
+of the same idea, with features and a mask, is :class:`~desim.agents.batch.split_window.SplitWindowAgent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.policy import MLPPolicy, NumpyMLP
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation
+from desim.problems.batch.encoders import FlatEncoder, SplitWindow
+
+__all__ = ["DBFAgent", "DBFConfig"]
+
+
+@dataclass(frozen=True)
+class DBFConfig(AgentConfig[MLPPolicy]):
+    """Window and network.
+
+    Parameters
+    ----------
+    head : int
+        Slots of the window at the head of the queue.
+    tail : int
+        Slots at its tail.
+    hidden : tuple of int
+        Units of the hidden layers, of actor and critic each.
+    activation : {"relu", "tanh"}
+        Between layers; the paper names none.
+    sampled : bool
+        Whether actions are drawn outside training, too, instead of the most likely ones; the paper does not tell.
+    num_cores : int
+        Cores of the cluster.
+    """
+
+    agent_kind: ClassVar[str] = "dbf"
+
+    head: int = 20
+    tail: int = 0
+    hidden: tuple[int, ...] = (1024, 512, 256)
+    activation: str = "relu"
+    sampled: bool = True
+    num_cores: int = 256
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        self.encoder()
+
+    def encoder(self) -> FlatEncoder:
+        """Return the encoder of the observation."""
+        return FlatEncoder(SplitWindow(self.head, self.tail), self.num_cores)
+
+    def policy(self, rng: np.random.Generator) -> MLPPolicy:
+        """Return a new network, actor and critic, with weights from a generator."""
+        size = self.head + self.tail
+        inputs = {"cores": self.num_cores, "jobs": 3 * size}
+        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation)
+
+
+class DBFAgent(LearnedAgent):
+    """Picks a slot of a split window until it picks none, or one that it cannot start: that ends the cycle, too.
+
+    Parameters
+    ----------
+    policy : MLPPolicy
+        The network; later changes of its weights have no effect.
+    config : DBFConfig
+        What it sees.
+    name : str
+        For records and tables.
+    """
+
+    config_type = DBFConfig
+
+    def __init__(self, policy: MLPPolicy, config: DBFConfig, *, name: str = "dbf") -> None:
+        self.config = config
+        self.encoder = config.encoder()
+        self.name = name
+        self._actor = NumpyMLP(policy.actor)
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Begin a run; nodes, and another number of cores than the network's, are an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
+        cores = simulation_info.get("num_cores", self.config.num_cores)
+        if cores != self.config.num_cores:
+            raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
+        self._rng = rng
+
+    def act(self, observation: BatchObservation) -> int | None:
+        """Return the job in the slot that is picked, or None to wait."""
+        if self.encoder.forced(observation):
+            return None  # whatever it picks
+        seen = self.encoder.encode(observation)
+        scores = self._actor(np.concatenate([seen["cores"], seen["jobs"].ravel()]))
+        if self.config.sampled:
+            scores = scores + self._rng.gumbel(size=scores.shape)  # whose maximum is drawn from their softmax
+        return self.encoder.decode(observation, scores.argmax())[0]
