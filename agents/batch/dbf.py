@@ -63,7 +63,7 @@ class DBFConfig(AgentConfig[MLPPolicy]):
         """Return a new network, actor and critic, with weights from a generator."""
         size = self.head + self.tail
         inputs = {"cores": self.num_cores, "jobs": 3 * size}
-        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation)
+        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation, apart=True)
 
 
 class DBFAgent(LearnedAgent):

@@ -328,8 +328,8 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
             num_envs=1,
             num_steps=LONGEST * 1_000,
             whole_episodes=True,
-            validation_episodes=8,
-            validate_every=5,
+            validation_episodes=4,
+            validate_every=2,
         )
     )
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)

@@ -24,6 +24,9 @@ Floats = NDArray[np.float64]
 MAX_GRADIENT = 0.5
 """Longer gradients are cut to this."""
 
+LARGE = 1_000_000
+"""From so many weights on Adam goes through them once a step: they fit no cache, and it takes a fifth of the time."""
+
 
 @dataclass(frozen=True)
 class LearningConfig:
@@ -259,7 +262,8 @@ class Learner(ABC):
         self._groups = _parameter_groups(policy)
         self._names = [name for group in self._groups for name in group.names]
         groups = [{"params": group.parameters, "lr": group.scale * config.learning_rate} for group in self._groups]
-        self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, eps=1e-5, foreach=True)
+        large = sum(parameter.numel() for parameter in policy.parameters()) >= LARGE
+        self.optimizer = torch.optim.Adam(groups, lr=config.learning_rate, eps=1e-5, foreach=not large, fused=large)
 
     @abstractmethod
     def update(self, experience: Experience, progress: float) -> dict[str, float]:
