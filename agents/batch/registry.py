@@ -63,11 +63,18 @@ def _dbf(source: str) -> Agent:
     return DBFAgent.named(source)
 
 
-def _inspector(source: str) -> Agent:
+def _inspector(source: str, *, released: bool = False) -> Agent:
     """Return the inspector of trained weights: a pretrained name or a path."""
-    from desim.agents.batch.inspector import Inspector
+    from desim.agents.batch.inspector import Inspector, SchedInspector
 
-    return Inspector.named(source)
+    return (SchedInspector if released else Inspector).named(source)
+
+
+def _accepting(base: str, *, released: bool = False) -> Agent:
+    """Return an inspector that accepts everything, which is its base policy."""
+    from desim.agents.batch.inspector import Inspector, SchedInspector
+
+    return (SchedInspector if released else Inspector)(base)
 
 
 def _search(rest: str) -> Agent:
@@ -136,9 +143,21 @@ _REGISTRY: Registry = Registry(
             files=partial(made_of, agent="dbf"),
         ),
         "inspector:NAME": Family(
-            "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
+            "A network rejects some choices of a priority, after SchedInspector: pretrained, or a path.",
             _inspector,
             files=partial(made_of, agent="inspector"),
+        ),
+        "inspector-PRIORITY": Family(
+            "What it inspects: a chosen job keeps its place until it has started, beside others by EASY.", _accepting
+        ),
+        "schedinspector:NAME": Family(
+            "SchedInspector as its program was released: pretrained, or a path.",
+            partial(_inspector, released=True),
+            files=partial(made_of, agent="schedinspector"),
+        ),
+        "schedinspector-PRIORITY": Family(
+            "What that inspects: others start in order of arrival, if they have ended before.",
+            partial(_accepting, released=True),
         ),
         "rollout:BASE": Family(
             "Tries starts in simulation, another agent doing the rest, for short bounded slowdowns.",

@@ -16,7 +16,7 @@ import numpy as np
 
 from desim import plugins
 from desim.agents.batch.dbf import DBFConfig
-from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig
+from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig, ReleasedBase, SchedInspectorConfig
 from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
@@ -38,10 +38,12 @@ __all__ = [
     "DBFTraining",
     "EpisodeOptions",
     "InspectorTraining",
+    "SchedInspectorTraining",
     "SplitWindowTraining",
     "make_dbf_env",
     "make_env",
     "make_inspector_env",
+    "make_schedinspector_env",
     "measure",
     "measure_inspector",
     "trace_episodes",
@@ -383,9 +385,10 @@ class InspectorTraining(TrainingSettings[Policy]):
     """Train a SchedInspector over a priority; its weights and their card are written to the directory.
 
     Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: PPO on sequences of 128 jobs, and the relative improvement
-    of the average bounded slowdown over the base policy alone. Departures: what a sequence can lose is limited, because
-    a few sequences with next to no waiting would decide everything; a new network begins by accepting, which is why
-    there is no warm start; several environments face the same sequence; the best weights are those with the least mean.
+    of the average bounded slowdown over the base policy alone; ``batch-schedinspector`` is that. Departures: what a
+    sequence can lose is limited, because a few sequences with next to no waiting would decide everything; a new network
+    begins by accepting, which is why there is no warm start; several environments face the same sequence; the best
+    weights are those with the least mean.
 
     Examples::
 
@@ -464,6 +467,98 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
     sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
     base = BackfilledPriority(settings.agent.base)
     return InspectorEnv(base, sequences, reward=settings.reward, floor=FLOOR, **settings.agent.rules())
+
+
+@dataclass(frozen=True)
+class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
+    """Train the SchedInspector of the released program; its weights and their card are written to the directory.
+
+    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences of
+    128 jobs an update, up to 80 steps over all of them at once, any number of rejections, and an improvement that is
+    divided by the larger of the two slowdowns. Its 4,000 updates are about ``--total-steps 60000000``.
+
+    Examples::
+
+        desim train batch-schedinspector --out released
+
+    Parameters
+    ----------
+    agent : SchedInspectorConfig
+        Base policy, rules and network.
+    learning : LearningConfig
+        How it learns. Nothing is discounted, because only the end of a sequence is rewarded.
+    training : TrainingConfig
+        Length, seed and environments.
+    num_cores : int
+        Cores of the cluster.
+    episodes : EpisodeOptions
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "batch-schedinspector"
+
+    agent: SchedInspectorConfig = field(default_factory=SchedInspectorConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            last_rate=1.0,
+            discount=1.0,
+            decay=0.97,
+            entropy=0.0,
+            value_weight=1.0,
+            epochs=80,
+            minibatch_size=10_000_000,
+            target_kl=0.01,
+        )
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=1_000_000,
+            num_envs=100,
+            num_steps=10_000,
+            whole_episodes=True,
+            validation_episodes=64,
+            validate_every=2,
+        )
+    )
+    num_cores: int = 256
+    episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
+
+    @classmethod
+    def quick(cls) -> SchedInspectorTraining:
+        """Return a small training of a few minutes."""
+        return cls(training=TrainingConfig(60_000, num_envs=50, num_steps=10_000, whole_episodes=True))
+
+    @property
+    def default_name(self) -> str:
+        """The name of the priority."""
+        return f"schedinspector-{self.agent.base}"
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        return Task(
+            partial(make_schedinspector_env, self),
+            partial(make_schedinspector_env, self, validation=True),
+            measure_inspector,
+            objective="bounded_slowdown",
+            maximize=False,
+            sampled=True,
+        )
+
+
+def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: bool = False) -> InspectorEnv:
+    """Return an environment for training, without a limit to rejections, or for validation, with it.
+
+    Parameters
+    ----------
+    settings : SchedInspectorTraining
+        Base policy, rules and workloads.
+    validation : bool
+        Whether it is for validation.
+    """
+    agent = settings.agent
+    sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
+    rules = agent.rules() if validation else agent.rules() | {"max_rejections": None}
+    return InspectorEnv(ReleasedBase(agent.base), sequences, released=True, **rules)
 
 
 def measure_inspector(gym_env: Any) -> dict[str, float]:
