@@ -331,7 +331,7 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
             num_steps=LONGEST * 1_000,
             whole_episodes=True,
             validation_episodes=4,
-            validate_every=2,
+            validate_every=1,
         )
     )
     episodes: EpisodeOptions = field(default_factory=EpisodeOptions)

@@ -489,18 +489,29 @@ def evaluate(
                 left = []
                 for (place, lane), action in zip(active, plain, strict=True):
                     _, terminated, truncated, _ = lane.step(action)
-                    if terminated or truncated:
-                        found[place] = lane.outcome(measure)
+                    over, now = terminated or truncated, place
+                    while over or (ask.apart and _waits_to_its_end(lane)):
+                        found[now] = lane.outcome(measure)
                         following = next(waiting, None)
-                        if following is not None:
-                            lane.begin(following[1])
-                            left.append((following[0], lane))
+                        if following is None:
+                            break
+                        over, now = False, following[0]
+                        lane.begin(following[1])
                     else:
-                        left.append((place, lane))
+                        left.append((now, lane))
                 active = left
     finally:
         policy.train(was_training)
     return found
+
+
+def _waits_to_its_end(lane: Lane) -> bool:
+    """Go on to where something depends on the action; return whether the episode ends before."""
+    while lane.forced:
+        _, terminated, truncated, _ = lane.step(0)
+        if terminated or truncated:
+            return True
+    return False
 
 
 def mean_of(episodes: Sequence[dict[str, float]]) -> dict[str, float]:
