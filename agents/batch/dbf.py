@@ -43,6 +43,7 @@ class DBFConfig(AgentConfig[MLPPolicy]):
     """
 
     agent_kind: ClassVar[str] = "dbf"
+    acts_with: ClassVar[str] = "actor."
 
     head: int = 20
     tail: int = 0

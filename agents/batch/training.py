@@ -162,7 +162,6 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
         desim train batch --quick --out quick
         desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
-        desim train batch --network mlp --reward paper --total-steps 2000000 --out as-published
         desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
@@ -270,7 +269,6 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
         trace_episodes(episodes, agent.num_cores, validation=validation),
         agent.num_cores,
         window=WINDOWS if settings.any_window else (agent.head, agent.tail),
-        observation=agent.observation,
         reward=own_reward(settings.reward, REWARDS),
         num_jobs=episodes.num_jobs,
         skip_forced=True,
@@ -512,7 +510,7 @@ class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
-            total_steps=1_000_000,
+            total_steps=300_000,
             num_envs=100,
             num_steps=10_000,
             whole_episodes=True,

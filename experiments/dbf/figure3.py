@@ -17,9 +17,9 @@ from desim.experiments.tables import value_table
 PANEL = "curves"
 PARTS = ("validation", "training")
 PAPER = (
-    "The paper trains for 100,000 episodes: utilization, waiting time and queue length improve most within 5,000, and "
-    "little afterwards; at M = 20 the queue is 31 jobs long on average. The card of each of the weights has the command "
-    "with which its training is made; with a higher --total-steps the same command goes on from its checkpoint."
+    "The paper trains for 100,000 episodes: utilization, waiting time and queue length improve most within 5,000,"
+    " and little afterwards; at M = 20 the queue is 31 jobs long on average. The card of the weights has the "
+    "command of their training; with a higher --total-steps the same command goes on from its checkpoint."
 )
 
 

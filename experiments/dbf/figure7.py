@@ -24,9 +24,9 @@ OF_WIDE = {
     "wide_waiting_time_max": f"longest wait of jobs with more than {WIDE} cores, s",
 }
 PAPER = (
-    "The paper: one slot at the tail lowers the waiting time of nearly every type of job; 0-10 starves large jobs "
-    "and should not be used, although its mean is the best. Its agents have 10 slots, for which DBF is not trained here: "
-    "what is shown are rules that see the window alone."
+    "The paper: one slot at the tail lowers the waiting time of nearly every type of job; 0-10 starves large jobs"
+    " and should not be used, although its mean is the best. Its agents have 10 slots, for which DBF is not "
+    "trained here: what is shown are rules that see the window alone."
 )
 #: Waiting times that are drawn in the same colours, in seconds.
 SHORTEST, LONGEST = 10.0, 1e6
@@ -36,7 +36,15 @@ BUBBLE = 220.0
 
 @dataclass(frozen=True)
 class Figure7(Study):
-    """Which jobs wait, and who starves."""
+    """Which jobs wait, and who starves.
+
+    Attributes
+    ----------
+    seeds : int
+        Blocks of episodes.
+    """
+
+    seeds: int = 6
 
     def panels(self) -> Sequence[Panel]:
         """Return the splits."""
@@ -79,7 +87,9 @@ class Figure7(Study):
             ax.set_xlabel("cores, up to", fontsize=8)
         grid[0, 0].set_ylabel("run time, up to, s", fontsize=8)
         figure.colorbar(drawn, ax=grid, shrink=0.9).set_label("mean waiting time of started jobs, s", fontsize=8)
-        caption = f"A {RULE} job of a window of 10 slots: mean waiting time by type of job; larger bubbles are more jobs."
+        caption = (
+            f"A {RULE} job of a window of 10 slots: mean waiting time by type of job; larger bubbles are more jobs."
+        )
         return Drawing("figure7.png", caption, figure)
 
 

@@ -79,9 +79,9 @@ def perform(run: Run) -> dict[str, Any]:
     Returns
     -------
     dict
-        Means over the episodes of :data:`ALL_JOBS`; with ``started_`` before it, of :data:`STARTED_JOBS`; of agents with
-        a window, ``invisible_jobs`` by which the queue is longer, ``hidden_share`` of the decisions at which it is, and
-        ``seen_queue_length``, means over decisions; ``wide_share`` of the wide jobs that were started, and
+        Means over the episodes of :data:`ALL_JOBS`; with ``started_`` before it, of :data:`STARTED_JOBS`; of agents
+        with a window, ``invisible_jobs`` by which the queue is longer, ``hidden_share`` of the decisions at which it
+        is, and ``seen_queue_length``, means over decisions; ``wide_share`` of the wide jobs that were started, and
         ``wide_waiting_time_max``; ``valid``, None if unchecked. As curves by type, which is the place of its cores and
         its time in one row: ``placed`` jobs and the sum of their ``waits``.
     """

@@ -13,7 +13,7 @@ from desim.experiments.dbf.simulate import Setting, card_of, perform
 from desim.experiments.dbf.workloads import TRACE, num_episodes, present
 from desim.experiments.frame import Choice
 
-__all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "trained", "window_rules"]
+__all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "trained", "window_rules"]
 
 #: With --quick: jobs of an episode, and episodes of a run.
 QUICK_JOBS, QUICK_EPISODES = 100, 1
@@ -55,9 +55,9 @@ DBF_WINDOWS = ((20, 0), (19, 1), (10, 10))
 """Windows for which DBF is trained as printed: slots at the head and at the tail."""
 
 
-def trained(policy: str, **parameters: Any) -> Choice:
+def trained(policy: str) -> Choice:
     """Return an agent with weights that come with the package; a digest tells them from others of the same name."""
-    return Choice(policy, (("sha256", card_of(policy)["sha256"]), *parameters.items()))
+    return Choice(policy, (("sha256", card_of(policy.partition("@")[0])["sha256"]),))
 
 
 def dbf_rows() -> dict[str, Choice]:
