@@ -343,7 +343,7 @@ class DBFTraining(TrainingSettings[MLPPolicy]):
     @property
     def default_name(self) -> str:
         """The name of the window."""
-        return f"dbf-{self.agent.head}-{self.agent.tail}"
+        return f"dbf-m{self.agent.head + self.agent.tail}-t{self.agent.tail}"
 
     def task(self) -> Task:
         """Return what is to be learned."""

@@ -24,7 +24,6 @@ SEQUENCE_RULES = {
     KEPT: Choice("schedinspector-sjf-cores"),
     OF_DESIM: Choice("inspector-sjf-cores"),
     ANEW: Choice("backfilling-sjf-cores"),
-    "SJF, keeps its place": Choice("schedinspector-sjf"),
 }
 """Readings of SJF with back-filling: in SchedInspector's program a chosen job that does not fit keeps its place."""
 RELEASED, OURS = "SchedInspector, SJF", "desim's inspector, SJF by cores"
@@ -49,11 +48,8 @@ def inspectors() -> dict[str, Choice]:
 
 
 def of_desim() -> dict[str, Choice]:
-    """Return the split windows that desim trains, of the paper's sizes."""
-    found = {"desim 20-0": trained("split-window:desim-m20-t0"), "desim 19-1": trained("split-window:desim-m20-t1")}
-    for half in (5, 10, 16, 32, 64):
-        found[f"desim {half}-{half}"] = trained(f"split-window:desim-any@{half}-{half}")
-    return found
+    """Return the split window that desim trains."""
+    return {"desim 16-16": trained("split-window:desim-m32-t16")}
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class Figure4(Study):
         Blocks of episodes.
     """
 
-    seeds: int = 6
+    seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return the agents online, and SJF with and without an inspector in sequences."""

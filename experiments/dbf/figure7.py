@@ -44,7 +44,7 @@ class Figure7(Study):
         Blocks of episodes.
     """
 
-    seeds: int = 6
+    seeds: int = 5
 
     def panels(self) -> Sequence[Panel]:
         """Return the splits."""

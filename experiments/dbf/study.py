@@ -31,8 +31,8 @@ METRICS = {
     "started_bounded_slowdown_mean": "bounded slowdown of ended jobs",
     "started_slowdown_mean": "slowdown of ended jobs",
     "seen_queue_length": "queue length at decisions",
-    "invisible_jobs": "jobs that the window does not show",
-    "hidden_share": "share of decisions with such jobs",
+    "invisible_jobs": "unseen jobs",
+    "hidden_share": "share of decisions with some",
 }
 """What metrics are called; of all jobs, those still queued included, if nothing else is said."""
 
@@ -44,10 +44,7 @@ RULES = {
     "LCFS": Choice("backfilling-lcfs"),
     "SJF by cores": Choice("backfilling-sjf-cores"),
     "SJF": Choice("backfilling-sjf"),
-    "F1": Choice("backfilling-f1"),
     "FCFS, EASY": Choice("easy-fcfs"),
-    "SJF, EASY": Choice("easy-sjf"),
-    "FCFS, conservative": Choice("conservative-fcfs"),
 }
 """Rules that see the whole queue; the first three are the paper's, whose SJF starts the job with fewest cores."""
 

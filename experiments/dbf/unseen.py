@@ -20,7 +20,10 @@ from desim.plotting.colors import line_styles
 
 PANEL, METRIC = "unseen", "waiting_time_mean"
 WORKLOADS = (KTH, *(name for name in SOURCES if "," in name))
-RULE_ROWS = RULES | {f"{rule}, 16-16": one for rule, one in window_rules(16, 16, ("shortest", "reserving")).items()}
+EASY = {f"{one.upper()}, EASY": Choice(f"easy-{one}") for one in ("sjf", "f1", "wfp3", "unicep")}
+RULE_ROWS = (
+    RULES | EASY | {f"{rule}, 16-16": one for rule, one in window_rules(16, 16, ("shortest", "reserving")).items()}
+)
 IMITATING = "imitating-search"
 SHOWN = (METRIC, "waiting_time_p99", "waiting_time_max", "bounded_slowdown_mean", "utilization")
 

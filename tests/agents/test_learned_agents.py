@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("torch_geometric")
 
 from desim import plugins, simulate
-from desim.agents.batch.inspector import Inspector, InspectorConfig
+from desim.agents.batch.dbf import DBFAgent, DBFConfig
+from desim.agents.batch.inspector import Inspector, InspectorConfig, SchedInspector, SchedInspectorConfig
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
 from desim.agents.dag.graph_agent import GraphAgent, GraphConfig
@@ -35,6 +36,8 @@ from desim.workloads.deferrable import DEFAULT, generate
 AGENTS: dict[str, tuple[Any, str, Any]] = {
     "split-window": (SplitWindowAgent, "batch", SplitWindowConfig(5, 3, hidden=(16, 8), reserve_after=9.0)),
     "inspector": (Inspector, "batch", InspectorConfig("f1", (4,), keeps_accepted=False)),
+    "dbf": (DBFAgent, "batch", DBFConfig(5, 3, (8,), "tanh", sampled=False, num_cores=32)),
+    "schedinspector": (SchedInspector, "batch", SchedInspectorConfig("f1", (4,), max_rejections=9)),
     "graph": (GraphAgent, "dag", GraphConfig("decima", "immediate", hidden=(8,))),
     "score": (ScoreAgent, "deferrable", ScoreConfig("mlp", "high", "stop", 0.2, 8, width=8)),
 }
@@ -63,9 +66,9 @@ def test_agents_come_back_from_their_files_and_by_their_names(kind: str, tmp_pat
     assert again.name == agent.name
     assert type(again) is agent_class
     for one in (agent, again):
-        found = one.inspection if kind == "inspector" else one.config
-        if kind == "inspector":
-            assert (found.base.name, found.keeps_accepted) == ("f1", False)
+        found = one.inspection if kind.endswith("inspector") else one.config
+        if kind.endswith("inspector"):
+            assert (found.base.name, found.keeps_accepted) == ("f1", kind == "schedinspector")
         else:
             assert found == config
 
