@@ -102,6 +102,6 @@ class DBFAgent(LearnedAgent):
             return None  # whatever it picks
         seen = self.encoder.encode(observation)
         scores = self._actor(np.concatenate([seen["cores"], seen["jobs"].ravel()]))
-        if self.config.sampled:
-            scores = scores + self._rng.gumbel(size=scores.shape)  # whose maximum is drawn from their softmax
-        return self.encoder.decode(observation, scores.argmax())[0]
+        # the largest of scores and Gumbel noise is drawn from the softmax of the scores
+        noise = self._rng.gumbel(size=scores.shape) if self.config.sampled else 0.0
+        return self.encoder.decode(observation, (scores + noise).argmax())[0]

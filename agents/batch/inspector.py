@@ -231,7 +231,7 @@ class Inspector(LearnedAgent):
     """
 
     config_type: ClassVar[type[AgentConfig[Any]]] = InspectorConfig
-    base_type: ClassVar[Callable[[str | Priority | type[Priority]], BasePolicy]] = BackfilledPriority
+    base_type: ClassVar[Callable[..., BasePolicy]] = BackfilledPriority
     encoder_type: ClassVar[type[InspectionEncoder]] = InspectionEncoder
 
     def __init__(

@@ -374,7 +374,8 @@ class _Notes:
             self.unasked[step] = True
         else:
             shown = to_tensors(seen, self.device)
-            distribution, values = (self.policy.distribution(shown), None) if self.policy.apart else self.policy(shown)
+            ask: Any = self.policy
+            distribution, values = (ask.distribution(shown), None) if ask.apart else ask(shown)
             self._note_actions(step, distribution, rng)
             if values is not None:
                 self.values[step] = values.cpu().numpy()
