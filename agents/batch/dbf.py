@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.policy import MLPPolicy, NumpyMLP
+from desim.agents.learning.policy import MLPPolicy, NumpyMLP, array_of, computes_as, one_thread, to_tensors
+from desim.envs.base import Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
 from desim.problems.batch.encoders import FlatEncoder, SplitWindow
@@ -73,7 +76,7 @@ class DBFAgent(LearnedAgent):
     Parameters
     ----------
     policy : MLPPolicy
-        The network; later changes of its weights have no effect.
+        The network; later changes of its weights may have no effect.
     config : DBFConfig
         What it sees.
     name : str
@@ -86,7 +89,9 @@ class DBFAgent(LearnedAgent):
         self.config = config
         self.encoder = config.encoder()
         self.name = name
-        self._actor = NumpyMLP(policy.actor)
+        self.policy = policy.eval()
+        quick = computes_as(policy, MLPPolicy, "distribution") and NumpyMLP.can_copy(policy.actor)
+        self._actor = NumpyMLP(policy.actor) if quick else None
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
         """Begin a run; nodes, and another number of cores than the network's, are an InvalidConfiguration."""
@@ -100,8 +105,14 @@ class DBFAgent(LearnedAgent):
         """Return the job in the slot that is picked, or None to wait."""
         if self.encoder.forced(observation):
             return None  # whatever it picks
-        seen = self.encoder.encode(observation)
-        scores = self._actor(np.concatenate([seen["cores"], seen["jobs"].ravel()]))
+        scores = self._scores(self.encoder.encode(observation))
         # the largest of scores and Gumbel noise is drawn from the softmax of the scores
         noise = self._rng.gumbel(size=scores.shape) if self.config.sampled else 0.0
         return self.encoder.decode(observation, (scores + noise).argmax())[0]
+
+    def _scores(self, seen: Arrays) -> NDArray[np.floating]:
+        if self._actor is not None:
+            return self._actor(np.concatenate([seen["cores"], seen["jobs"].ravel()]))
+        with torch.inference_mode(), one_thread():
+            shown = to_tensors({name: array[None] for name, array in seen.items()})
+            return array_of(self.policy.distribution(shown).log_probabilities[0])

@@ -326,8 +326,8 @@ class SchedInspector(Inspector):
     encoder_type = ReleasedEncoder
 
     def _judge(self, encoded: Arrays) -> int:
-        if not isinstance(self.policy, MLPPolicy):
+        if not isinstance(self.policy, Policy):
             return super()._judge(encoded)
         with torch.inference_mode(), one_thread():
             shown = to_tensors({name: array[None] for name, array in encoded.items()})
-            return int(self.policy.distribution(shown).sample(self.rng))
+            return int(self.policy(shown)[0].sample(self.rng))

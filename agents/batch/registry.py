@@ -138,7 +138,7 @@ _REGISTRY: Registry = Registry(
         ),
         "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window, files=_window_files),
         "dbf:NAME": Family(
-            "DBF as its paper prints it: pretrained, or a path such as ./out/dbf-19-1.",
+            "DBF as its paper prints it: pretrained, or a path such as ./out/dbf-m20-t1.",
             _dbf,
             files=partial(made_of, agent="dbf"),
         ),
