@@ -34,7 +34,8 @@ from desim.agents.batch.registry import create, descriptions
 from desim.agents.batch.rollout import RolloutAgent
 
 if TYPE_CHECKING:
-    from desim.agents.batch.inspector import Inspector
+    from desim.agents.batch.dbf import DBFAgent
+    from desim.agents.batch.inspector import Inspector, SchedInspector
     from desim.agents.batch.search import OrderDecoder, SearchAgent
     from desim.agents.batch.split_window import SplitWindowAgent
     from desim.agents.batch.window_rules import WindowRule
@@ -53,6 +54,7 @@ __all__ = [
     "AvailabilityProfile",
     "ConservativeBackfilling",
     "CoreProfile",
+    "DBFAgent",
     "EASYBackfilling",
     "Inspector",
     "MoldingBackfilling",
@@ -62,6 +64,7 @@ __all__ = [
     "Priority",
     "Recorded",
     "RolloutAgent",
+    "SchedInspector",
     "SearchAgent",
     "SimpleBackfilling",
     "Slot",
@@ -74,8 +77,10 @@ __all__ = [
 ]
 
 _LATER = {
+    "DBFAgent": "desim.agents.batch.dbf",
     "Inspector": "desim.agents.batch.inspector",
     "OrderDecoder": "desim.agents.batch.search",
+    "SchedInspector": "desim.agents.batch.inspector",
     "SearchAgent": "desim.agents.batch.search",
     "SplitWindowAgent": "desim.agents.batch.split_window",
     "WindowRule": "desim.agents.batch.window_rules",

@@ -1,15 +1,17 @@
 """SchedInspector: a network that accepts or rejects what a base policy chooses.
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022.
-Departures: features are logarithms where they span decades, and the base policy back-fills in its own order, by EASY's
-condition.
+:class:`SchedInspector` follows the program that was released with it, DIR-LAB/SchedInspector. :class:`Inspector` is
+what desim makes of it: features are logarithms where they span decades, the base policy back-fills in its own order, by
+EASY's condition, the likeliest action is taken, and a new network begins by accepting.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,12 +20,29 @@ from desim.agents.batch.backfilling import EASYBackfilling
 from desim.agents.batch.node_backfilling import refuse_nodes
 from desim.agents.batch.priorities import Priority, as_priority
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
-from desim.agents.learning.policy import MLPPolicy, Policy, action_for
+from desim.agents.learning.policy import MLPPolicy, Policy, action_for, drawn, one_thread, to_tensors
 from desim.envs.base import Arrays
 from desim.problems.batch import BatchObservation, Queue
-from desim.problems.batch.inspection import INSPECTION_FEATURES, Answer, Inspection, InspectionEncoder, Question
+from desim.problems.batch.encoders import earliest_start
+from desim.problems.batch.inspection import (
+    INSPECTION_FEATURES,
+    Answer,
+    BasePolicy,
+    Inspection,
+    InspectionEncoder,
+    Question,
+    ReleasedEncoder,
+)
 
-__all__ = ["BackfilledPriority", "Inspector", "InspectorConfig", "Rule"]
+__all__ = [
+    "BackfilledPriority",
+    "Inspector",
+    "InspectorConfig",
+    "ReleasedBase",
+    "Rule",
+    "SchedInspector",
+    "SchedInspectorConfig",
+]
 
 Rule = Callable[[Arrays], int]
 """Says of the encoded observation of a question: 1 to accept, 0 to reject."""
@@ -82,6 +101,56 @@ class _Reserving(Priority):
 
     def first(self, queue: Queue, time: float) -> int:
         return self.position
+
+
+class ReleasedBase:
+    """A priority order, and the back-filling of the program that was released with SchedInspector.
+
+    Jobs start in order of arrival beside the one that waits for its cores if they will have ended before it can start,
+    by requested times; cores that it leaves over are not lent to longer ones, as they are by EASY.
+
+    Parameters
+    ----------
+    order : str, Priority, or class of Priority
+        Which job comes first, for example ``"sjf"``.
+    """
+
+    def __init__(self, order: str | Priority | type[Priority]) -> None:
+        self.priority = as_priority(order)
+        self.name = self.priority.name
+
+    def first(self, queue: Queue, time: float) -> int:
+        """Return the position of the job that comes first.
+
+        Parameters
+        ----------
+        queue : Queue
+            Not empty.
+        time : float
+            Now, in seconds.
+        """
+        return self.priority.first(queue, time)
+
+    def backfill(self, observation: BatchObservation, blocked: int) -> list[int] | None:
+        """Return the jobs that may start without a delay of the one that waits for its cores.
+
+        Parameters
+        ----------
+        observation : BatchObservation
+            A decision.
+        blocked : int
+            Position of the job that waits, and does not fit.
+        """
+        queue, free = observation.queue, observation.free_cores
+        cores = queue.requested_cores
+        start = earliest_start(observation, int(cores[blocked]))
+        begin = math.inf if start is None else start[0]
+        started = []
+        for position in ((cores <= free) & (observation.time + queue.requested_time < begin)).nonzero()[0]:
+            if cores[position] <= free:
+                free -= int(cores[position])
+                started.append(int(queue.job_id[position]))
+        return started or None
 
 
 @dataclass(frozen=True)
@@ -161,7 +230,9 @@ class Inspector(LearnedAgent):
     [20.0, 30.0]
     """
 
-    config_type = InspectorConfig
+    config_type: ClassVar[type[AgentConfig[Any]]] = InspectorConfig
+    base_type: ClassVar[Callable[..., BasePolicy]] = BackfilledPriority
+    encoder_type: ClassVar[type[InspectionEncoder]] = InspectionEncoder
 
     def __init__(
         self,
@@ -171,13 +242,13 @@ class Inspector(LearnedAgent):
         name: str | None = None,
         **rules: Any,
     ) -> None:
-        self.inspection = Inspection(BackfilledPriority(base), **rules)
-        self.encoder = InspectionEncoder(self.inspection)
+        self.inspection = Inspection(type(self).base_type(base), **rules)
+        self.encoder = self.encoder_type(self.inspection)
         self.policy = policy.eval() if isinstance(policy, Policy) else policy
-        self.name = f"inspector-{self.inspection.base.name}" if name is None else name
+        self.name = f"{self.config_type.agent_kind}-{self.inspection.base.name}" if name is None else name
 
     @classmethod
-    def of(cls, config: InspectorConfig, policy: Policy, *, name: str) -> Inspector:
+    def of(cls, config: Any, policy: Policy, *, name: str) -> Self:
         """Return the agent of a configuration and a network; its name is for records and tables."""
         return cls(config.base, policy, name=name, **config.rules())
 
@@ -185,6 +256,7 @@ class Inspector(LearnedAgent):
         """Forget the last run; on nodes it is an InvalidConfiguration."""
         refuse_nodes(simulation_info, self.name, f"easy-{self.inspection.base.name}")
         self.inspection.reset()
+        self.rng = rng
 
     def act(self, observation: BatchObservation) -> Answer:
         """Return the job to start, jobs to back-fill, or for how long to wait at most."""
@@ -193,7 +265,69 @@ class Inspector(LearnedAgent):
             return found
         if self.policy is None:
             return self.inspection.decide(observation, accept=True)
-        encoded = self.encoder.encode(observation)
+        return self.encoder.decode(observation, self._judge(self.encoder.encode(observation)))[0]
+
+    def _judge(self, encoded: Arrays) -> int:
+        """Return 1 to accept, 0 to reject."""
         choose = self.policy
-        action = int(action_for(choose, encoded)) if isinstance(choose, Policy) else int(choose(encoded))
-        return self.encoder.decode(observation, action)[0]
+        assert choose is not None
+        return int(action_for(choose, encoded)) if isinstance(choose, Policy) else int(choose(encoded))
+
+
+class ReleasedNetwork(MLPPolicy):
+    """Two networks of which the critic learns faster, as in the released program."""
+
+    def rates(self) -> dict[str, float]:
+        """Return the rate of the critic, 1e-3 where the actor's is 3e-4."""
+        return {"critic": 10 / 3}
+
+
+@dataclass(frozen=True)
+class SchedInspectorConfig(AgentConfig[MLPPolicy]):
+    """Base policy, rules and network of the program that was released with SchedInspector.
+
+    Parameters
+    ----------
+    base : str
+        The priority that chooses; see ``desim list``.
+    hidden : tuple of int
+        Units of the hidden layers, of actor and critic each.
+    max_rejections : int
+        Most rejections of a job, outside training.
+    interval : float
+        Longest time from a rejection to the next question, in seconds.
+    """
+
+    agent_kind: ClassVar[str] = "schedinspector"
+
+    base: str = "sjf"
+    hidden: tuple[int, ...] = (32, 16, 8)
+    max_rejections: int = 72
+    interval: float = 600.0
+
+    def rules(self) -> dict[str, Any]:
+        """Return the arguments of :class:`~desim.problems.batch.inspection.Inspection` beside the base policy."""
+        return {"max_rejections": self.max_rejections, "interval": self.interval}
+
+    def policy(self, rng: np.random.Generator) -> MLPPolicy:
+        """Return a new network."""
+        inputs = {"features": len(INSPECTION_FEATURES)}
+        return drawn(ReleasedNetwork(inputs, 2, rng, hidden=self.hidden, activation="relu"), rng)
+
+
+class SchedInspector(Inspector):
+    """The inspector of the program that was released with SchedInspector: actions are drawn, outside training, too.
+
+    The parameters are those of :class:`Inspector`; base policy and features are the released program's.
+    """
+
+    config_type = SchedInspectorConfig
+    base_type = ReleasedBase
+    encoder_type = ReleasedEncoder
+
+    def _judge(self, encoded: Arrays) -> int:
+        if not isinstance(self.policy, Policy):
+            return super()._judge(encoded)
+        with torch.inference_mode(), one_thread():
+            shown = to_tensors({name: array[None] for name, array in encoded.items()})
+            return int(self.policy(shown)[0].sample(self.rng))

@@ -56,11 +56,25 @@ def _window_files(source: str) -> tuple[Path, ...] | None:
     return made_of(_stem_and_window(source)[0], "split-window")
 
 
-def _inspector(source: str) -> Agent:
-    """Return the inspector of trained weights: a pretrained name or a path."""
-    from desim.agents.batch.inspector import Inspector
+def _dbf(source: str) -> Agent:
+    """Return DBF with trained weights: a pretrained name or a path."""
+    from desim.agents.batch.dbf import DBFAgent
 
-    return Inspector.named(source)
+    return DBFAgent.named(source)
+
+
+def _inspector(source: str, *, released: bool = False) -> Agent:
+    """Return the inspector of trained weights: a pretrained name or a path."""
+    from desim.agents.batch.inspector import Inspector, SchedInspector
+
+    return (SchedInspector if released else Inspector).named(source)
+
+
+def _accepting(base: str, *, released: bool = False) -> Agent:
+    """Return an inspector that accepts everything, which is its base policy."""
+    from desim.agents.batch.inspector import Inspector, SchedInspector
+
+    return (SchedInspector if released else Inspector)(base)
 
 
 def _search(rest: str) -> Agent:
@@ -123,10 +137,27 @@ _REGISTRY: Registry = Registry(
             files=_window_files,
         ),
         "split-window:NAME@HEAD-TAIL": Family("The same on another window.", _split_window, files=_window_files),
+        "dbf:NAME": Family(
+            "DBF as its paper prints it: pretrained, or a path such as ./out/dbf-m20-t1.",
+            _dbf,
+            files=partial(made_of, agent="dbf"),
+        ),
         "inspector:NAME": Family(
-            "SchedInspector: a network rejects some choices of a priority; pretrained, or a path.",
+            "A network rejects some choices of a priority, after SchedInspector: pretrained, or a path.",
             _inspector,
             files=partial(made_of, agent="inspector"),
+        ),
+        "inspector-PRIORITY": Family(
+            "What it inspects: a chosen job keeps its place until it has started, beside others by EASY.", _accepting
+        ),
+        "schedinspector:NAME": Family(
+            "SchedInspector as its program was released: pretrained, or a path.",
+            partial(_inspector, released=True),
+            files=partial(made_of, agent="schedinspector"),
+        ),
+        "schedinspector-PRIORITY": Family(
+            "What that inspects: others start in order of arrival, if they have ended before.",
+            partial(_accepting, released=True),
         ),
         "rollout:BASE": Family(
             "Tries starts in simulation, another agent doing the rest, for short bounded slowdowns.",

@@ -1,9 +1,9 @@
 """The split-window agent: a network that starts jobs from the two ends of a queue.
 
 Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
-scheduling", HPCC 2022. Departures: impossible actions have no probability unless asked for; the network may score jobs
-by features with shared weights, instead of the paper's over the flat observation; and where no job in the window fits,
-nothing is asked.
+scheduling", HPCC 2022. Departures: impossible actions have no probability unless asked for; the network scores jobs by
+features with shared weights; and where no job in the window fits, nothing is asked. The agent as the paper prints it is
+:class:`~desim.agents.batch.dbf.DBFAgent`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from desim.agents.learning.own import check_known, own_network
 from desim.agents.learning.policy import (
     Distribution,
     MaskedCategorical,
-    MLPPolicy,
     NumpyMLP,
     Policy,
     action_for,
@@ -36,14 +35,13 @@ from desim.agents.learning.policy import (
 from desim.envs import ACTION_MASK
 from desim.exceptions import InvalidConfiguration
 from desim.problems.batch import BatchObservation
-from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, FlatEncoder, SplitWindow, WindowEncoder
-from desim.problems.batch.env import make_encoder
+from desim.problems.batch.encoders import CLUSTER_FEATURES, JOB_FEATURES, FeatureEncoder, SplitWindow
 
 __all__ = ["SplitWindowAgent", "SplitWindowConfig", "WindowScorer", "greedy"]
 
 Arrays = dict[str, NDArray[Any]]
 
-NETWORKS = ("scorer", "mlp")
+NETWORKS = ("scorer",)
 """The networks by name."""
 
 
@@ -102,11 +100,9 @@ def greedy(policy: Policy) -> Callable[[Arrays], int] | None:
     callable or None
         None for networks that are not known here, or that compute in a way of their own.
     """
-    if isinstance(policy, WindowScorer) and computes_as(policy, WindowScorer):
-        return _of_scorer(policy) if all(map(NumpyMLP.can_copy, (policy.job_score, policy.wait_score))) else None
-    if isinstance(policy, MLPPolicy) and computes_as(policy, MLPPolicy) and NumpyMLP.can_copy(policy.actor):
-        return _of_mlp(policy)
-    return None
+    if not (isinstance(policy, WindowScorer) and computes_as(policy, WindowScorer)):
+        return None
+    return _of_scorer(policy) if all(map(NumpyMLP.can_copy, (policy.job_score, policy.wait_score))) else None
 
 
 def _of_scorer(policy: WindowScorer) -> Callable[[Arrays], int]:
@@ -130,16 +126,6 @@ def _of_scorer(policy: WindowScorer) -> Callable[[Arrays], int]:
     return choose
 
 
-def _of_mlp(policy: MLPPolicy) -> Callable[[Arrays], int]:
-    actor, inputs, mask = NumpyMLP(policy.actor), policy.inputs, policy.mask
-
-    def choose(observation: Arrays) -> int:
-        logits = actor(np.concatenate([observation[name].ravel() for name in inputs], dtype=np.float32))
-        return int(np.where(observation[mask] > 0, logits, -np.inf).argmax() if mask else logits.argmax())
-
-    return choose
-
-
 @dataclass(frozen=True)
 class SplitWindowConfig(AgentConfig[Policy]):
     """Window, observation and network.
@@ -151,17 +137,17 @@ class SplitWindowConfig(AgentConfig[Policy]):
     tail : int
         Slots at its tail.
     network : str
-        "scorer": one that scores every job with the same weights from its features; "mlp": the DBF paper's fully
-        connected one over its flat observation; or ``module:Name``, one of your own over the features.
+        "scorer": one that scores every job with the same weights from its features; or ``module:Name``, one of your own
+        over the features.
     hidden : tuple of int
-        Units of the hidden layers; by default 64 32 for the scorer, and the paper's 1024 512 256.
+        Units of the hidden layers; by default 64 32.
     masked : bool
         Impossible actions have no probability; otherwise they may be chosen, and end the scheduling cycle.
     num_cores : int
-        Cores of the cluster; the scorer serves clusters of any size.
+        Cores of the cluster in training; the scorer serves clusters of any size.
     reserve_after : float, optional
         Once the oldest job has waited for so long, in seconds, it has a reservation, and what would delay it is
-        impossible; for the scorer.
+        impossible.
     """
 
     agent_kind: ClassVar[str] = "split-window"
@@ -177,19 +163,11 @@ class SplitWindowConfig(AgentConfig[Policy]):
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         check_known("network", self.network, NETWORKS)
-        if self.network == "mlp" and self.reserve_after is not None:
-            raise InvalidConfiguration("reserve_after is for the scorer")
         self.encoder()
 
-    @property
-    def observation(self) -> str:
-        """The name of the observation that the network sees."""
-        return "flat-sorted" if self.network == "mlp" else "features"
-
-    def encoder(self) -> WindowEncoder:
+    def encoder(self) -> FeatureEncoder:
         """Return the encoder of the observation."""
-        window = SplitWindow(self.head, self.tail)
-        return make_encoder(self.observation, window, self.num_cores, reserve_after=self.reserve_after_or_never)
+        return FeatureEncoder(SplitWindow(self.head, self.tail), reserve_after=self.reserve_after_or_never)
 
     @property
     def reserve_after_or_never(self) -> float:
@@ -200,12 +178,7 @@ class SplitWindowConfig(AgentConfig[Policy]):
         """Return a new network, actor and critic, with weights from a generator."""
         if self.network == "scorer":
             return WindowScorer(rng, hidden=self.hidden or (64, 32), masked=self.masked)
-        if self.network != "mlp":
-            return own_network(self.network, self.encoder(), rng)
-        size = self.head + self.tail
-        inputs = {"cores": self.num_cores, "jobs": 3 * size}
-        mask = ACTION_MASK if self.masked else None
-        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden or (1024, 512, 256), mask=mask, activation="relu")
+        return own_network(self.network, self.encoder(), rng)
 
     @classmethod
     def load(cls, stem: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Self, Policy]:
@@ -239,11 +212,8 @@ class SplitWindowAgent(LearnedAgent):
         self._choose = greedy(self.policy)
 
     def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        """Begin a run; nodes, and a network that is for another number of cores, are an InvalidConfiguration."""
+        """Begin a run; nodes are an InvalidConfiguration."""
         refuse_nodes(simulation_info, self.name, "backfilling-sjf")
-        cores = simulation_info.get("num_cores", self.config.num_cores)
-        if isinstance(self.encoder, FlatEncoder) and cores != self.config.num_cores:
-            raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
 
     def act(self, observation: BatchObservation) -> int | None:
         """Return the job to start, or None to wait."""

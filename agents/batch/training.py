@@ -15,14 +15,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from desim import plugins
-from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig
+from desim.agents.batch.dbf import DBFConfig
+from desim.agents.batch.inspector import BackfilledPriority, InspectorConfig, ReleasedBase, SchedInspectorConfig
 from desim.agents.batch.registry import create
 from desim.agents.batch.split_window import SplitWindowConfig
 from desim.agents.batch.window_rules import EXPERTS
 from desim.agents.learning.imitation import Advised, advice, imitate
 from desim.agents.learning.learner import LearningConfig
 from desim.agents.learning.own import check_known, own_reward
-from desim.agents.learning.policy import Policy
+from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.settings import TrainingSettings
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.checks import finite, whole
@@ -34,11 +35,15 @@ from desim.problems.batch.env import REWARDS, BatchEnv, TraceEpisodes
 from desim.problems.batch.inspection import OBJECTIVES, InspectorEnv
 
 __all__ = [
+    "DBFTraining",
     "EpisodeOptions",
     "InspectorTraining",
+    "SchedInspectorTraining",
     "SplitWindowTraining",
+    "make_dbf_env",
     "make_env",
     "make_inspector_env",
+    "make_schedinspector_env",
     "measure",
     "measure_inspector",
     "trace_episodes",
@@ -157,7 +162,6 @@ class SplitWindowTraining(TrainingSettings[Policy]):
 
         desim train batch --quick --out quick
         desim train batch --head 19 --tail 1 --seed 2 --num-workers 2 --out m20
-        desim train batch --network mlp --reward paper --total-steps 2000000 --out as-published
         desim train batch --group-size 8 --whole-episodes --num-steps 4000 --warm-start 12 --out grouped
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
@@ -265,7 +269,6 @@ def make_env(settings: SplitWindowTraining, *, validation: bool = False) -> Batc
         trace_episodes(episodes, agent.num_cores, validation=validation),
         agent.num_cores,
         window=WINDOWS if settings.any_window else (agent.head, agent.tail),
-        observation=agent.observation,
         reward=own_reward(settings.reward, REWARDS),
         num_jobs=episodes.num_jobs,
         skip_forced=True,
@@ -286,13 +289,104 @@ def measure(gym_env: Any) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
+class DBFTraining(TrainingSettings[MLPPolicy]):
+    """Train DBF as its paper prints it; its weights and their card are written to the directory.
+
+    Source: Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, section IV-A: PPO, an update after each
+    episode, which ends with the 1,000th start; nothing is masked, and all decisions are asked for. An episode has about
+    3,000 decisions; the paper's 100,000 episodes are ``--total-steps 300000000``.
+
+    Examples::
+
+        desim train batch-dbf --out m20
+        desim train batch-dbf --head 19 --tail 1 --out m20-t1
+
+    Ctrl-C ends a training early; the same command goes on from where it was, as does one with more steps.
+
+    Parameters
+    ----------
+    agent : DBFConfig
+        Window and network.
+    learning : LearningConfig
+        How it learns: the paper's learning rate, clip, discount and minibatch; the rest it does not state.
+    training : TrainingConfig
+        Length, seed and environments.
+    episodes : EpisodeOptions
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "batch-dbf"
+    rules: ClassVar[tuple[str, ...]] = ("easy-fcfs", "backfilling-sjf-cores")
+
+    agent: DBFConfig = field(default_factory=DBFConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(last_rate=1.0, entropy=0.0, minibatch_size=128, target_kl=0.0)
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=300_000,
+            num_envs=1,
+            num_steps=LONGEST * 1_000,
+            whole_episodes=True,
+            validation_episodes=4,
+            validate_every=1,
+        )
+    )
+    episodes: EpisodeOptions = field(default_factory=EpisodeOptions)
+
+    @classmethod
+    def quick(cls) -> DBFTraining:
+        """Return a small training of a few minutes."""
+        training = TrainingConfig(30_000, num_envs=1, num_steps=LONGEST * 1_000, whole_episodes=True, validate_every=5)
+        return cls(training=training, episodes=EpisodeOptions(num_traces=16))
+
+    @property
+    def default_name(self) -> str:
+        """The name of the window."""
+        return f"dbf-m{self.agent.head + self.agent.tail}-t{self.agent.tail}"
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        return Task(
+            partial(make_dbf_env, self),
+            partial(make_dbf_env, self, validation=True),
+            measure,
+            objective="waiting_time_mean",
+            maximize=False,
+            sampled=self.agent.sampled,
+        )
+
+
+def make_dbf_env(settings: DBFTraining, *, validation: bool = False) -> BatchEnv:
+    """Return an environment for training or for validation, with the paper's observation and reward.
+
+    Parameters
+    ----------
+    settings : DBFTraining
+        Window and workloads.
+    validation : bool
+        Whether it is for validation.
+    """
+    agent, episodes = settings.agent, settings.episodes
+    return BatchEnv(
+        trace_episodes(episodes, agent.num_cores, validation=validation),
+        agent.num_cores,
+        window=(agent.head, agent.tail),
+        observation=agent.encoder(),
+        reward="paper",
+        num_jobs=episodes.num_jobs,
+    )
+
+
+@dataclass(frozen=True)
 class InspectorTraining(TrainingSettings[Policy]):
     """Train a SchedInspector over a priority; its weights and their card are written to the directory.
 
     Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022: PPO on sequences of 128 jobs, and the relative improvement
-    of the average bounded slowdown over the base policy alone. Departures: what a sequence can lose is limited, because
-    a few sequences with next to no waiting would decide everything; a new network begins by accepting, which is why
-    there is no warm start; several environments face the same sequence; the best weights are those with the least mean.
+    of the average bounded slowdown over the base policy alone; ``batch-schedinspector`` is that. Departures: what a
+    sequence can lose is limited, because a few sequences with next to no waiting would decide everything; a new network
+    begins by accepting, which is why there is no warm start; several environments face the same sequence; the best
+    weights are those with the least mean.
 
     Examples::
 
@@ -371,6 +465,98 @@ def make_inspector_env(settings: InspectorTraining, *, validation: bool = False)
     sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
     base = BackfilledPriority(settings.agent.base)
     return InspectorEnv(base, sequences, reward=settings.reward, floor=FLOOR, **settings.agent.rules())
+
+
+@dataclass(frozen=True)
+class SchedInspectorTraining(TrainingSettings[MLPPolicy]):
+    """Train the SchedInspector of the released program; its weights and their card are written to the directory.
+
+    Source: Zhang, Dai and Xie, "SchedInspector", HPDC 2022, and the program DIR-LAB/SchedInspector: 100 sequences of
+    128 jobs an update, up to 80 steps over all of them at once, any number of rejections, and an improvement that is
+    divided by the larger of the two slowdowns. Its 4,000 updates are about ``--total-steps 60000000``.
+
+    Examples::
+
+        desim train batch-schedinspector --out released
+
+    Parameters
+    ----------
+    agent : SchedInspectorConfig
+        Base policy, rules and network.
+    learning : LearningConfig
+        How it learns. Nothing is discounted, because only the end of a sequence is rewarded.
+    training : TrainingConfig
+        Length, seed and environments.
+    num_cores : int
+        Cores of the cluster.
+    episodes : EpisodeOptions
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "batch-schedinspector"
+
+    agent: SchedInspectorConfig = field(default_factory=SchedInspectorConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            last_rate=1.0,
+            discount=1.0,
+            decay=0.97,
+            entropy=0.0,
+            value_weight=1.0,
+            epochs=80,
+            minibatch_size=10_000_000,
+            target_kl=0.01,
+        )
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=300_000,
+            num_envs=100,
+            num_steps=10_000,
+            whole_episodes=True,
+            validation_episodes=64,
+            validate_every=2,
+        )
+    )
+    num_cores: int = 256
+    episodes: EpisodeOptions = field(default_factory=lambda: EpisodeOptions(num_traces=16, num_jobs=128))
+
+    @classmethod
+    def quick(cls) -> SchedInspectorTraining:
+        """Return a small training of a few minutes."""
+        return cls(training=TrainingConfig(60_000, num_envs=50, num_steps=10_000, whole_episodes=True))
+
+    @property
+    def default_name(self) -> str:
+        """The name of the priority."""
+        return f"schedinspector-{self.agent.base}"
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        return Task(
+            partial(make_schedinspector_env, self),
+            partial(make_schedinspector_env, self, validation=True),
+            measure_inspector,
+            objective="bounded_slowdown",
+            maximize=False,
+            sampled=True,
+        )
+
+
+def make_schedinspector_env(settings: SchedInspectorTraining, *, validation: bool = False) -> InspectorEnv:
+    """Return an environment for training, without a limit to rejections, or for validation, with it.
+
+    Parameters
+    ----------
+    settings : SchedInspectorTraining
+        Base policy, rules and workloads.
+    validation : bool
+        Whether it is for validation.
+    """
+    agent = settings.agent
+    sequences = trace_episodes(settings.episodes, settings.num_cores, validation=validation, arrivals="closed")
+    rules = agent.rules() if validation else agent.rules() | {"max_rejections": None}
+    return InspectorEnv(ReleasedBase(agent.base), sequences, released=True, **rules)
 
 
 def measure_inspector(gym_env: Any) -> dict[str, float]:

@@ -83,7 +83,7 @@ def _name_of(content: bytes) -> str:
     return f"tensors-{hashlib.sha256(content).hexdigest()[:16]}.safetensors"
 
 
-def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -> None:
+def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any], *, half: bool = False) -> None:
     """Write trained weights and what is to be known of them.
 
     Parameters
@@ -94,16 +94,19 @@ def save_weights(stem: Path, tensors: dict[str, Tensor], card: dict[str, Any]) -
         The weights; stored in single precision.
     card : dict
         Configuration, settings of the training, learning curve, evaluation.
+    half : bool
+        Store them in half precision.
 
     Raises
     ------
     RecordError
         If they cannot be written.
     """
-    single = {name: (t.float() if t.is_floating_point() else t).contiguous() for name, t in tensors.items()}
+    kind = torch.float16 if half else torch.float32
+    stored = {name: (t.to(kind) if t.is_floating_point() else t).contiguous() for name, t in tensors.items()}
     try:
         stem.parent.mkdir(parents=True, exist_ok=True)
-        content = save(single)
+        content = save(stored)
         write_atomically(_path(stem, ".safetensors"), lambda path: path.write_bytes(content))
         text = json.dumps(_finite(card | {"sha256": hashlib.sha256(content).hexdigest()}), indent=1) + "\n"
         write_atomically(_path(stem, ".json"), lambda path: path.write_text(text))

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from desim.agents.learning.policy import Policy, one_thread, to_tensors
+from desim.agents.learning.policy import Distribution, Policy, one_thread, to_tensors
 from desim.envs.base import SchedulingEnv, encode_all
 from desim.exceptions import InvalidConfiguration
 
@@ -26,6 +26,9 @@ Measure = Callable[[gymnasium.Env[Any, Any]], dict[str, float]]
 
 PER_STEP = ("actions", "log_probs", "values", "rewards", "elapsed", "ends", "final_values", "valid")
 """What is noted of each step beside observations."""
+
+AT_ONCE = 512
+"""Decisions about which a policy is asked together after the fact."""
 
 TOGETHER = 32
 """Most environments that advance at the same time in an evaluation."""
@@ -164,6 +167,11 @@ class Lane:
 
     def _see(self, observation: Any) -> None:
         self._seen = observation if isinstance(observation, dict) else {"observation": observation}
+
+    @property
+    def forced(self) -> bool:
+        """Whether it is known that nothing depends on the next action."""
+        return self.simulated is not None and self.simulated.encoder.forced(self.simulated.observation)
 
     @property
     def observation(self) -> Arrays:
@@ -317,7 +325,7 @@ class Collector:
                         done[number] = whole
                         self._begin(number)
                 step += 1
-            return notes.experience(step, self.group_size)
+            return notes.experience(step, self.group_size, self.rng)
 
 
 class _Notes:
@@ -336,7 +344,7 @@ class _Notes:
         self.actions = np.zeros((*shape, *(space.shape or ())), space.dtype or np.int64)
         self.log_probs, self.values, self.final_values = (np.zeros(shape, np.float32) for _ in range(3))
         self.rewards, self.elapsed = np.zeros(shape), np.zeros(shape)
-        self.ends, self.valid = np.zeros(shape, np.bool_), np.zeros(shape, np.bool_)
+        self.ends, self.valid, self.unasked = (np.zeros(shape, np.bool_) for _ in range(3))
         self.episodes: list[dict[str, float]] = []
         self.truncated: list[tuple[int, int, Arrays]] = []
 
@@ -362,11 +370,15 @@ class _Notes:
         """Note what is seen and done; return the action of each environment."""
         seen = self.see(step)
         begin = time.perf_counter()
-        distribution, values = self.policy(to_tensors(seen, self.device))
-        actions = distribution.sample(rng)
-        self.actions[step] = actions.cpu().numpy()
-        self.log_probs[step] = distribution.log_prob(actions).cpu().numpy()
-        self.values[step] = values.cpu().numpy()
+        if self.policy.apart and all(lane.forced for lane in self.lanes):
+            self.unasked[step] = True
+        else:
+            shown = to_tensors(seen, self.device)
+            ask: Any = self.policy
+            distribution, values = (ask.distribution(shown), None) if ask.apart else ask(shown)
+            self._note_actions(step, distribution, rng)
+            if values is not None:
+                self.values[step] = values.cpu().numpy()
         self.infer += time.perf_counter() - begin
         chosen = self.actions[step]
         return chosen.tolist() if chosen.ndim == 1 else chosen
@@ -379,10 +391,32 @@ class _Notes:
             self.truncated.append((step, number, {name: np.array(array) for name, array in lane.observation.items()}))
         self.episodes.append(lane.outcome(measure))
 
-    def experience(self, length: int, group_size: int) -> Experience:
+    def _note_actions(self, at: Any, distribution: Distribution, rng: np.random.Generator) -> None:
+        """Draw actions, of one step or of some steps and environments."""
+        actions = distribution.sample(rng)
+        self.actions[at] = actions.cpu().numpy()
+        self.log_probs[at] = distribution.log_prob(actions).cpu().numpy()
+
+    def _make_good(self, length: int, rng: np.random.Generator) -> None:
+        """Note the values of all decisions, and the actions that nothing depended on."""
+        policy: Any = self.policy
+        rows = self.valid[:length].nonzero()
+        for first in range(0, len(rows[0]), AT_ONCE):
+            part = rows[0][first : first + AT_ONCE], rows[1][first : first + AT_ONCE]
+            shown = to_tensors({name: array[part] for name, array in self.observations.items()}, self.device)
+            self.values[part] = policy.values(shown).cpu().numpy()
+            left = self.unasked[part]
+            if left.any():
+                chosen = torch.from_numpy(left)
+                few = {name: tensor[chosen.to(tensor.device)] for name, tensor in shown.items()}
+                self._note_actions((part[0][left], part[1][left]), policy.distribution(few), rng)
+
+    def experience(self, length: int, group_size: int, rng: np.random.Generator) -> Experience:
         """Return all that was noted in a number of steps."""
         seen = self.see(length)
         begin = time.perf_counter()
+        if self.policy.apart:
+            self._make_good(length, rng)
         last_values = self.policy(to_tensors(seen, self.device))[1]
         if self.truncated:
             steps, numbers, shown = zip(*self.truncated, strict=True)
@@ -411,8 +445,9 @@ def evaluate(
     seeds: Sequence[int],
     *,
     measure: Measure | None = None,
+    rng: np.random.Generator | None = None,
 ) -> list[dict[str, float]]:
-    """Let a policy act through one episode for each seed, taking the most likely action.
+    """Let a policy act through one episode for each seed.
 
     Parameters
     ----------
@@ -424,6 +459,8 @@ def evaluate(
         Of the episodes.
     measure : callable, optional
         Called with the environment at the end of an episode; returns measures by name.
+    rng : numpy.random.Generator, optional
+        Draws the actions; without it the most likely ones are taken.
 
     Returns
     -------
@@ -431,7 +468,7 @@ def evaluate(
         ``return``, ``length`` and the measures of each episode, in the order of the seeds.
     """
     was_training = policy.training
-    policy.eval()
+    ask: Any = policy.eval()
     device = next(policy.parameters()).device
     waiting = iter(enumerate(seeds))
     found: list[dict[str, float]] = [{} for _ in seeds]
@@ -446,24 +483,36 @@ def evaluate(
             while active:
                 batch = {name: array[: len(active)] for name, array in seen.items()}
                 show([lane for _, lane in active], batch)
-                distribution, _ = policy(to_tensors(batch, device))
-                actions = distribution.mode().cpu().numpy()
+                shown = to_tensors(batch, device)
+                distribution = ask.distribution(shown) if ask.apart else ask(shown)[0]
+                actions = (distribution.mode() if rng is None else distribution.sample(rng)).cpu().numpy()
                 plain = actions.tolist() if actions.ndim == 1 else actions
                 left = []
                 for (place, lane), action in zip(active, plain, strict=True):
                     _, terminated, truncated, _ = lane.step(action)
-                    if terminated or truncated:
-                        found[place] = lane.outcome(measure)
+                    over, now = terminated or truncated, place
+                    while over or (ask.apart and _waits_to_its_end(lane)):
+                        found[now] = lane.outcome(measure)
                         following = next(waiting, None)
-                        if following is not None:
-                            lane.begin(following[1])
-                            left.append((following[0], lane))
+                        if following is None:
+                            break
+                        over, now = False, following[0]
+                        lane.begin(following[1])
                     else:
-                        left.append((place, lane))
+                        left.append((now, lane))
                 active = left
     finally:
         policy.train(was_training)
     return found
+
+
+def _waits_to_its_end(lane: Lane) -> bool:
+    """Go on to where something depends on the action; return whether the episode ends before."""
+    while lane.forced:
+        _, terminated, truncated, _ = lane.step(0)
+        if terminated or truncated:
+            return True
+    return False
 
 
 def mean_of(episodes: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -69,9 +69,13 @@ class AgentConfig(Generic[AnyPolicy]):
     ----------
     agent_kind : str
         What a card calls agents of this kind, and what their names begin with, for example ``"split-window"``.
+    acts_with : str
+        What the names of the weights begin with that are needed to act. Of large networks these alone are stored, in
+        half precision; the others are needed to learn on, for which there are checkpoints. By default, all are stored.
     """
 
     agent_kind: ClassVar[str]
+    acts_with: ClassVar[str] = ""
 
     def policy(self, rng: np.random.Generator) -> AnyPolicy:
         """Return a new network, actor and critic, with weights from a generator."""
@@ -111,7 +115,8 @@ class AgentConfig(Generic[AnyPolicy]):
         except InvalidConfiguration as error:
             raise InvalidConfiguration(f"{stem}: {error}") from error
         warn_of_changes(str(stem), config, card.get("own_code", {}))
-        load_into(policy, tensors, str(stem))
+        idle = {name: t for name, t in policy.state_dict().items() if not name.startswith(cls.acts_with)}
+        load_into(policy, idle | tensors, str(stem))
         return config, policy
 
 

@@ -149,9 +149,14 @@ class Policy(nn.Module):
     ----------
     parts_add_up : bool
         Whether several threads may look at parts of a minibatch at once, and whether its loss is the mean of theirs.
+    apart : bool
+        Whether actor and critic are networks apart, with methods ``distribution`` and ``values`` that give either.
+        While it acts, such a policy is asked for no value, and not at all where nothing depends on what it does; both
+        are made good when experience is complete, for many decisions at once, which is quicker with large networks.
     """
 
     parts_add_up = True
+    apart = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -419,6 +424,8 @@ class MLPPolicy(Policy):
         Name of the observation that holds the mask of possible actions; None does without.
     activation : {"tanh", "relu"}
         Between layers.
+    apart : bool
+        Whether the critic is asked after the fact only, see :class:`Policy`.
 
     Raises
     ------
@@ -435,8 +442,10 @@ class MLPPolicy(Policy):
         hidden: Sequence[int] = (64, 64),
         mask: str | None = None,
         activation: str = "tanh",
+        apart: bool = False,
     ) -> None:
         super().__init__()
+        self.apart = apart
         kinds: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
         if activation not in kinds:
             raise InvalidConfiguration(f"no activation {activation!r}; there are {', '.join(kinds)}")
@@ -448,9 +457,19 @@ class MLPPolicy(Policy):
 
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
         """Return the distribution over K actions, and the values, shape (B,)."""
-        x = torch.cat([observations[name].flatten(1).float() for name in self.inputs], dim=1)
+        return self.distribution(observations), self.values(observations)
+
+    def distribution(self, observations: Observations) -> MaskedCategorical:
+        """Return the distribution over K actions."""
         mask = None if self.mask is None else observations[self.mask]
-        return MaskedCategorical(self.actor(x), mask), cast(Tensor, self.critic(x)).squeeze(-1)
+        return MaskedCategorical(self.actor(self._in_a_row(observations)), mask)
+
+    def values(self, observations: Observations) -> Tensor:
+        """Return the values, shape (B,)."""
+        return cast(Tensor, self.critic(self._in_a_row(observations))).squeeze(-1)
+
+    def _in_a_row(self, observations: Observations) -> Tensor:
+        return torch.cat([observations[name].flatten(1).float() for name in self.inputs], dim=1)
 
 
 class NumpyMLP:

@@ -39,7 +39,7 @@ def pretrained_stem(name: str, agent: str) -> Path:
     Parameters
     ----------
     name : str
-        For example ``"lublin256-any"``.
+        For example ``"desim-any"``.
     agent : str
         What kind of agent they must be for, as in their cards.
 

@@ -240,7 +240,9 @@ class TrainingSettings(Generic[AnyPolicy]):
         own = digests(self)
         if own:
             card["own_code"] = own
-        save_weights(stem, result.weights, card)
+        part = self.agent.acts_with
+        weights = {name: tensor for name, tensor in result.weights.items() if name.startswith(part)}
+        save_weights(stem, weights, card, half=bool(part))
 
     def _check_described(self, result: TrainingResult) -> None:
         """Refuse weights that whoever reads the card could not use, such as those of a subclass of the agent's."""

@@ -94,11 +94,12 @@ def standing(
     policy = settings.agent.policy(np.random.default_rng(0))
     policy.load_state_dict(weights)
     seeds = validation_seeds(settings.training.validation_episodes)
-    ours = evaluate(policy, task.make_validation_env, seeds, measure=task.measure)
+    ours = evaluate(policy, task.make_validation_env, seeds, measure=task.measure, rng=task.validation_rng())
     reached = [episode[task.objective] for episode in ours]
     found = []
     for name in names:
-        values = [_reached(settings.trained, task, name, seed) for seed in seeds]
+        problem = settings.trained.partition("-")[0]
+        values = [_reached(problem, task, name, seed) for seed in seeds]
         change = paired_difference(reached, values)
         found.append(Standing(name, task.objective, float(np.mean(values)), change, task.maximize))
     return found

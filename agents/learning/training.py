@@ -58,6 +58,8 @@ class Task:
         The measure that decides which weights are best; ``"return"`` or one of ``measure``'s.
     maximize : bool
         Whether more is better.
+    sampled : bool
+        Whether actions are drawn in validation, too, instead of the most likely ones.
     """
 
     make_env: Callable[[], gymnasium.Env[Any, Any]]
@@ -65,6 +67,11 @@ class Task:
     measure: Measure | None = None
     objective: str = "return"
     maximize: bool = True
+    sampled: bool = False
+
+    def validation_rng(self) -> np.random.Generator | None:
+        """Return what draws the actions of a validation, the same each time; None if they are the most likely ones."""
+        return np.random.default_rng(VALIDATION) if self.sampled else None
 
 
 @dataclass(frozen=True)
@@ -383,7 +390,8 @@ class Training:
         task = self.task
         seeds = validation_seeds(self.config.validation_episodes)
         with self._averaged() as policy:
-            found = mean_of(evaluate(policy, task.make_validation_env, seeds, measure=task.measure))
+            rng = task.validation_rng()
+            found = mean_of(evaluate(policy, task.make_validation_env, seeds, measure=task.measure, rng=rng))
             sign = 1.0 if task.maximize else -1.0
             if not self.best or sign * found[task.objective] > sign * self.best[task.objective]:
                 self.best, self._weights = found, _weights_of(policy)

@@ -43,7 +43,7 @@ class Evaluate:
 
     Examples::
 
-        desim evaluate batch --agents split-window:lublin256-m32-t16,backfilling-sjf,easy-fcfs
+        desim evaluate batch --agents split-window:desim-m32-t16,backfilling-sjf,easy-fcfs
         desim evaluate batch --trace lublin_256.swf --agents split-window:out/split-window-16-16,window-shortest-16-16
     """
 

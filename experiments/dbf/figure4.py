@@ -1,104 +1,97 @@
-"""Figure 4: learned agents with windows of several sizes against rules and inspectors."""
+"""Figure 4: fixed rules first, then inspectors, DBF as printed, and what desim makes of it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Beside, Besides, Block, Checks
-from desim.experiments.dbf.agents import (
-    BASELINES,
-    REFERENCE,
-    best_split,
-    control_rows,
-    find_weights,
-    inspector_rows,
-    learned,
-)
-from desim.experiments.dbf.simulate import METRICS, Setting
-from desim.experiments.dbf.study import Measured, Study, bars, beaten, by_agent, data, heading, remarks
-from desim.experiments.measured import Choice, Panel
+from desim.experiments.blocks import Block, Drawing, Paragraph
+from desim.experiments.dbf.simulate import Setting
+from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, trained, window_rules
+from desim.experiments.drawing import draw_rows
+from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.study import run_as_program
+from desim.experiments.tables import metric_table, value_table
+from desim.plotting.colors import line_styles
 
-TITLE = "Figure 4"
+OPEN, CLOSED = "online", "sequences"
+STARTED = "1,000 started"
+SEQUENCES = {f"{num_jobs} jobs": Setting(arrivals="closed", num_jobs=num_jobs, episodes=60) for num_jobs in (128, 256)}
+"""Sequences that end: as SchedInspector is trained, and as its program tests it by default."""
+KEPT, ANEW, OF_DESIM = "SJF by cores, keeps its place", "SJF by cores, picks anew", "SJF by cores, keeps, EASY"
+SEQUENCE_RULES = {
+    KEPT: Choice("schedinspector-sjf-cores"),
+    OF_DESIM: Choice("inspector-sjf-cores"),
+    ANEW: Choice("backfilling-sjf-cores"),
+}
+"""Readings of SJF with back-filling: in SchedInspector's program a chosen job that does not fit keeps its place."""
+RELEASED, OURS = "SchedInspector, SJF", "desim's inspector, SJF by cores"
 PAPER = (
     "The paper: windows of 32, 64 and 128 slots have the best waiting times and queue lengths of all; the "
-    "heuristics have slightly better utilization and queued load; both SchedInspectors have the lowest utilization.",
-    "The paper's mean job slowdowns: 62.2 for SchedInspector over SJF, 73.3 for SJF.",
+    "heuristics have slightly better utilization and queued load; both SchedInspectors have the lowest "
+    "utilization. Its mean job slowdowns are 62.2 for SchedInspector over SJF and 73.3 for SJF."
 )
-QUEUE_LENGTH = 31.0
-"""The paper's mean queue length with a window of 20 slots."""
-SLOWDOWN = {"SchedInspector, SJF by cores": 62.2, "SJF by cores, back-filling": 73.3}
-"""Mean job slowdown, offline: of SchedInspector over SJF, and of SJF alone, which there is by cores."""
+SHOWN = ("waiting_time_mean", "queue_length_mean", "utilization", "queued_load_mean")
+MORE = ("started_waiting_time_mean", "waiting_time_p99", "waiting_time_max", "seen_queue_length")
+SLOWDOWNS = (
+    "bounded_slowdown_mean",
+    "slowdown_mean",
+    "started_bounded_slowdown_mean",
+    "started_slowdown_mean",
+)
 
-OPEN, CLOSED, OFFLINE = "open, 1,000 started", "closed, 1,000 jobs", "closed, 128 jobs"
-COLUMNS = {
-    OPEN: Setting(),
-    CLOSED: Setting(arrivals="closed"),
-    OFFLINE: Setting(arrivals="closed", num_jobs=128),
-}
-"""The paper's episodes; those that leave no job queued; and those in which SchedInspector is trained."""
 
-BARS = ("waiting_time_mean", "queue_length_mean", "utilization", "queued_load_mean")
-MORE = ("started_waiting_time_mean", "waiting_time_p99", "waiting_time_max", "bounded_slowdown_mean", "jobs_queued")
-LARGE = 32
-"""From this size on, a window should be better than all rules."""
+def inspectors() -> dict[str, Choice]:
+    """Return SchedInspector as released, and what desim makes of it."""
+    return {RELEASED: trained("schedinspector:schedinspector-sjf"), OURS: trained("inspector:desim-sjf-cores")}
+
+
+def of_desim() -> dict[str, Choice]:
+    """Return the split window that desim trains."""
+    return {"desim 16-16": trained("split-window:desim-m32-t16")}
 
 
 @dataclass(frozen=True)
 class Figure4(Study):
-    """Learned agents, rules and inspectors, in open and closed episodes.
+    """Waiting time, queue, utilization and queued load online; slowdowns of sequences.
 
     Attributes
     ----------
-    sizes : tuple of int
-        Slots of the learned agents' windows.
+    seeds : int
+        Blocks of episodes.
     """
 
-    sizes: tuple[int, ...] = (10, 20, 32, 64, 128)
+    seeds: int = 5
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, checks, files and figures."""
-        weights = find_weights(self.weights)
-        trained: dict[str, Choice] = {}
-        missing, large = [], []
-        for size in self.sizes:
-            head, tail = best_split(weights, size)
-            choice, name = learned(weights, head, tail), f"DBF M{size} ({head}-{tail})"
-            if choice is None:
-                missing.append(name)
-            else:
-                trained[name] = choice
-                large += [name] if size >= LARGE else []
-        inspectors = inspector_rows(weights)
-        missing += [] if inspectors else ["SchedInspector"]
-        controls = control_rows(("shortest", "reserving"), ((16, 16),))
-        panel = Panel(TITLE, "episodes", COLUMNS, trained | inspectors | BASELINES | controls)
-        found = self.measure(panel, reference=REFERENCE)
-        yield from heading(found, TITLE, missing)
-        for column in COLUMNS:
-            yield by_agent(found, panel, column, BARS, title=f"{TITLE}, {column}")
-            yield by_agent(found, panel, column, ("waiting_time_mean", *MORE), title=f"{TITLE}, {column}: more")
-        yield from remarks(found, *PAPER)
-        yield Besides(list(_beside(found, panel)), self.is_reduced)
-        checks = beaten(found, panel, OPEN, large, [*BASELINES, *inspectors])
-        yield Checks(checks)
-        yield data(found, TITLE, METRICS, checks)
-        for column, name in ((OPEN, "figure4"), (CLOSED, "closed"), (OFFLINE, "offline")):
-            yield bars(found, column, BARS, name, learned=list(trained), inspectors=list(inspectors))
+    def panels(self) -> Sequence[Panel]:
+        """Return the agents online, and SJF with and without an inspector in sequences."""
+        at_sight = {f"{rule} in 20-0": choice for rule, choice in window_rules(20, 0).items()}
+        online = RULES | at_sight | {KEPT: SEQUENCE_RULES[KEPT]} | inspectors() | dbf_rows() | of_desim()
+        return [
+            Panel(CLOSED, "sequences", SEQUENCES, SEQUENCE_RULES | inspectors()),
+            Panel(OPEN, "episodes", {STARTED: ONLINE}, online),
+        ]
 
-
-def _beside(found: Measured, panel: Panel) -> Iterator[Beside]:
-    """Yield the queue of a window of 20 slots, and the slowdowns of SJF with and without SchedInspector."""
-    for row in panel.rows:
-        if row.startswith("DBF M20 ") and found.has(panel, OPEN, row):
-            ours = found.estimate(panel, OPEN, row, "queue_length_mean")
-            yield Beside(f"mean queue length of {row}, jobs", QUEUE_LENGTH, ours, "less")
-    for row, paper in SLOWDOWN.items():
-        if row in panel.rows and found.has(panel, OFFLINE, row):
-            ours = found.estimate(panel, OFFLINE, row, "bounded_slowdown_mean")
-            yield Beside(f"mean bounded slowdown of {row}, {OFFLINE}", paper, ours, "less")
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and figures."""
+        for metric in ("bounded_slowdown_mean", "slowdown_mean", "waiting_time_mean"):
+            yield value_table(frame, CLOSED, metric, f"Sequences that end: {named((metric,))[metric]}, {self.how}")
+        for metrics in (SHOWN, MORE, SLOWDOWNS):
+            yield metric_table(frame, OPEN, STARTED, named(metrics), f"Online, {self.how}")
+        yield Paragraph(PAPER)
+        rows = frame.rows(OPEN)
+        kinds = {row: "dbf" if row.startswith("dbf") else "desim" if "desim" in row else "rules" for row in rows}
+        kinds[RELEASED] = "SchedInspector"
+        styles = line_styles(dict.fromkeys(kinds.values()))
+        estimates = {
+            label: {row: frame.estimate(OPEN, STARTED, row, metric) for row in rows}
+            for metric, label in named(SHOWN).items()
+        }
+        order = sorted(rows, key=lambda row: estimates[named(SHOWN)[SHOWN[0]]][row].mean)
+        colors = {row: styles[kinds[row]].color for row in rows}
+        caption = "Online: rules, inspectors, DBF as printed, and what desim makes of it; means with 95 % intervals."
+        yield Drawing("figure4.png", caption, draw_rows(order, estimates, {}, colors))
 
 
 if __name__ == "__main__":

@@ -15,13 +15,12 @@ from desim.problems.batch.env import TraceEpisodes
 from desim.workloads import lublin, swf
 from desim.workloads.batch.transform import rescale_load
 
-__all__ = ["GENERATED", "KTH", "SOURCES", "TRACE", "Arrivals", "episode", "most_episodes", "present"]
+__all__ = ["KTH", "SOURCES", "TRACE", "Arrivals", "episode", "num_episodes", "present"]
 
 SWF = Path(__file__).resolve().parents[3] / "shared" / "data" / "swf"
-"""Where the traces lie in the project's own workplace; they are not part of the package."""
+"""Where the logs lie in the project's own workplace; they are not part of the package."""
 
-TRACE, KTH, GENERATED = "lublin_256", "KTH-SP2-1996-2", "generated"
-TRACE_JOBS = 10_000
+TRACE, KTH = "lublin_256", "KTH-SP2-1996-2"
 
 
 class Source(NamedTuple):
@@ -44,7 +43,7 @@ class Source(NamedTuple):
     num_traces : int
         Generated traces.
     num_jobs : int
-        Jobs of each of them; 0 for :data:`TRACE_JOBS`.
+        Jobs of each of them.
     """
 
     num_cores: int
@@ -54,12 +53,12 @@ class Source(NamedTuple):
     in_pieces: bool = False
     overestimate: float = 1.0
     num_traces: int = 1
-    num_jobs: int = 0
+    num_jobs: int = 10_000
 
 
 SOURCES = {
     TRACE: Source(256, "lublin_256.swf"),
-    GENERATED: Source(256, num_traces=5),
+    "generated": Source(256, num_traces=5),
     KTH: Source(100, "KTH-SP2-1996-2.swf", 0.69, in_pieces=True, overestimate=5.0, num_jobs=28_489),
     "lublin_256, pieces": Source(256, "lublin_256.swf", in_pieces=True),
     "KTH-SP2, load 1": Source(100, "KTH-SP2-1996-2.swf", 1.0, True, True, 5.0, num_jobs=28_489),
@@ -76,9 +75,8 @@ STAND_IN = " (stand-in)"
 
 #: Seeds of generated traces that no training and no validation has seen.
 HELD_OUT = 999_983
-
-#: Episodes that are not pieces begin at one of so many positions, drawn from a seed.
-STARTS, STARTS_SEED, MOST = 8_000, 0, 1_000
+#: Seed of the positions at which episodes begin that are not pieces, and how many are drawn.
+STARTS_SEED, MOST = 0, 5_000
 
 Arrivals = Literal["open", "closed"]
 
@@ -92,18 +90,13 @@ def present(workload: str) -> str:
     workload : str
         One of :data:`SOURCES`.
 
-    Returns
-    -------
-    str
-        A workload that can be simulated.
-
     Raises
     ------
     InvalidConfiguration
         If there is none of this name.
     """
     if workload not in SOURCES:
-        raise InvalidConfiguration(f"no workload {workload!r}; there are {', '.join(SOURCES)}")
+        raise InvalidConfiguration(f"workload: got {workload!r}, expected one of {', '.join(SOURCES)}")
     file = SOURCES[workload].file
     if not file or (SWF / file).is_file():
         return workload
@@ -113,44 +106,21 @@ def present(workload: str) -> str:
 
 @lru_cache(maxsize=2)
 def traces_of(workload: str) -> tuple[list[Job], ...]:
-    """Return the traces of a workload, read or made once in each process.
-
-    Parameters
-    ----------
-    workload : str
-        Of :func:`present`.
-
-    Returns
-    -------
-    tuple of lists of Job
-        Each in order of submission.
-    """
+    """Return the traces of a workload of :func:`present`, read or made once in each process."""
     source = SOURCES[workload.removesuffix(STAND_IN)]
     if source.file and not workload.endswith(STAND_IN):
         jobs = swf.read(SWF / source.file, max_cores=source.num_cores).jobs
         return (rescale_load(jobs, source.num_cores, source.load) if source.rescaled else jobs,)
-    count, load, overestimate = source.num_jobs or TRACE_JOBS, source.load, source.overestimate
     return tuple(
-        lublin.generate(count, source.num_cores, HELD_OUT + number, load=load, overestimate=overestimate)
-        for number in range(source.num_traces)
+        lublin.generate(
+            source.num_jobs, source.num_cores, HELD_OUT + n, load=source.load, overestimate=source.overestimate
+        )
+        for n in range(source.num_traces)
     )
 
 
-def most_episodes(workload: str, num_jobs: int) -> int:
-    """Return how many different episodes there are.
-
-    Parameters
-    ----------
-    workload : str
-        Of :func:`present`.
-    num_jobs : int
-        Jobs of an episode.
-
-    Returns
-    -------
-    int
-        The real log is cut into pieces one after the other; the others have any number, nearly.
-    """
+def num_episodes(workload: str, num_jobs: int) -> int:
+    """Return how many different episodes of so many jobs a workload of :func:`present` has."""
     if not SOURCES[workload.removesuffix(STAND_IN)].in_pieces:
         return MOST
     return max(len(traces_of(workload)[0]) // num_jobs - 1, 1)
@@ -170,24 +140,17 @@ def episode(workload: str, number: int, num_jobs: int, arrivals: Arrivals) -> Ba
     arrivals : {"open", "closed"}
         Whether jobs go on arriving until so many have been started, or so many arrive and all are finished.
 
-    Returns
-    -------
-    BatchCluster
-        The same for everybody.
-
     Raises
     ------
     InvalidConfiguration
         If there are not so many.
     """
-    most = most_episodes(workload, num_jobs)
+    most = num_episodes(workload, num_jobs)
     if not 0 <= number < most:
-        raise InvalidConfiguration(f"no episode {number} of {num_jobs} jobs of {workload}: there are {most}")
+        raise InvalidConfiguration(f"episode: got {number} of {num_jobs} jobs of {workload}, expected 0 to {most - 1}")
     traces, source = traces_of(workload), SOURCES[workload.removesuffix(STAND_IN)]
     episodes = TraceEpisodes(traces, source.num_cores, num_jobs=num_jobs, arrivals=arrivals)
     if source.in_pieces:
         return episodes.at(number * num_jobs)
     trace = number % len(traces)
-    begins = min(STARTS, len(traces[trace]) - 2 * num_jobs)  # so that enough jobs are behind
-    starts = np.random.default_rng(STARTS_SEED).integers(0, max(begins, 1), MOST)
-    return episodes.at(int(starts[number]), trace)
+    return episodes.at(int(np.random.default_rng(STARTS_SEED).integers(0, episodes.starts(trace), MOST)[number]), trace)

@@ -14,7 +14,8 @@ import pytest
 pytest.importorskip("torch_geometric")
 
 from desim import plugins, simulate
-from desim.agents.batch.inspector import Inspector, InspectorConfig
+from desim.agents.batch.dbf import DBFAgent, DBFConfig
+from desim.agents.batch.inspector import Inspector, InspectorConfig, SchedInspector, SchedInspectorConfig
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
 from desim.agents.dag.graph_agent import GraphAgent, GraphConfig
@@ -35,6 +36,8 @@ from desim.workloads.deferrable import DEFAULT, generate
 AGENTS: dict[str, tuple[Any, str, Any]] = {
     "split-window": (SplitWindowAgent, "batch", SplitWindowConfig(5, 3, hidden=(16, 8), reserve_after=9.0)),
     "inspector": (Inspector, "batch", InspectorConfig("f1", (4,), keeps_accepted=False)),
+    "dbf": (DBFAgent, "batch", DBFConfig(5, 3, (8,), "tanh", sampled=False, num_cores=32)),
+    "schedinspector": (SchedInspector, "batch", SchedInspectorConfig("f1", (4,), max_rejections=9)),
     "graph": (GraphAgent, "dag", GraphConfig("decima", "immediate", hidden=(8,))),
     "score": (ScoreAgent, "deferrable", ScoreConfig("mlp", "high", "stop", 0.2, 8, width=8)),
 }
@@ -63,9 +66,9 @@ def test_agents_come_back_from_their_files_and_by_their_names(kind: str, tmp_pat
     assert again.name == agent.name
     assert type(again) is agent_class
     for one in (agent, again):
-        found = one.inspection if kind == "inspector" else one.config
-        if kind == "inspector":
-            assert (found.base.name, found.keeps_accepted) == ("f1", False)
+        found = one.inspection if kind.endswith("inspector") else one.config
+        if kind.endswith("inspector"):
+            assert (found.base.name, found.keeps_accepted) == ("f1", kind == "schedinspector")
         else:
             assert found == config
 
@@ -110,9 +113,6 @@ def test_what_is_to_be_otherwise_than_in_the_card(tmp_path: Path) -> None:
     by_name = create("split-window", f"{stem}@9-1")
     assert agent.config == by_name.config == SplitWindowConfig(9, 1, hidden=(16, 8), reserve_after=9.0)
     assert by_name.name == f"split-window:{stem}@9-1"
-    flat = written(tmp_path / "flat", "split-window", SplitWindowConfig(5, 3, "mlp", (8,), num_cores=32))
-    with pytest.raises(InvalidConfiguration, match=r"the network of .*flat is bound to its window"):
-        SplitWindowAgent.load(flat, head=4)
     with pytest.raises(InvalidConfiguration, match=r"no window '4x4'; want for example @9-1"):
         create("split-window", f"{stem}@4x4")
 

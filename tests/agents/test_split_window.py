@@ -31,8 +31,6 @@ CONFIGS = {
     "scorer": SplitWindowConfig(5, 3, hidden=(16, 8)),
     "unmasked scorer": SplitWindowConfig(5, 3, hidden=(16, 8), masked=False),
     "reserving scorer": SplitWindowConfig(5, 3, hidden=(16, 8), reserve_after=2_000.0),
-    "mlp": SplitWindowConfig(5, 3, "mlp", (16, 8), num_cores=CORES),
-    "unmasked mlp": SplitWindowConfig(5, 3, "mlp", (16, 8), masked=False, num_cores=CORES),
 }
 
 
@@ -65,7 +63,6 @@ class TestAgent:
             lambda rng: BatchCluster(JOBS, CORES),
             CORES,
             window=(5, 3),
-            observation=config.observation,
             skip_forced=skip,
             until=1e6,
             reserve_after=config.reserve_after_or_never,
@@ -113,9 +110,7 @@ class TestAgent:
         table = simulate(BatchCluster(jobs, 4), agent, until=100.0).jobs.sort("job_id")
         assert table["starting_time"].to_list() == expected
 
-    def test_the_flat_observation_is_bound_to_its_number_of_cores(self) -> None:
-        with pytest.raises(InvalidConfiguration, match="split-window is for 32 cores, the cluster has 64"):
-            simulate(BatchCluster(JOBS, 64), agent_of("mlp"))
+    def test_a_network_for_one_cluster_serves_another(self) -> None:
         assert simulate(BatchCluster(JOBS, 64), agent_of("scorer")).metrics()["jobs_started"] > 50
 
 
@@ -175,7 +170,6 @@ class TestConfig:
             ({"network": "oracle"}, "network is 'oracle'"),
             ({"head": 0, "tail": 0}, "a window of 0"),
             ({"head": -1}, "a window of -1"),
-            ({"network": "mlp", "reserve_after": 5.0}, "reserve_after is for the scorer"),
             ({"head": 0, "tail": 4, "reserve_after": 5.0}, "a slot for the oldest job"),
         ],
     )
@@ -188,9 +182,6 @@ class TestConfig:
             return [layer.out_features for layer in network if isinstance(layer, torch.nn.Linear)]
 
         rng = np.random.default_rng(0)
-        paper: Any = SplitWindowConfig(9, 1, "mlp").policy(rng)
-        assert widths(paper.actor) == [1024, 512, 256, 11]
-        assert paper.actor[0].in_features == 256 + 3 * 10
         scorer: Any = SplitWindowConfig().policy(rng)
         assert widths(scorer.job_score) == [64, 32, 1]
 

@@ -145,8 +145,6 @@ def test_ctrl_c_loses_nothing(workers: str, desim: Desim, tmp_path: Path) -> Non
         ((*TINY, "--out", "OUT", "--load", "0"), "load is 0.0"),
         ((*TINY, "--out", "OUT", "--head", "0", "--tail", "0"), "a window of 0 + 0 slots"),
         ((*TINY, "--out", "OUT", "--group-size", "2"), "groups of 2 need whole episodes"),
-        ((*TINY, "--out", "OUT", "--network", "mlp", "--any-window"), "is for one window"),
-        ((*TINY, "--out", "OUT", "--network", "mlp", "--any-window", "--num-workers", "1"), "is for one window"),
         (("train", "dag", "--out", "OUT", "--num-jobs", "3", "2"), "num_jobs is (3, 2), want two numbers from 1 on"),
         (("train", "deferrable", "--out", "OUT", "--algorithm", "reinforce"), "want whole_episodes"),
     ],

@@ -31,14 +31,10 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
         "figure5": {"seeds": 1},
     },
     "dbf": {
-        "figure3": {"quick": False, "seeds": 1},
-        "figure4": {"sizes": (20, 32), "seeds": 1},
-        "figure5": {"sizes": (20,), "tails": (0, 1, 5)},
-        "figure6": {"sizes": (20,), "tails": (0, 5)},
+        "figure3": {},
+        "figure4": {},
+        "figure5": {},
         "figure7": {},
-        "controls": {"seeds": 1},
-        "starvation": {"seeds": 1, "windows": ((5, 5),)},
-        "kth": {"seeds": 1, "windows": ((5, 5),)},
         "unseen": {"seeds": 1, "moves": (10, 30), "workloads": ("Lublin, 64 cores", "Theta, load 1")},
     },
     "lachesis": {
@@ -92,7 +88,6 @@ def study(
     request: pytest.FixtureRequest,
     monkeypatch_module: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
-    batch_weights: Path,
     score_weights: Path,
 ) -> Study:
     """Return a study that was carried out; all of a paper share one store."""
@@ -103,7 +98,7 @@ def study(
         monkeypatch_module.setattr("desim.experiments.ogasched.study.QUICK_SLOTS", 4)
     if paper == "dbf":
         monkeypatch_module.setattr("desim.experiments.dbf.study.QUICK_JOBS", 40)
-        settings |= {"workload": "generated", "weights": batch_weights}
+        settings |= {"workload": "generated"}
     if paper == "osdec":
         settings |= {"weights": score_weights}
     made: Study = FAMILIES[paper].study(name)(**settings | SIZES[paper][name])

@@ -2,18 +2,20 @@
 
 Source: Zhang, Dai and Xie, "SchedInspector: a batch job scheduling inspector using reinforcement learning", HPDC 2022,
 as described by Wang, Harwood and Rodriguez, "Deep Back-Filling", HPCC 2022, sections II and IV-B. Agent and environment
-share this module, so that both mean the same.
+share this module, so that both mean the same. What differs in the program that was released with the paper has names of
+its own: :class:`ReleasedEncoder`, and improvements ``by_larger``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import gymnasium
 import numpy as np
 
+from desim.checks import whole
 from desim.core import Decision, Simulation, simulate
 from desim.envs.base import ACTION_MASK, Arrays, Episodes, SchedulingEnv
 from desim.exceptions import DesimError, InvalidConfiguration
@@ -33,6 +35,7 @@ __all__ = [
     "InspectionEncoder",
     "InspectorEnv",
     "Question",
+    "ReleasedEncoder",
 ]
 
 Answer = int | list[int] | WaitUntil | None
@@ -89,8 +92,8 @@ class Inspection:
     ----------
     base : BasePolicy
         Chooses.
-    max_rejections : int
-        Most rejections of a job, at least 1.
+    max_rejections : int, optional
+        Most rejections of a job, at least 1; any number with None.
     interval : float
         Longest time from a rejection to the next question, in seconds.
     keeps_accepted : bool
@@ -108,16 +111,16 @@ class Inspection:
         self,
         base: BasePolicy,
         *,
-        max_rejections: int = 72,
+        max_rejections: int | None = 72,
         interval: float = 600.0,
         keeps_accepted: bool = True,
     ) -> None:
-        if max_rejections < 1 or max_rejections != int(max_rejections):
-            raise InvalidConfiguration(f"max_rejections is {max_rejections!r}, want a whole number of at least 1")
+        if max_rejections is not None:
+            whole("max_rejections", max_rejections, least=1)
         if not 0 < interval < math.inf:
             raise InvalidConfiguration(f"the interval is {interval!r}, want a finite time above 0")
         self.base = base
-        self.max_rejections = int(max_rejections)
+        self.max_rejections = max_rejections
         self.interval = interval
         self.keeps_accepted = keeps_accepted
         self.reset()
@@ -156,7 +159,7 @@ class Inspection:
         position = self.base.first(queue, observation.time)
         job_id = int(queue.job_id[position])
         rejections = self._rejections.get(job_id, 0)
-        if job_id in self._accepted or rejections >= self.max_rejections:
+        if job_id in self._accepted or rejections == self.max_rejections:
             return self._accept(observation, position)
         self.question = Question(position, job_id, rejections)
         return self.question
@@ -273,6 +276,10 @@ OBJECTIVES = {"bounded_slowdown": "bounded_slowdown_mean", "waiting_time": "wait
 _LONGEST_LOG = float(np.log1p(1e6))
 _DELAY_LOG = float(np.log1p(1e4))
 _SHORTEST = 10.0  # seconds, as in the bounded slowdown
+_USUAL_MOST = 72  # rejections, where a job may be rejected any number of times
+_HALF_DAY = 43_200.0  # seconds
+_LONGEST_REQUEST = 124_707.0  # seconds, in the workload lublin_256
+_RELEASED_DELAY = 60.0 * 128
 
 
 class InspectionEncoder:
@@ -283,6 +290,8 @@ class InspectionEncoder:
     inspection : Inspection
         Whose questions are shown, and answered by :meth:`decode`.
     """
+
+    MOST: ClassVar[float] = 1.0
 
     def __init__(self, inspection: Inspection) -> None:
         self.inspection = inspection
@@ -307,24 +316,21 @@ class InspectionEncoder:
         question = self.inspection.question
         features = np.zeros(len(INSPECTION_FEATURES), np.float32)
         if question is not None:
-            queue, time = observation.queue, observation.time
+            queue, place = observation.queue, question.position
             free, total = observation.free_cores, observation.num_cores
-            cores = int(queue.requested_cores[question.position])
-            waiting = time - queue.submission_time[question.position]
-            requested = queue.requested_time[question.position]
+            cores = int(queue.requested_cores[place])
             delay = self.inspection.interval * (1.0 / np.maximum(queue.requested_time, _SHORTEST)).sum()
-            logarithms = np.log1p((waiting, requested, delay))
-            features[:] = (
-                logarithms[0] / _LONGEST_LOG,
-                logarithms[1] / _LONGEST_LOG,
-                cores / total,
-                question.rejections / self.inspection.max_rejections,
-                free / total,
-                cores <= free,
-                logarithms[2] / _DELAY_LOG,
-            )
-            np.minimum(features, 1.0, out=features)
+            waiting = observation.time - queue.submission_time[place]
+            times = self._times(float(waiting), float(queue.requested_time[place]), question.rejections, float(delay))
+            features[:] = (*times[:2], cores / total, times[2], free / total, cores <= free, times[3])
+            np.minimum(features, self.MOST, out=features)
         return {"features": features, ACTION_MASK: np.ones(2, np.int8)}
+
+    def _times(self, waiting: float, requested: float, rejections: int, delay: float) -> Sequence[float]:
+        """Return waiting time, requested time, rejections and the delay of the queue on scales of 1."""
+        logarithms = np.log1p((waiting, requested, delay))
+        most = self.inspection.max_rejections or _USUAL_MOST
+        return logarithms[0] / _LONGEST_LOG, logarithms[1] / _LONGEST_LOG, rejections / most, logarithms[2] / _DELAY_LOG
 
     def decode(self, observation: BatchObservation, action: Any) -> tuple[Answer, bool]:
         """Answer the question, and return what the cluster is to be told.
@@ -355,8 +361,30 @@ class InspectionEncoder:
         return False
 
 
+class ReleasedEncoder(InspectionEncoder):
+    """The same numbers as the released program shows them: in proportion, and below 1.
+
+    Source: SchedInspector's public program, DIR-LAB/SchedInspector, 2022. A waiting time of 12 hours stands for 1, and
+    so do the rejections that would fill them, which count as a whole interval each, whatever time has passed. The
+    longest requested time is that of the workload ``lublin_256``.
+
+    Parameters
+    ----------
+    inspection : Inspection
+        Whose questions are shown, and answered by :meth:`decode`.
+    """
+
+    MOST = 1.0 - 1e-5
+
+    def _times(self, waiting: float, requested: float, rejections: int, delay: float) -> Sequence[float]:
+        rejected = rejections * self.inspection.interval
+        return waiting / _HALF_DAY, requested / _LONGEST_REQUEST, rejected / _HALF_DAY, delay / _RELEASED_DELAY
+
+
 class Improvement:
     """The relative improvement over the base policy alone on the same sequence, earned at its end: (base - own) / base.
+
+    The released program divides by the larger of the two, so that a sequence earns from -1 to 1.
 
     Parameters
     ----------
@@ -367,6 +395,8 @@ class Improvement:
     floor : float
         A sequence that is worse earns this. Where the base policy hardly lets anybody wait, an inspector may be many
         times worse, and a few such sequences outweigh the others in the mean.
+    by_larger : bool
+        Whether the difference is divided by the larger of the two means, as in the released program.
 
     Attributes
     ----------
@@ -381,7 +411,14 @@ class Improvement:
         If there is no such objective, or the floor is not below 0.
     """
 
-    def __init__(self, agent: AcceptingAgent, objective: str = "bounded_slowdown", *, floor: float = -math.inf) -> None:
+    def __init__(
+        self,
+        agent: AcceptingAgent,
+        objective: str = "bounded_slowdown",
+        *,
+        floor: float = -math.inf,
+        by_larger: bool = False,
+    ) -> None:
         if objective not in OBJECTIVES:
             raise InvalidConfiguration(f"no objective {objective!r}; there are {', '.join(OBJECTIVES)}")
         if not floor < 0:
@@ -389,6 +426,7 @@ class Improvement:
         self.agent = agent
         self.objective = objective
         self.floor = floor
+        self.by_larger = by_larger
         self.own: Result | None = None
         self.base: Result | None = None
         self.metrics: list[dict[str, float]] = []
@@ -416,7 +454,7 @@ class Improvement:
         self.base = simulate(problem, self.agent, seed=simulation.seed)
         self.metrics = [result.metrics(unfinished="include") for result in (self.own, self.base)]
         own, base = (metrics[OBJECTIVES[self.objective]] for metrics in self.metrics)
-        self._earned = max((base - own) / max(base, 1.0), self.floor)
+        self._earned = max((base - own) / max(base, own if self.by_larger else 1.0, 1.0), self.floor)
 
     def collect(self) -> float:
         """Return what was earned since the last call."""
@@ -444,6 +482,8 @@ class InspectorEnv(SchedulingEnv):
         Whose relative improvement is earned, at the end of a sequence.
     floor : float
         The least that a sequence can earn.
+    released : bool
+        Whether numbers are shown, and improvements earned, as in the released program.
     **rules
         Further arguments of :class:`~desim.problems.batch.inspection.Inspection`.
 
@@ -462,14 +502,17 @@ class InspectorEnv(SchedulingEnv):
         num_jobs: int = 128,
         reward: Literal["bounded_slowdown", "waiting_time"] = "bounded_slowdown",
         floor: float = -math.inf,
+        released: bool = False,
         **rules: Any,
     ) -> None:
         self.inspection = Inspection(base, **rules)
-        self.improvement = Improvement(AcceptingAgent(Inspection(base, **rules)), reward, floor=floor)
+        alone = AcceptingAgent(Inspection(base, **rules))
+        self.improvement = Improvement(alone, reward, floor=floor, by_larger=released)
         if not callable(jobs):
             jobs = TraceEpisodes([jobs], num_cores, num_jobs=num_jobs, arrivals="closed")
         self._sequences = jobs
-        super().__init__(self._next_problem, InspectionEncoder(self.inspection), self.improvement)
+        encoder = ReleasedEncoder if released else InspectionEncoder
+        super().__init__(self._next_problem, encoder(self.inspection), self.improvement)
 
     def _next_problem(self, rng: np.random.Generator) -> Problem:
         """Make the problem of a sequence, and keep it for the base policy."""

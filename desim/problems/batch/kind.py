@@ -25,7 +25,9 @@ KIND = Kind(
     episodes="desim.workloads.batch.registry:draw",
     trainings={
         "batch": "desim.agents.batch.training:SplitWindowTraining",
+        "batch-dbf": "desim.agents.batch.training:DBFTraining",
         "batch-inspector": "desim.agents.batch.training:InspectorTraining",
+        "batch-schedinspector": "desim.agents.batch.training:SchedInspectorTraining",
     },
     same_workload={
         "jobs": ("job_id", "submission_time", "requested_number_of_resources", "requested_time", "run_time")

@@ -27,8 +27,8 @@ from desim.workloads import lublin
 jobs = lublin.generate(num_jobs=1_000, num_cores=256, seed=20_251, load=1.06)
 cluster = BatchCluster(jobs, num_cores=256)
 names = {
-    "learned, 20 + 0": "split-window:lublin256-m20-t0",
-    "learned, 19 + 1": "split-window:lublin256-m20-t1",
+    "learned, 20 + 0": "split-window:desim-m20-t0",
+    "learned, 19 + 1": "split-window:desim-m20-t1",
     "shortest first, 19 + 1": "window-shortest-19-1",
     "EASY, first come, first served": "easy-fcfs",
 }
@@ -67,7 +67,7 @@ metric_axes = plotting.compare_metrics(table, metrics=shown)
 # these began by imitating a rule; the weights that are kept are those at the lowest point.
 
 figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-for name in ("lublin256-m10-t0", "lublin256-m10-t1", "lublin256-m20-t0", "lublin256-m20-t1"):
+for name in ("desim-m10-t0", "desim-m10-t1", "desim-m20-t0", "desim-m20-t1"):
     card = json.loads((PRETRAINED / f"{name}.json").read_text())
     steps = [entry["steps"] / 1e6 for entry in card["history"]]
     waiting = [entry["validation"]["waiting_time_mean"] for entry in card["history"]]

@@ -1,0 +1,118 @@
+"""DBF as its paper prints it: fully connected networks over core times and a split window, without a mask.
+
+Source: Wang, Harwood and Rodriguez, "Deep Back-Filling: a split window technique for deep online cluster job
+scheduling", HPCC 2022. What the paper leaves open is in ``experiments/dbf/register.toml``. The agent that desim makes
+of the same idea, with features and a mask, is :class:`~desim.agents.batch.split_window.SplitWindowAgent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from desim.agents.batch.node_backfilling import refuse_nodes
+from desim.agents.learning.learned import AgentConfig, LearnedAgent
+from desim.agents.learning.policy import MLPPolicy, NumpyMLP, array_of, computes_as, one_thread, to_tensors
+from desim.envs.base import Arrays
+from desim.exceptions import InvalidConfiguration
+from desim.problems.batch import BatchObservation
+from desim.problems.batch.encoders import FlatEncoder, SplitWindow
+
+__all__ = ["DBFAgent", "DBFConfig"]
+
+
+@dataclass(frozen=True)
+class DBFConfig(AgentConfig[MLPPolicy]):
+    """Window and network.
+
+    Parameters
+    ----------
+    head : int
+        Slots of the window at the head of the queue.
+    tail : int
+        Slots at its tail.
+    hidden : tuple of int
+        Units of the hidden layers, of actor and critic each.
+    activation : {"relu", "tanh"}
+        Between layers; the paper names none.
+    sampled : bool
+        Whether actions are drawn outside training, too, instead of the most likely ones; the paper does not tell.
+    num_cores : int
+        Cores of the cluster.
+    """
+
+    agent_kind: ClassVar[str] = "dbf"
+    acts_with: ClassVar[str] = "actor."
+
+    head: int = 20
+    tail: int = 0
+    hidden: tuple[int, ...] = (1024, 512, 256)
+    activation: str = "relu"
+    sampled: bool = True
+    num_cores: int = 256
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        self.encoder()
+
+    def encoder(self) -> FlatEncoder:
+        """Return the encoder of the observation."""
+        return FlatEncoder(SplitWindow(self.head, self.tail), self.num_cores)
+
+    def policy(self, rng: np.random.Generator) -> MLPPolicy:
+        """Return a new network, actor and critic, with weights from a generator."""
+        size = self.head + self.tail
+        inputs = {"cores": self.num_cores, "jobs": 3 * size}
+        return MLPPolicy(inputs, size + 1, rng, hidden=self.hidden, activation=self.activation, apart=True)
+
+
+class DBFAgent(LearnedAgent):
+    """Picks a slot of a split window until it picks none, or one that it cannot start: that ends the cycle, too.
+
+    Parameters
+    ----------
+    policy : MLPPolicy
+        The network; later changes of its weights may have no effect.
+    config : DBFConfig
+        What it sees.
+    name : str
+        For records and tables.
+    """
+
+    config_type = DBFConfig
+
+    def __init__(self, policy: MLPPolicy, config: DBFConfig, *, name: str = "dbf") -> None:
+        self.config = config
+        self.encoder = config.encoder()
+        self.name = name
+        self.policy = policy.eval()
+        quick = computes_as(policy, MLPPolicy, "distribution") and NumpyMLP.can_copy(policy.actor)
+        self._actor = NumpyMLP(policy.actor) if quick else None
+
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        """Begin a run; nodes, and another number of cores than the network's, are an InvalidConfiguration."""
+        refuse_nodes(simulation_info, self.name, "backfilling-sjf")
+        cores = simulation_info.get("num_cores", self.config.num_cores)
+        if cores != self.config.num_cores:
+            raise InvalidConfiguration(f"{self.name} is for {self.config.num_cores} cores, the cluster has {cores}")
+        self._rng = rng
+
+    def act(self, observation: BatchObservation) -> int | None:
+        """Return the job in the slot that is picked, or None to wait."""
+        if self.encoder.forced(observation):
+            return None  # whatever it picks
+        scores = self._scores(self.encoder.encode(observation))
+        # the largest of scores and Gumbel noise is drawn from the softmax of the scores
+        noise = self._rng.gumbel(size=scores.shape) if self.config.sampled else 0.0
+        return self.encoder.decode(observation, (scores + noise).argmax())[0]
+
+    def _scores(self, seen: Arrays) -> NDArray[np.floating]:
+        if self._actor is not None:
+            return self._actor(np.concatenate([seen["cores"], seen["jobs"].ravel()]))
+        with torch.inference_mode(), one_thread():
+            shown = to_tensors({name: array[None] for name, array in seen.items()})
+            return array_of(self.policy.distribution(shown).log_probabilities[0])
