@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, cast
 
-import numpy as np
 import torch
 from numpy.random import Generator
 from torch import Tensor, nn

@@ -191,15 +191,14 @@ class GraphEpisodes:
 
 @dataclass(frozen=True)
 class GraphTraining(TrainingSettings[Policy]):
-    """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
+    """Train a graph network of desim's own for DAG jobs; the weights and their card are written to the directory.
 
     Examples::
 
         desim train dag --quick --out quick
-        desim train dag --objective completion_time --warm-start 8 --out lachesis
+        desim train dag --objective completion_time --warm-start 8 --out short-waits
         desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
         desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
-        desim train dag --mode immediate --algorithm actor_critic --first-length 20 --out as-published
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
 
@@ -208,7 +207,7 @@ class GraphTraining(TrainingSettings[Policy]):
     agent : GraphConfig
         Network and mode.
     learning : LearningConfig
-        How it learns; the paper's algorithm is the actor-critic.
+        How it learns.
     training : TrainingConfig
         Length, seed and environments.
     episodes : GraphEpisodes
@@ -362,7 +361,13 @@ class LachesisTraining(_PrintedTraining):
     agent: LachesisConfig = field(default_factory=LachesisConfig)
     learning: LearningConfig = field(
         default_factory=lambda: LearningConfig(
-            algorithm="q_actor_critic", learning_rate=1e-3, minibatch_size=64, epochs=1, entropy=0.0, discount=1.0
+            algorithm="q_actor_critic",
+            learning_rate=1e-3,
+            minibatch_size=16,
+            epochs=4,
+            entropy=0.002,
+            discount=1.0,
+            target_rate=0.5,
         )
     )
     training: TrainingConfig = field(

@@ -27,11 +27,10 @@ __all__ = [
 
 LACHESIS, LACHESIS_COMPLETION, DECIMA = "LACHESIS", "LACHESIS, completion time", "Decima-DEFT"
 
-IN_BATCHES = "tpch-lachesis-batch"
+IN_BATCHES = "tpch-batch"
 WEIGHTS = {
-    LACHESIS: "tpch-lachesis-makespan",
-    LACHESIS_COMPLETION: "tpch-lachesis-completion",
-    DECIMA: "tpch-decima-makespan",
+    LACHESIS: "tpch-makespan",
+    LACHESIS_COMPLETION: "tpch-completion",
 }
 """The weights of the learned agents. The second one is trained to keep the mean job completion time short, the others
 the makespan."""
@@ -53,7 +52,7 @@ PASSES_MESSAGES = "imitating search, messages"
 IMITATING: dict[str, Choice] = {
     f"imitating search, seed {seed}": _learned("local-imitating-search" + (f"-seed{seed}" if seed else ""))
     for seed in range(5)
-} | {PASSES_MESSAGES: _learned("lachesis-imitating-search")}
+} | {PASSES_MESSAGES: _learned("messages-imitating-search")}
 """Networks that learned which node the search for short completion times would assign next: five trainings of one that
 passes no messages between nodes, and one of LACHESIS' that does."""
 

@@ -1,6 +1,6 @@
 """
-LACHESIS, heuristics, and room
-==============================
+A graph network, heuristics, and room
+=====================================
 
 What a graph network makes of jobs that keep coming while data take long to move, beside the rules that it is compared
 with. The agents are trained; it runs in a few seconds.
@@ -9,7 +9,7 @@ with. The agents are trained; it runs in a few seconds.
 # %%
 # Twenty queries on eight executors
 # ---------------------------------
-# A transfer takes twice as long as a node, on average, and the executors have more to do than they can. LACHESIS gives
+# A transfer takes twice as long as a node, on average, and the executors have more to do than they can. The network gives
 # nodes to idle executors only, and to none while a busy one, which holds the data, would finish them sooner: its
 # executors hardly wait for data, which is grey in the charts, and the long chain of the last job begins in time.
 
@@ -22,7 +22,7 @@ from desim.workloads import executors, submissions, tpch
 machines = executors.heterogeneous(8, seed=3)
 jobs = submissions.poisson(tpch.generate(20, ccr=2.0, seed=3), 45.0, seed=3)
 names = {
-    "LACHESIS": "graph:tpch-lachesis-makespan",
+    "graph network": "graph:tpch-makespan",
     "rank_up-DEFT, idle": "rank_up-deft-idle",
     "rank_up-DEFT": "rank_up-deft",
 }
@@ -37,7 +37,7 @@ plotting.gantt(results, labels=False)
 # Whoever wants jobs done soon asks another agent: this one was trained on the mean completion time. Jobs in the system
 # over time, with the rule of the paper that is best at it.
 
-names = {"LACHESIS, completion time": "graph:tpch-lachesis-completion", "HRRN-DEFT, idle": "hrrn-deft-idle"}
+names = {"graph network, completion": "graph:tpch-completion", "HRRN-DEFT, idle": "hrrn-deft-idle"}
 results |= {row: simulate(DagCluster(jobs, machines), create(name)) for row, name in names.items()}
 for row, result in results.items():
     print(f"{row:26} {result.metrics()['turnaround_time_mean']:,.0f} s a job")
@@ -48,6 +48,6 @@ plotting.jobs_in_system(results)
 # ----------
 # The embeddings of a job are computed when it arrives, and a decision is a few products of small matrices.
 
-agent = DecisionTimes(create("graph:tpch-lachesis-makespan"))
+agent = DecisionTimes(create("graph:tpch-makespan"))
 simulate(DagCluster(jobs, machines), agent)
-plotting.decision_time_cdf({"LACHESIS": agent.seconds})
+plotting.decision_time_cdf({"graph network": agent.seconds})
