@@ -378,7 +378,7 @@ class LachesisTraining(_PrintedTraining):
             whole_episodes=True,
             first_length=40.0,
             validation_episodes=12,
-            validate_every=40,
+            validate_every=10,
         )
     )
 
