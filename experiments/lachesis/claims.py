@@ -44,27 +44,15 @@ def _rules(figure: str, frame: Frame) -> Iterator[FixedRule]:
 
 def claims(frames: Mapping[str, Frame]) -> list[Claim]:
     """Return what the paper claims of figures 6 to 9."""
-    parts: dict[str, Callable[[Frame], Iterator[Claim]]] = {
-        "figure6": _training,
-        "figure7": _small,
-        "figure8": _large,
-        "figure9": _stream,
-    }
+    parts = {"figure6": _training, "figure7": _small, "figure8": _large, "figure9": _stream}
     return [claim for name, told in parts.items() if name in frames for claim in told(frames[name])]
 
 
 def _training(frame: Frame) -> Iterator[Claim]:
     weights, panel = WEIGHTS[LACHESIS], curve_panel(WEIGHTS[LACHESIS])
-    told = {
-        metric: [
-            float(frame.values(panel, column, LACHESIS, metric)[0])
-            for column in frame.columns(panel)
-            if frame.has(panel, column, LACHESIS, metric)
-        ]
-        for metric in ("loss", "gap")
-    }
+    losses, gaps = (_curve(frame, panel, metric) for metric in ("loss", "gap"))
     episodes = int(frame.values(PANEL, weights, LACHESIS, "episodes")[0])
-    first, last, gaps = told["loss"][0], float(np.mean(told["loss"][-len(told["loss"]) // 4 :])), told["gap"]
+    first, last = losses[0], float(np.mean(losses[-len(losses) // 4 :]))
     ours = (
         f"{episodes} episodes: loss of the critic {first:.2g} at first, {last:.2g} in the last quarter; makespan above "
         f"the bound {gaps[0]:.1f} %, best {min(gaps):.1f} %, at the end {gaps[-1]:.1f} %"
@@ -73,6 +61,12 @@ def _training(frame: Frame) -> Iterator[Claim]:
     paper = "the loss falls, and is flat after 800 episodes"
     is_long = episodes >= EPISODES
     yield Claim("figure 6: training converges", paper, ours, is_judged=is_long, in_order=last < first, reason=reason)
+
+
+def _curve(frame: Frame, panel: str, metric: str) -> list[float]:
+    """Return a metric of LACHESIS' training at the points at which it is known."""
+    points = [column for column in frame.columns(panel) if frame.has(panel, column, LACHESIS, metric)]
+    return [float(frame.values(panel, column, LACHESIS, metric)[0]) for column in points]
 
 
 def _small(frame: Frame) -> Iterator[Claim]:
