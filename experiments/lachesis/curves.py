@@ -122,7 +122,7 @@ class Curves(Queries):
 
     def drawing(self, frame: Frame, panels: Sequence[str], parameter: str, name: str) -> Drawing:
         """Draw the metrics of some panels against their parameter."""
-        figure = facets(frame, self.metrics, dict.fromkeys(panels, parameter), rows=list(self.agents))
+        figure = facets(frame, self.metrics, dict.fromkeys(panels, parameter))
         caption = f"{self.title}. Means over the workloads with 95 % intervals; ratio {self.ccr:g}."
         return Drawing(f"{name}.png", caption, figure)
 
