@@ -87,7 +87,7 @@ def main() -> None:
     rows = []
     for num_jobs in NUM_JOBS:
         rule = decision_seconds(ListScheduler(RankUp(), only_idle=True), num_jobs)
-        for name in ("tpch-lachesis-makespan", "tpch-lachesis-batch", "tpch-decima-makespan"):
+        for name in ("tpch-makespan", "tpch-batch"):
             agent = GraphAgent.pretrained(name)
             seconds = decision_seconds(agent, num_jobs, plan_ahead=agent.config.mode == "planned")
             middle, high = (1000 * float(np.quantile(seconds, share)) for share in (0.5, 0.98))

@@ -1,10 +1,9 @@
-"""LACHESIS and Decima-DEFT: a graph network selects a node, DEFT allocates it.
+"""Desim's own graph agents: a graph network selects a node, DEFT allocates it.
 
-Sources: Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment" (LACHESIS), section IV, and Mao
-et al., "Learning scheduling algorithms for data processing clusters" (Decima), SIGCOMM 2019. Departure: beside the
-paper's mode, in which a node is bound to an executor as soon as it is executable, there is one in which nodes are kept
-back until an executor is idle, and the network may wait for a better one; and one that plans whole batches, with
-insertion.
+They grew out of LACHESIS (Luo et al., "Learning to optimize DAG scheduling in heterogeneous environment", section IV),
+which :mod:`desim.agents.dag.printed` has as it is printed. Beside the paper's mode, in which a node is bound to an
+executor as soon as it is executable, there is one in which nodes are kept back until an executor is idle, and the
+network may wait for a better one; and one that plans whole batches, with insertion.
 
 The agent decides with the network in NumPy. What belongs to a node is computed once, when its job arrives, up to its
 share of the first layer that scores it; what belongs to a job, when another of its nodes is assigned. Calls of a few
@@ -23,7 +22,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from desim.agents.dag.allocation import DEFT, Allocation, InsertionDEFT
-from desim.agents.dag.graph_policy import INPUTS, GraphPolicy, Kind, NodeEmbedding
+from desim.agents.dag.graph_policy import GraphPolicy, Kind, NodeEmbedding
 from desim.agents.learning.learned import AgentConfig, LearnedAgent
 from desim.agents.learning.own import check_known, own_network
 from desim.agents.learning.policy import NumpyMLP, Policy, action_for, computes_as
@@ -31,6 +30,9 @@ from desim.checks import one_of
 from desim.exceptions import InvalidConfiguration
 from desim.problems.dag import Assign, DagObservation, JobState
 from desim.problems.dag.graph_encoder import (
+    CANDIDATE_FEATURES,
+    FIXED_FEATURES,
+    JOB_FEATURES,
     GraphEncoder,
     GraphSizes,
     JobGraph,
@@ -87,7 +89,7 @@ class GraphNetwork:
 
     def __init__(self, policy: GraphPolicy) -> None:
         self.kind = policy.kind
-        self.inputs, self.width = policy.inputs, policy.width
+        self.width = policy.width
         embedding = policy.embedding
         self._prepare = NumpyMLP(embedding.prepare)
         if self.kind != "local":
@@ -95,8 +97,7 @@ class GraphNetwork:
         self._of_node, self._of_job = NumpyMLP(policy.of_node), NumpyMLP(policy.of_job)
         self._score, self._wait = NumpyMLP(policy.score), NumpyMLP(policy.wait)
         first, self._bias = self._score.layers[0]
-        inputs, width = self.inputs, self.width
-        lengths = len(inputs.nodes) + width, len(inputs.jobs) + width, len(inputs.candidates)
+        lengths = len(FIXED_FEATURES) + self.width, len(JOB_FEATURES) + self.width, len(CANDIDATE_FEATURES)
         self._by_node, self._by_job, self._by_candidate, self._by_whole = np.split(first, np.cumsum(lengths).tolist())
 
     def embed(self, graphs: Sequence[JobGraph]) -> list[EmbeddedJob]:
@@ -108,7 +109,7 @@ class GraphNetwork:
             At least one; all are embedded together.
         """
         starts = np.cumsum([0, *(len(graph.nodes) for graph in graphs)])
-        own = np.concatenate([graph.nodes for graph in graphs])[:, self.inputs.nodes]
+        own = np.concatenate([graph.nodes for graph in graphs])
         edges = np.concatenate([graph.edges + begin for graph, begin in zip(graphs, starts[:-1], strict=True)])
         times = np.concatenate([graph.edge_times for graph in graphs])
         embedded = self._embed(own, edges, times)
@@ -129,13 +130,12 @@ class GraphNetwork:
             parents, children = edges[chosen].T
             heard = embedded[children]
             total = np.zeros_like(own)
-            np.add.at(total, parents, self._other(heard) if self.kind == "decima" else heard)
+            np.add.at(total, parents, heard)
+            known = np.zeros((len(nodes), 1), np.float32)
+            np.add.at(known[:, 0], parents, times[chosen])
             here = levels == level
             embedded[here] = self._gather(total[here]) + own[here]
-            if self.kind == "lachesis":
-                known = np.zeros((len(nodes), 1), np.float32)
-                np.add.at(known[:, 0], parents, times[chosen])
-                embedded[here] += self._other(known[here])
+            embedded[here] += self._other(known[here])
         return embedded
 
     def describe(self, jobs: Floats, told: Floats, system: Floats) -> tuple[Floats, Floats]:
@@ -155,10 +155,9 @@ class GraphNetwork:
         tuple of arrays of float, shape (j, 32) and (D + S,)
             The shares hold that of the system as well.
         """
-        known = jobs[:, self.inputs.jobs]
-        summary = self._of_job(np.concatenate([known, told], axis=1))
-        whole = np.concatenate([summary.mean(axis=0), system[self.inputs.system]])
-        shares = np.concatenate([known, summary], axis=1) @ self._by_job
+        summary = self._of_job(np.concatenate([jobs, told], axis=1))
+        whole = np.concatenate([summary.mean(axis=0), system])
+        shares = np.concatenate([jobs, summary], axis=1) @ self._by_job
         shares += whole @ self._by_whole + self._bias
         return shares, whole
 
@@ -172,9 +171,7 @@ class GraphNetwork:
         candidates : array of float, shape (c, K)
             What is expected of them.
         """
-        if self.inputs.candidates:
-            shares = shares + candidates[:, self.inputs.candidates] @ self._by_candidate
-        found: Floats = self._score.after_first(shares)[:, 0]
+        found: Floats = self._score.after_first(shares + candidates @ self._by_candidate)[:, 0]
         return found
 
     def wait_score(self, whole: Floats) -> float:
@@ -189,7 +186,7 @@ class GraphNetwork:
 
 
 GRAPH = "graph"
-"""The network of the papers."""
+"""The network of :mod:`desim.agents.dag.graph_policy`."""
 
 Mode = Literal["idle", "immediate", "planned"]
 
@@ -202,10 +199,10 @@ class GraphConfig(AgentConfig[Policy]):
 
     Parameters
     ----------
-    kind : {"lachesis", "decima", "local"}
-        Whose embedding and features.
+    kind : {"messages", "local"}
+        Whether the network passes messages between nodes.
     mode : {"idle", "immediate", "planned"}
-        Assign nodes to idle executors only, and wait for better ones; or, as in the paper, as soon as executable; or,
+        Assign nodes to idle executors only, and wait for better ones; or, as LACHESIS does, as soon as executable; or,
         for batches, plan ahead: as soon as their parents are assigned, with insertion.
     width : int
         Numbers in an embedding or a summary.
@@ -218,7 +215,7 @@ class GraphConfig(AgentConfig[Policy]):
 
     agent_kind: ClassVar[str] = "graph"
 
-    kind: Kind = "lachesis"
+    kind: Kind = "messages"
     mode: Mode = "idle"
     width: int = 8
     hidden: tuple[int, ...] = (32, 16, 8)
@@ -227,7 +224,7 @@ class GraphConfig(AgentConfig[Policy]):
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
         check_known("network", self.network, (GRAPH,))
-        one_of("kind", self.kind, INPUTS)
+        one_of("kind", self.kind, get_args(Kind))
         one_of("mode", self.mode, get_args(Mode))
         if self.width < 1 or not self.hidden or min(self.hidden) < 1:
             raise InvalidConfiguration(f"width {self.width!r}, hidden {self.hidden!r}: want numbers of at least 1")

@@ -1,15 +1,16 @@
-"""The actor-critic network of LACHESIS and Decima: it scores the nodes that may be assigned.
+"""The actor-critic network of desim's own graph agents: it scores the nodes that may be assigned.
 
-Sources: LACHESIS, section IV-B, and Decima (Mao et al., SIGCOMM 2019), section 5. Departures: job and global summaries
-are means, not sums, so that they stay within bounds in systems of all sizes, the numbers being features of their own;
-the job summary takes in nodes without an executor only; and there may be an action to wait.
+It grew out of that of LACHESIS (Luo et al., section IV), which :mod:`desim.agents.dag.printed` has as it is printed.
+Here messages go up level by level; there are features of when a node would finish; job and global summaries are means,
+not sums, so that they stay within bounds in systems of all sizes, the numbers being features of their own; the job
+summary takes in nodes without an executor only; and there may be an action to wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -36,11 +37,9 @@ from desim.problems.dag.graph_encoder import (
 )
 
 __all__ = [
-    "INPUTS",
     "SLOPE",
     "Activation",
     "GraphPolicy",
-    "Inputs",
     "Kind",
     "NodeEmbedding",
     "from_data",
@@ -85,17 +84,17 @@ def levels_of(edges: Tensor, num_nodes: int) -> Tensor:
 
 
 class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without types
-    """The embedding of LACHESIS or of Decima; all levels share their weights.
+    """The embedding; all levels share their weights.
 
-    With x_n a linear map of the features of node n, LACHESIS has e_n = g[sum of e_u over the children] +
-    h[sum of a_u over the edges to them] + x_n, and Decima e_n = g[sum of f(e_u) over the children] + x_n; a leaf has
-    e_n = x_n. So has every node if the kind is "local": no sums then, which grow with graphs that are larger than those
-    that were learned from; what a node's rank tells of its descendants is all that is known of them.
+    With x_n a linear map of the features of node n, e_n = g[sum of e_u over the children] + h[sum of a_u over the edges
+    to them] + x_n; a leaf has e_n = x_n. So has every node if the kind is "local": no sums then, which grow with graphs
+    that are larger than those that were learned from; what a node's rank tells of its descendants is all that is known
+    of them.
 
     Parameters
     ----------
-    kind : {"lachesis", "decima", "local"}
-        Which of them.
+    kind : {"messages", "local"}
+        Whether nodes hear of their children.
     num_features : int
         Features of a node, F.
     width : int
@@ -105,7 +104,7 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
     """
 
     def __init__(
-        self, kind: Literal["lachesis", "decima", "local"], num_features: int, width: int, rng: np.random.Generator
+        self, kind: Literal["messages", "local"], num_features: int, width: int, rng: np.random.Generator
     ) -> None:
         super().__init__(aggr="sum", flow="source_to_target")
         self.kind = kind
@@ -113,8 +112,7 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         if kind == "local":
             return
         self.gather = initialized(mlp([width, 16, width], Activation), rng)
-        edge_inputs = 1 if kind == "lachesis" else width
-        self.other = initialized(mlp([edge_inputs, 16, width], Activation), rng)
+        self.other = initialized(mlp([1, 16, width], Activation), rng)
 
     def forward(self, nodes: Tensor, edges: Tensor, edge_times: Tensor) -> Tensor:
         """Return the embeddings, shape (n, D).
@@ -137,12 +135,9 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         for level in range(1, int(levels.max()) + 1 if len(levels) else 0):
             upward = edges[level_of_edge == level].flip(1).T  # from child to parent
             known = edge_times[level_of_edge == level, None]
-            inner = self.other(embedded) if self.kind == "decima" else embedded
-            heard = self.propagate(upward, x=inner, known=known, size=None)
+            heard = self.propagate(upward, x=embedded, known=known, size=None)
             total, sizes = heard[:, :-1], heard[:, -1:]
-            new = self.gather(total) + own
-            if self.kind == "lachesis":
-                new = new + self.other(sizes)
+            new = self.gather(total) + own + self.other(sizes)
             embedded = torch.where((levels == level)[:, None], new, embedded)
         return cast(Tensor, embedded)
 
@@ -159,38 +154,8 @@ class NodeEmbedding(MessagePassing):  # type: ignore[misc]  # comes without type
         return torch.cat([x_j, known], dim=1)
 
 
-Kind = Literal["lachesis", "decima", "local"]
-"""Whose network: what it sees, and how it passes messages. "local" sees what LACHESIS sees, and passes none."""
-
-
-class Inputs(NamedTuple):
-    """Which features a network sees, as columns."""
-
-    nodes: list[int]
-    jobs: list[int]
-    candidates: list[int]
-    system: list[int]
-
-
-def _columns(all_names: Sequence[str], *names: str) -> list[int]:
-    return [all_names.index(name) for name in names or all_names]
-
-
-_ALL_INPUTS = Inputs(
-    _columns(FIXED_FEATURES), _columns(JOB_FEATURES), _columns(CANDIDATE_FEATURES), _columns(SYSTEM_GRAPH_FEATURES)
-)
-
-INPUTS: dict[str, Inputs] = {
-    "lachesis": _ALL_INPUTS,
-    "decima": Inputs(
-        _columns(FIXED_FEATURES, "run_time"),
-        _columns(JOB_FEATURES, "unassigned_nodes", "running_nodes", "unassigned_time"),
-        [],
-        _columns(SYSTEM_GRAPH_FEATURES, "jobs", "idle_executors", "waiting_is_possible"),
-    ),
-    "local": _ALL_INPUTS,
-}
-"""What each kind sees. Decima knows neither transfers nor ranks nor when a node would finish."""
+Kind = Literal["messages", "local"]
+"""Whether a network passes messages from children to parents, or none; both see the same."""
 
 
 MOST_KNOWN = 4_096
@@ -232,8 +197,8 @@ class GraphPolicy(Policy):
 
     Parameters
     ----------
-    kind : {"lachesis", "decima", "local"}
-        Which embedding and which features.
+    kind : {"messages", "local"}
+        Which embedding.
     rng : numpy.random.Generator
         For the weights.
     width : int
@@ -248,13 +213,11 @@ class GraphPolicy(Policy):
         super().__init__()
         self.kind = kind
         self.width = width
-        self.inputs = inputs = INPUTS[kind]
-        node, job = len(inputs.nodes), len(inputs.jobs)
-        whole = width + len(inputs.system)
+        node, job, whole = len(FIXED_FEATURES), len(JOB_FEATURES), width + len(SYSTEM_GRAPH_FEATURES)
         self.embedding = NodeEmbedding(kind, node, width, rng)
         self.of_node = initialized(mlp([node + width, 16, width], Activation), rng)
         self.of_job = initialized(mlp([job + width, 16, width], Activation), rng)
-        scored = node + width + job + width + len(inputs.candidates) + whole
+        scored = node + width + job + width + len(CANDIDATE_FEATURES) + whole
         self.score = initialized(mlp([scored, *hidden, 1], Activation), rng, 0.1)
         self.wait = initialized(mlp([whole, *hidden, 1], Activation), rng, 0.1)
         last = self.wait[-1]
@@ -271,7 +234,7 @@ class GraphPolicy(Policy):
     def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
         """Return the distribution over the actions, and the values, shape (B,)."""
         mask = observations[ACTION_MASK]
-        system = observations["system"][:, self.inputs.system]
+        system = observations["system"]
         scores, whole = self._scores(observations, system)
         room = observations["candidates"].shape[1]
         if mask.shape[1] > room:
@@ -285,7 +248,7 @@ class GraphPolicy(Policy):
         batch, places = has_nodes.nonzero(as_tuple=True)  # the jobs, P of them
         look_up = self._embed if torch.is_grad_enabled() else self._recall
         graph_of_job, (own, embedded, of_nodes) = look_up(observations, batch, places)
-        jobs = _picked(observations["jobs"], batch, places)[:, self.inputs.jobs]
+        jobs = _picked(observations["jobs"], batch, places)
         left = _picked(observations["unassigned"], batch, places).to(own.dtype).unsqueeze(-1)
         summary = (of_nodes.index_select(0, graph_of_job) * left).sum(1) / left.sum(1).clamp(min=1.0)
         summary = self.of_job(torch.cat([jobs, summary], dim=1))
@@ -298,7 +261,7 @@ class GraphPolicy(Policy):
         index[batch, places] = torch.arange(len(batch), device=own.device)
         job = index[rows, at[:, 0]]
         graph = graph_of_job[job]
-        known = _picked(observations["candidates"], rows, slots)[:, self.inputs.candidates]
+        known = _picked(observations["candidates"], rows, slots)
         nodes = (_picked(own, graph, at[:, 1]), _picked(embedded, graph, at[:, 1]))
         parts = [*nodes, jobs.index_select(0, job), summary.index_select(0, job), known, whole.index_select(0, rows)]
         found = self.score(torch.cat(parts, dim=1)).squeeze(-1)
@@ -341,7 +304,7 @@ class GraphPolicy(Policy):
     def _embedded(self, observations: Observations, batch: Tensor, places: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return features, embeddings and what is summed up of the nodes of some graphs."""
         present = _picked(observations["present"], batch, places).bool()
-        own = _picked(observations["nodes"], batch, places)[:, :, self.inputs.nodes]
+        own = _picked(observations["nodes"], batch, places)
         edges = _picked(observations["edges"], batch, places).long()
         there = edges[:, :, 0] >= 0
         counts = present.sum(1)

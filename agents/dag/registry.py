@@ -71,6 +71,20 @@ def _graph(source: str) -> Agent:
     return GraphAgent.named(source)
 
 
+def _lachesis(source: str) -> Agent:
+    """Return LACHESIS with trained weights: a pretrained name or a path."""
+    from desim.agents.dag.printed import LachesisAgent
+
+    return LachesisAgent.named(source)
+
+
+def _decima(source: str) -> Agent:
+    """Return Decima-DEFT with trained weights: a pretrained name or a path."""
+    from desim.agents.dag.printed import DecimaAgent
+
+    return DecimaAgent.named(source)
+
+
 def _search(rest: str) -> Agent:
     """Return the search agent of an objective, perhaps a budget and a guide, such as ``makespan:1000``."""
     from desim.agents.dag.search import SearchAgent
@@ -117,8 +131,18 @@ _REGISTRY: Registry = Registry(
             f"{order}-ALLOCATION": Family(f"List scheduling: {text}.", partial(_list_scheduler, order), "deft")
             for order, (text, _) in _ORDERS.items()
         },
+        "lachesis:NAME": Family(
+            "LACHESIS as its paper prints it: trained weights, by name or path.",
+            _lachesis,
+            files=partial(made_of, agent="lachesis"),
+        ),
+        "decima:NAME": Family(
+            "Decima as released, with DEFT: trained weights, by name or path.",
+            _decima,
+            files=partial(made_of, agent="decima"),
+        ),
         "graph:NAME": Family(
-            "LACHESIS or Decima with DEFT: trained weights, by name or path.",
+            "A graph network of desim's own with DEFT: trained weights, by name or path.",
             _graph,
             files=partial(made_of, agent="graph"),
         ),

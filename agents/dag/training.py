@@ -1,4 +1,4 @@
-"""Training of LACHESIS and Decima on queries like those of TPC-H, on clusters of several kinds."""
+"""Training of graph networks on queries like those of TPC-H: desim's own, LACHESIS as printed, Decima as released."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from desim import plugins
 from desim.agents.dag.graph_agent import GraphConfig
+from desim.agents.dag.printed import DecimaConfig, LachesisConfig
 from desim.agents.dag.registry import create
 from desim.agents.learning.experience import Arrays
 from desim.agents.learning.imitation import Advised, advice, imitate
@@ -27,7 +28,17 @@ from desim.problems.dag import DagCluster
 from desim.problems.dag.env import DagEnv
 from desim.problems.dag.graph_encoder import CANDIDATE_FEATURES, PROMPT, SOON, GraphSizes
 
-__all__ = ["EXPERTS", "GraphEpisodes", "GraphTraining", "Objective", "make_env", "measure", "patient"]
+__all__ = [
+    "EXPERTS",
+    "DecimaTraining",
+    "GraphEpisodes",
+    "GraphTraining",
+    "LachesisTraining",
+    "Objective",
+    "make_env",
+    "measure",
+    "patient",
+]
 
 Objective = Literal["makespan", "completion_time"]
 """What is to be short: all, or the mean time from arrival to completion of a job."""
@@ -180,15 +191,14 @@ class GraphEpisodes:
 
 @dataclass(frozen=True)
 class GraphTraining(TrainingSettings[Policy]):
-    """Train LACHESIS or Decima for DAG jobs; the weights and their card are written to the directory.
+    """Train a graph network of desim's own for DAG jobs; the weights and their card are written to the directory.
 
     Examples::
 
         desim train dag --quick --out quick
-        desim train dag --objective completion_time --warm-start 8 --out lachesis
+        desim train dag --objective completion_time --warm-start 8 --out short-waits
         desim train dag --mode planned --intervals 0 --warm-start 6 --out batch
         desim train dag --warm-start 6 --total-steps 0 --expert search:dag:completion_time:100 --out imitating
-        desim train dag --mode immediate --algorithm actor_critic --first-length 20 --out as-published
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
 
@@ -197,7 +207,7 @@ class GraphTraining(TrainingSettings[Policy]):
     agent : GraphConfig
         Network and mode.
     learning : LearningConfig
-        How it learns; the paper's algorithm is the actor-critic.
+        How it learns.
     training : TrainingConfig
         Length, seed and environments.
     episodes : GraphEpisodes
@@ -294,6 +304,144 @@ def make_env(settings: GraphTraining) -> DagEnv:
         reward=settings.objective if settings.reward == OBJECTIVE else own_reward(settings.reward, ()),
         skip_forced=True,
     )
+
+
+LACHESIS_EPISODES = GraphEpisodes((1, 30), num_executors=(50,), ccr=(3.5,), intervals=(0.0,))
+"""Batches of 1 to 30 jobs at the ratio at which fixed rules reach the paper's numbers."""
+
+
+@dataclass(frozen=True)
+class _PrintedTraining(TrainingSettings[Policy]):
+    """What trainings of published agents have in common: the makespan is to be short.
+
+    Parameters
+    ----------
+    episodes : GraphEpisodes
+        Workloads.
+    """
+
+    agent: LachesisConfig | DecimaConfig = field(default_factory=LachesisConfig)
+    episodes: GraphEpisodes = LACHESIS_EPISODES
+
+    @property
+    def default_name(self) -> str:
+        """The agent."""
+        return f"tpch-{self.agent.agent_kind}"
+
+    def task(self) -> Task:
+        """Return what is to be learned."""
+        make = partial(_printed_env, self)
+        return Task(make, make, measure, objective=MEASURES["makespan"], maximize=False)
+
+
+@dataclass(frozen=True)
+class LachesisTraining(_PrintedTraining):
+    """Train LACHESIS by algorithm 1 of its paper; the weights and their card are written to the directory.
+
+    Examples::
+
+        desim train dag-lachesis --quick --out quick
+        desim train dag-lachesis --out lachesis
+
+    Parameters
+    ----------
+    agent : LachesisConfig
+        The networks.
+    learning : LearningConfig
+        Algorithm 1 with what the paper does not state.
+    training : TrainingConfig
+        Length, seed and environments; the length of an episode is drawn from an exponential distribution whose mean
+        grows.
+    episodes : GraphEpisodes
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "dag-lachesis"
+
+    agent: LachesisConfig = field(default_factory=LachesisConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            algorithm="q_actor_critic",
+            learning_rate=1e-3,
+            minibatch_size=16,
+            epochs=4,
+            entropy=0.002,
+            discount=1.0,
+            target_rate=0.5,
+        )
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=80_000,
+            num_envs=1,
+            num_steps=300,
+            whole_episodes=True,
+            first_length=40.0,
+            validation_episodes=12,
+            validate_every=10,
+        )
+    )
+
+    @classmethod
+    def quick(cls) -> LachesisTraining:
+        """Return a small training of a minute."""
+        training = replace(cls().training, total_steps=2_000, num_steps=100, validation_episodes=4)
+        return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
+
+
+@dataclass(frozen=True)
+class DecimaTraining(_PrintedTraining):
+    """Train Decima, with DEFT for its executors, as its authors released it; the weights are written to the directory.
+
+    Examples::
+
+        desim train dag-decima --quick --out quick
+        desim train dag-decima --total-steps 20000000 --out decima
+
+    Parameters
+    ----------
+    agent : DecimaConfig
+        The network.
+    learning : LearningConfig
+        REINFORCE; the weight of the entropy is that of the program, whose rewards are ten times as large.
+    training : TrainingConfig
+        Length, seed and environments: 16 face the same jobs, whose mean return at a time is the baseline.
+    episodes : GraphEpisodes
+        Workloads.
+    """
+
+    trained: ClassVar[str] = "dag-decima"
+
+    agent: DecimaConfig = field(default_factory=DecimaConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(
+            algorithm="reinforce", learning_rate=1e-3, entropy=0.1, discount=1.0, standardize=False
+        )
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=160_000,
+            num_envs=16,
+            num_steps=300,
+            whole_episodes=True,
+            first_length=40.0,
+            group_size=16,
+            validation_episodes=12,
+            validate_every=5,
+        )
+    )
+
+    @classmethod
+    def quick(cls) -> DecimaTraining:
+        """Return a small training of a minute."""
+        training = replace(cls().training, total_steps=6_000, num_steps=100, validation_episodes=4)
+        return cls(training=training, episodes=replace(LACHESIS_EPISODES, num_jobs=(1, 8)))
+
+
+def _printed_env(settings: _PrintedTraining) -> DagEnv:
+    """Return an environment for training or for validation, which differ by the seeds of their episodes."""
+    encoder = settings.agent.encoder(settings.episodes.sizes)
+    return DagEnv(settings.episodes.draw, observation=encoder, reward="makespan", skip_forced=True)
 
 
 def measure(gym_env: Any) -> dict[str, float]:

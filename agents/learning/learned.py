@@ -170,7 +170,7 @@ class LearnedAgent(Named):
         Parameters
         ----------
         name : str
-            For example ``"tpch-lachesis-makespan"``, which makes the agent ``"graph:tpch-lachesis-makespan"``.
+            For example ``"tpch-makespan"``, which makes the agent ``"graph:tpch-makespan"``.
         **changes : object
             As for :meth:`load`.
 

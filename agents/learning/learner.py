@@ -35,8 +35,8 @@ class LearningConfig:
     Parameters
     ----------
     algorithm : str
-        "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; or ``module:Name``, an
-        :class:`Algorithm` of your own.
+        "ppo": proximal policy optimization; "actor_critic": the synchronous one; "reinforce"; "q_actor_critic": that of
+        LACHESIS; or ``module:Name``, an :class:`Algorithm` of your own.
     learning_rate : float
         Of Adam at the beginning.
     last_rate : float
@@ -44,22 +44,26 @@ class LearningConfig:
     discount : float
         Weight of what comes one decision, or one unit of time, later: gamma.
     decay : float
-        The lambda of generalized advantage estimation, for one decision or unit of time; not for REINFORCE.
+        The lambda of generalized advantage estimation, for one decision or unit of time; of PPO and the actor-critic.
     time_unit : float
         In seconds or slots: discount and decay then hold for so much simulated time, and decisions at the same instant
         are not discounted at all (semi-Markov decision process). With 0 they hold for one decision.
     entropy : float
         Weight of the entropy at the beginning; it falls to 0.
     value_weight : float
-        Weight of the critic's loss; not for REINFORCE.
+        Weight of the critic's loss; of PPO and the actor-critic.
     clip : float
         Of PPO: how far the ratio of probabilities may go from 1.
     epochs : int
-        Of PPO: how often each sample is used.
+        Of PPO and LACHESIS' algorithm: how often each sample is used.
     minibatch_size : int
-        Of PPO: samples in a step of the optimizer.
+        Of the same: samples in a step of the optimizer.
     target_kl : float
         Of PPO: an update ends when the policy has moved further than 1.5 times this, in nats; never with 0.
+    target_rate : float
+        Of LACHESIS' algorithm: which part of the way to the networks their targets go in an update.
+    standardize : bool
+        Of REINFORCE: divide advantages by their deviation.
     """
 
     algorithm: str = "ppo"
@@ -74,6 +78,8 @@ class LearningConfig:
     epochs: int = 4
     minibatch_size: int = 1024
     target_kl: float = 0.02
+    target_rate: float = 0.1
+    standardize: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what is out of range."""
@@ -81,7 +87,7 @@ class LearningConfig:
             finite(name, getattr(self, name), above=0)
         for name in ("time_unit", "entropy", "value_weight", "target_kl"):
             finite(name, getattr(self, name), least=0)
-        for name in ("last_rate", "discount", "decay"):
+        for name in ("last_rate", "discount", "decay", "target_rate"):
             finite(name, getattr(self, name), least=0, most=1)
         for name in ("epochs", "minibatch_size"):
             whole(name, getattr(self, name), least=1)

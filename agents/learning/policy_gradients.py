@@ -84,7 +84,7 @@ class Reinforce(Learner):
         entropy_weight = self.schedule(progress)
         samples = self.samples(experience)
         weights = samples.advantages
-        if len(weights) > 1:
+        if self.config.standardize and len(weights) > 1:
             weights = weights / (weights.std() + 1e-8)
         distribution, _ = self.policy(samples.observations)
         policy_loss = -(distribution.log_prob(samples.actions) * weights).mean()

@@ -19,6 +19,7 @@ from desim.agents.learning.own import check_known, digests
 from desim.agents.learning.policy import Policy, device_of
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO
+from desim.agents.learning.q_actor_critic import QActorCritic
 from desim.agents.learning.seeds import Trainings, train_seeds
 from desim.agents.learning.standing import Standing, standing
 from desim.agents.learning.training import Task, Training, TrainingConfig, TrainingResult
@@ -29,7 +30,12 @@ from desim.exceptions import InvalidConfiguration
 __all__ = ["TrainingSettings"]
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy)
-ALGORITHMS: dict[str, type[Learner]] = {"ppo": PPO, "actor_critic": ActorCritic, "reinforce": Reinforce}
+ALGORITHMS: dict[str, type[Learner]] = {
+    "ppo": PPO,
+    "actor_critic": ActorCritic,
+    "reinforce": Reinforce,
+    "q_actor_critic": QActorCritic,
+}
 
 
 def _options(settings: Any, default: Any) -> Iterator[str]:

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
-from desim.experiments.blocks import Block
-from desim.experiments.lachesis.figure7 import Batches
-from desim.experiments.lachesis.study import Claims
+from desim.experiments.lachesis.curves import Curves
+from desim.experiments.lachesis.figure7 import BESIDE, RIVALS
 from desim.experiments.study import run_as_program
 
-PAPER = Claims(
-    "The paper, large batches: LACHESIS' makespan up to 26.7 % below the second, its speedup up to 35.2 % above; "
-    "FIFO-DEFT last; SLR of the learned agents between 1 and 2; 98 % of LACHESIS' decisions within 30 ms.",
-    shorter=26.7,
-    faster=35.2,
-    decision_time=30.0,
-)
+__all__ = ["Figure8"]
 
 
 @dataclass(frozen=True)
-class Figure8(Batches):
-    """Batches of 20 to 100 jobs on 50 executors."""
+class Figure8(Curves):
+    """Up to 100 jobs, all there at the beginning."""
 
-    numbers: tuple[int, ...] = (20, 30, 40, 50, 60, 70, 80, 90, 100)
+    title = "Figure 8: batch mode, 20 to 100 jobs"
+    counts: ClassVar = (20, 40, 60, 80, 100)
+    rivals = RIVALS
+    others = BESIDE
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        return self.told("Figure 8: batch mode, large numbers of jobs", PAPER)
+    seeds: int = 5
 
 
 if __name__ == "__main__":

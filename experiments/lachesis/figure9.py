@@ -1,55 +1,55 @@
-"""Figure 9: continuous mode."""
+"""Figure 9: continuous mode; and what closer arrivals change."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from desim.experiments.blocks import Block
-from desim.experiments.lachesis.agents import ARRIVING_ROWS, IDLE_ROWS, LEARNED, OWN_ROWS, PAPER_ROWS
-from desim.experiments.lachesis.simulate import Setting
-from desim.experiments.lachesis.study import Claims, Measured, Study, besides, data, drawings, tables
-from desim.experiments.measured import Panel
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, OWN, RANK_UP, ROWS, Curves
+from desim.experiments.lachesis.simulate import Setting, learned
 from desim.experiments.study import run_as_program
 
-TITLE = "Figure 9: continuous mode"
-PAPER = Claims(
-    "The paper, continuous: LACHESIS' makespan up to 7.4 % below the second; HighRankUp-DEFT ahead of Decima-DEFT from "
-    "50 jobs on; SJF-DEFT ahead of HRRN-DEFT, which is last; 98 % of LACHESIS' decisions within 38 ms.",
-    shorter=7.4,
-    decision_time=38.0,
-)
+__all__ = ["DENSER", "Figure9"]
+
+DENSER = "closer arrivals"
+INTERVALS = (45.0, 20.0, 10.0, 5.0, 2.0)
+JOBS = 60
 
 
 @dataclass(frozen=True)
-class Figure9(Study):
-    """Jobs that arrive at 50 executors every 45 s on average.
+class Figure9(Curves):
+    """Up to 100 jobs that arrive one by one, 45 seconds apart on average; and 60 jobs at shorter intervals."""
 
-    Attributes
-    ----------
-    numbers : tuple of int
-        Numbers of jobs.
-    ccr : float
-        Ratio of mean transfer time to mean run time.
-    """
+    title = "Figure 9: continuous mode"
+    counts: ClassVar = (20, 40, 60, 80, 100)
+    rivals: ClassVar = ("SJF-DEFT", "HRRN-DEFT", RANK_UP, DECIMA)
+    others: ClassVar = {OWN: learned("graph", "tpch-makespan")}
+    interval = 45.0
+    metrics: ClassVar = {"makespan": "makespan, s", "turnaround_time_mean": "mean completion time, s"}
 
-    numbers: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-    ccr: float = 0.5
+    seeds: int = 5
 
-    def measured(self) -> Measured:
-        """Return what the runs bring."""
-        columns = {str(number): Setting(number, ccr=self.ccr, mean_interval=45.0) for number in self.numbers}
-        rows = LEARNED | PAPER_ROWS | ARRIVING_ROWS | IDLE_ROWS | OWN_ROWS
-        return self.measure(Panel("continuous", "jobs", columns, rows))
+    def panels(self) -> Sequence[Panel]:
+        """Return those of the paper, and a scan of intervals for the rules."""
+        columns = {f"{seconds:g}": Setting(JOBS, ccr=self.ccr, mean_interval=seconds) for seconds in INTERVALS}
+        rules = {row: choice for row, choice in self.agents.items() if row not in (LACHESIS, DECIMA)}
+        return [
+            *super().panels(),
+            Panel(DENSER, "seconds between jobs", columns, rules | {"FIFO-DEFT": ROWS["FIFO-DEFT"]}),
+        ]
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, files and the figure."""
-        found = self.measured()
-        yield from tables(found, TITLE, remarks=[PAPER.text])
-        yield besides(found, PAPER)
-        yield data(found, TITLE)
-        yield from drawings(found, TITLE, ("makespan", "turnaround_time_mean", "gap_to_lower_bound"))
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and figures."""
+        names = [panel for panel in frame.panels if panel != DENSER]
+        yield self.drawing(frame, names, "jobs", self.name)
+        yield self.drawing(frame, [DENSER], f"seconds between {JOBS} jobs, {MADE}", f"{self.name}_closer")
+        for panel in names:
+            yield from self.tables(frame, panel)
+        yield from self.tables(frame, DENSER)
 
 
 if __name__ == "__main__":

@@ -265,7 +265,7 @@ def test_a_guide_cannot_look_ahead_itself_and_forks_must_be_there() -> None:
 
 def test_the_names() -> None:
     assert dag.create("search:dag:makespan:7:rank_up-deft").name == "search:dag:makespan:7:rank_up-deft"
-    name = "search:dag:makespan:0.5s:graph:tpch-lachesis-completion"
+    name = "search:dag:makespan:0.5s:graph:tpch-completion"
     assert dag.create(name).name == name
     assert dag.create("search:dag").name == "search:dag:makespan:1000"
     assert dag.create("search:dag:job_slr:7").name == "search:dag:job_slr:7"

@@ -1,4 +1,4 @@
-"""LACHESIS and Decima: what they decide does not hang on numbering, batching or on how it is computed."""
+"""Graph agents: what they decide does not hang on numbering, batching or on how it is computed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from desim.problems.dag.graph_encoder import FIXED_FEATURES, GraphSizes  # noqa:
 from desim.validation import validate  # noqa: E402
 from desim.workloads.dag.registry import draw  # noqa: E402
 
-CONFIGS = [GraphConfig(kind, mode) for kind in ("lachesis", "decima", "local") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
+CONFIGS = [GraphConfig(kind, mode) for kind in ("messages", "local") for mode in ("idle", "immediate")]  # type: ignore[arg-type]
 PLANNED = GraphConfig(mode="planned")
 SIZES = GraphSizes(jobs=12, candidates=100)
 
@@ -114,7 +114,7 @@ def test_a_batch_gives_what_one_by_one_gives(config: GraphConfig) -> None:
             torch.testing.assert_close(value[0], values[number])
 
 
-@pytest.mark.parametrize("kind", ["lachesis", "decima", "local"])
+@pytest.mark.parametrize("kind", ["messages", "local"])
 def test_what_is_kept_in_mind_is_what_would_be_computed(kind: Any) -> None:
     config = GraphConfig(kind)
     policy = deepcopy(policy_of(config))
@@ -264,7 +264,7 @@ def test_an_imitator_comes_to_agree_with_its_expert(config: GraphConfig, rounds:
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: GraphConfig(kind="other"), "kind is 'other', want one of 'lachesis', 'decima', 'local'"),
+        (lambda: GraphConfig(kind="other"), "kind is 'other', want one of 'messages', 'local'"),
         (lambda: GraphConfig(mode="other"), "mode is 'other'"),
         (lambda: GraphConfig(width=0), "want numbers of at least 1"),
         (lambda: GraphEpisodes((0, 3)), r"num_jobs is \(0, 3\)"),

@@ -15,7 +15,6 @@ pytest.importorskip("torch_geometric")
 
 from desim.agents.dag.graph_policy import NodeEmbedding, levels_of  # noqa: E402
 
-KINDS = ["lachesis", "decima"]
 FEATURES = 3
 
 
@@ -27,8 +26,8 @@ def random_graph(rng: np.random.Generator, most: int = 8) -> tuple[Any, Any, Any
     return torch.from_numpy(rng.normal(size=(count, FEATURES))), edges, torch.from_numpy(rng.random(len(pairs)))
 
 
-def embedding(kind: Any, seed: int = 0) -> Any:
-    return NodeEmbedding(kind, FEATURES, 4, np.random.default_rng(seed)).double()
+def embedding(seed: int = 0) -> Any:
+    return NodeEmbedding("messages", FEATURES, 4, np.random.default_rng(seed)).double()
 
 
 @given(seed=st.integers(0, 10**6))
@@ -42,12 +41,11 @@ def test_levels_are_longest_ways_down(seed: int) -> None:
     assert levels_of(edges, len(nodes)).tolist() == below
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_embeddings_follow_their_equation(kind: str, seed: int) -> None:
+def test_embeddings_follow_their_equation(seed: int) -> None:
     nodes, edges, times = random_graph(np.random.default_rng(seed))
-    network = embedding(kind)
+    network = embedding()
     with torch.no_grad():
         found = network(nodes, edges, times)
         own = network.prepare(nodes)
@@ -58,8 +56,6 @@ def test_embeddings_follow_their_equation(kind: str, seed: int) -> None:
             ]
             if not below:
                 return own[node]
-            if kind == "decima":
-                return network.gather(sum(network.other(slow(child)) for child, _ in below)) + own[node]
             heard, sizes = sum(slow(child) for child, _ in below), sum(time for _, time in below)
             return network.gather(heard) + network.other(sizes.reshape(1)) + own[node]
 
@@ -67,27 +63,25 @@ def test_embeddings_follow_their_equation(kind: str, seed: int) -> None:
             torch.testing.assert_close(found[node], slow(node))
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_the_order_of_nodes_and_edges_does_not_matter(kind: str, seed: int) -> None:
+def test_the_order_of_nodes_and_edges_does_not_matter(seed: int) -> None:
     rng = np.random.default_rng(seed)
     nodes, edges, times = random_graph(rng)
     order, among = torch.from_numpy(rng.permutation(len(nodes))), torch.from_numpy(rng.permutation(len(edges)))
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
-    network = embedding(kind)
+    network = embedding()
     with torch.no_grad():
         moved = network(nodes[order], place[edges][among], times[among])
         torch.testing.assert_close(moved, network(nodes, edges, times)[order])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gradients_are_those_of_differences(kind: str) -> None:
+def test_gradients_are_those_of_differences() -> None:
     nodes, _, _ = random_graph(np.random.default_rng(11), 1)
     nodes = torch.cat([nodes, nodes + 0.7, nodes - 0.4, 2 * nodes])
     edges, times = torch.tensor([[0, 1], [0, 2], [1, 3], [2, 3]]), torch.tensor([0.3, 1.0, 0.5, 0.2]).double()
-    network = embedding(kind)
+    network = embedding()
     names = [name for name, _ in network.named_parameters()]
 
     def of(features: Any, *weights: Any) -> Any:

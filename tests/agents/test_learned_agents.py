@@ -19,6 +19,7 @@ from desim.agents.batch.inspector import Inspector, InspectorConfig, SchedInspec
 from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
 from desim.agents.dag.graph_agent import GraphAgent, GraphConfig
+from desim.agents.dag.printed import DecimaAgent, DecimaConfig, LachesisAgent, LachesisConfig
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
 from desim.agents.learning import pretrained
 from desim.agents.learning.checkpoint import save_weights
@@ -38,7 +39,9 @@ AGENTS: dict[str, tuple[Any, str, Any]] = {
     "inspector": (Inspector, "batch", InspectorConfig("f1", (4,), keeps_accepted=False)),
     "dbf": (DBFAgent, "batch", DBFConfig(5, 3, (8,), "tanh", sampled=False, num_cores=32)),
     "schedinspector": (SchedInspector, "batch", SchedInspectorConfig("f1", (4,), max_rejections=9)),
-    "graph": (GraphAgent, "dag", GraphConfig("decima", "immediate", hidden=(8,))),
+    "graph": (GraphAgent, "dag", GraphConfig("local", "immediate", hidden=(8,))),
+    "lachesis": (LachesisAgent, "dag", LachesisConfig((8,), layers=2, executor_state=False)),
+    "decima": (DecimaAgent, "dag", DecimaConfig((8,), inner=(4,), depth=3)),
     "score": (ScoreAgent, "deferrable", ScoreConfig("mlp", "high", "stop", 0.2, 8, width=8)),
 }
 every_kind = pytest.mark.parametrize("kind", AGENTS)
@@ -83,7 +86,7 @@ def test_other_files_are_refused(kind: str, tmp_path: Path) -> None:
             ({"agent": "other"}, f"holds no {kind} agent but 'other'"),
             ({"config": None}, f"holds no {kind} agent but .*None"),
             ({"config": [1]}, r"with the configuration \[1\]"),
-            ({"config": config | {"depth": 3}}, "Config: .*depth"),
+            ({"config": config | {"breadth": 3}}, "Config: .*breadth"),
         ]
     ):
         written(tmp_path / f"odd{number}", kind, **card)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 
 import numpy as np
 import polars as pl
@@ -45,6 +46,16 @@ def test_each_decision_has_its_time():
     assert len(timed.seconds) == 5
     assert (timed.seconds >= pauses).all()
     assert repr(timed) == "<DecisionTimes of Slow: 5 decisions>"
+
+
+def test_another_clock_counts_what_it_counts():
+    ticks = count(0, 250_000)
+    timed = DecisionTimes(ListScheduler(FIFO()), lambda: next(ticks))
+    simulate(cluster(), timed)
+    assert timed.seconds.tolist() == [0.00025] * len(timed.seconds)
+    sleeping = DecisionTimes(Slow([0.05] * 5), time.process_time_ns)
+    simulate(cluster(), sleeping)
+    assert sleeping.seconds.max() < 0.05  # who sleeps takes no time of the processor
 
 
 @pytest.mark.parametrize("make", [HEFT, lambda: ListScheduler(RandomOrder())])

@@ -370,10 +370,10 @@ def test_study_is_run_with_its_own_options_and_reported(tmp_path: Path, capsys: 
     assert main(["experiment", "run", "lachesis", "figure6", "--quick", *places]) == 0
     assert main(["experiment", "report", "lachesis", "--out", str(out), "--page", str(tmp_path / "page.rst")]) == 0
     assert "LACHESIS" in (out / "report.html").read_text()
-    assert (tmp_path / "page" / "figure6-figure6.png").exists()
+    assert (tmp_path / "page" / "figure6-figure6_lachesis.png").exists()
     capsys.readouterr()
     assert main(["experiment", "run", "lachesis", "figure7", "--help"]) == 0
-    assert "--numbers" in capsys.readouterr().out
+    assert "--ccr" in capsys.readouterr().out
     wanted = ["--quick", "--only", "figure6", "--jobs", "1", "--out", str(tmp_path)]
     assert main(["reproduce", "lachesis", *wanted]) == 0
     assert f"report: {tmp_path / 'report.html'}" in capsys.readouterr().out

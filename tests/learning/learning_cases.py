@@ -21,6 +21,7 @@ from desim.agents.learning.policy import (
     mlp,
     to_tensors,
 )
+from desim.agents.learning.q_actor_critic import QPolicy
 
 Box, Discrete, Dict = gymnasium.spaces.Box, gymnasium.spaces.Discrete, gymnasium.spaces.Dict
 
@@ -159,6 +160,25 @@ BEST, RANDOM = (1.0 * 3 + 0.6 * 2 + 0.2) / 6, 0.45
 def bandit_policy(seed: int = 0, hidden: tuple[int, ...] = (32,)) -> MLPPolicy:
     """Return a small network for the bandit."""
     return MLPPolicy({"sign": 3}, 4, np.random.default_rng(seed), hidden=hidden, mask="action_mask")
+
+
+class SignScores(nn.Module):
+    """Scores of the arms of the bandit from its sign."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.layers = initialized(mlp([3, 32, 4]), rng, 0.1)
+
+    def forward(self, observations: dict[str, Tensor]) -> Tensor:
+        """Return them."""
+        found: Tensor = self.layers(observations["sign"])
+        return found
+
+
+def bandit_q_policy(seed: int = 0) -> QPolicy:
+    """Return small networks for the bandit, an actor and a critic of actions."""
+    rng = np.random.default_rng(seed)
+    return QPolicy(SignScores(rng), SignScores(rng))
 
 
 def categorical(logits: list[list[float]], mask: list[list[int]] | None = None) -> MaskedCategorical:

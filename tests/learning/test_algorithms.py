@@ -22,6 +22,7 @@ from learning_cases import (
     Point,
     PointPolicy,
     bandit_policy,
+    bandit_q_policy,
     collector,
     line_policy,
 )
@@ -31,6 +32,7 @@ from desim.agents.learning.learner import MAX_GRADIENT, Learner, LearningConfig,
 from desim.agents.learning.policy import MLPPolicy, Policy
 from desim.agents.learning.policy_gradients import ActorCritic, Reinforce
 from desim.agents.learning.ppo import PPO, advantages, group_means
+from desim.agents.learning.q_actor_critic import QActorCritic
 from desim.agents.learning.training import Task, Training, TrainingConfig
 from desim.exceptions import InvalidConfiguration
 
@@ -370,6 +372,104 @@ class TestReturns:
         seen = whole(4, groups=3)
         found, returns = Reinforce(line_policy(), LearningConfig(), np.random.default_rng(0)).estimate(seen)
         np.testing.assert_allclose(found, returns - group_means(returns, seen))
+
+    def test_they_are_divided_by_their_deviation_or_are_not(self) -> None:
+        moved = {}
+        for standardize in (False, True):
+            config, policy, seen = LearningConfig(standardize=standardize, entropy=0.0), line_policy(), whole(3)
+            seen.rewards *= 1e-6
+            Reinforce(policy, config, np.random.default_rng(0)).update(seen, 0.0)
+            moved[standardize] = float((policy.actor[0].weight - line_policy().actor[0].weight).detach().abs().max())
+        assert moved[False] < 0.1 * moved[True]  # such gradients are below the optimizer's epsilon
+
+
+class TestQActorCritic:
+    """Algorithm 1 of LACHESIS, against loops over steps."""
+
+    @staticmethod
+    def some(seed: int, length: int = 5) -> tuple[Any, Experience]:
+        """Return a learner whose targets differ from its networks, and episodes of which some are cut off."""
+        policy = bandit_q_policy(seed)
+        rng = np.random.default_rng(seed)
+        with torch.no_grad():
+            for parameter in (*policy.target_actor.parameters(), *policy.target_critic.parameters()):
+                parameter.add_(torch.from_numpy(rng.normal(size=parameter.shape).astype(np.float32)))
+        config = LearningConfig(discount=0.9, learning_rate=1e-2, minibatch_size=7, epochs=2, entropy=0.0)
+        seen = collector(4, seed=seed, make=Bandit).collect_episodes(policy, length)
+        return QActorCritic(policy, config, np.random.default_rng(0)), seen
+
+    @pytest.mark.parametrize("length", [5, 20])
+    def test_targets_are_rewards_and_what_the_targets_say_of_the_next_state(self, length: int) -> None:
+        learner, seen = self.some(1, length)
+        _, found = learner.estimate(seen)
+        known = 0
+        for step, env in np.argwhere(seen.valid):
+            if seen.ends[step, env]:
+                following = 0.0
+            elif step + 1 == len(seen.rewards):
+                assert np.isnan(found[step, env])
+                continue
+            else:
+                shown = {name: torch.from_numpy(a[step + 1, env])[None] for name, a in seen.observations.items()}
+                scores = learner.policy.target_actor(shown)[0].masked_fill(shown["action_mask"][0] == 0, -np.inf)
+                following = float(learner.policy.target_critic(shown)[0, int(scores.argmax())])
+            assert found[step, env] == pytest.approx(seen.rewards[step, env] + 0.9 * following, abs=1e-5)
+            known += 1
+        assert known == (4 * 4 if length == 5 else 4 * Bandit.episode)
+
+    def test_an_update_takes_the_steps_of_both_lines_and_moves_the_targets(self) -> None:
+        learner, seen = self.some(2)
+        twin, _ = self.some(2)
+        learner.update(seen, 0.0)
+        order = np.random.default_rng(0)
+        _, targets = twin.estimate(seen)
+        places = np.argwhere(seen.valid & np.isfinite(targets))
+        policy = twin.policy
+        optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2, eps=1e-5)
+
+        def step(loss: Any) -> None:
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(policy.parameters(), MAX_GRADIENT)
+            optimizer.step()
+
+        def look(place: Any) -> tuple[Any, Any, int]:
+            shown = {name: torch.from_numpy(array[tuple(place)])[None] for name, array in seen.observations.items()}
+            logs = policy.actor(shown)[0].masked_fill(shown["action_mask"][0] == 0, -np.inf).log_softmax(-1)
+            return logs, policy.critic(shown)[0], int(seen.actions[tuple(place)])
+
+        for _ in range(2):
+            for chosen in torch.split(torch.from_numpy(order.permutation(len(places))), 7):
+                losses = []
+                for place in places[chosen.numpy()]:
+                    logs, values, action = look(place)
+                    error = (values[action] - targets[tuple(place)]) ** 2
+                    losses.append(error - (logs.exp() * values.detach()).sum())  # the critic's loss, and line 13
+                step(torch.stack(losses).mean())
+        losses = [-(logs[action] * values[action].detach()) for logs, values, action in map(look, places)]
+        step(torch.stack(losses).mean())  # equation 12
+        for found, wanted in zip(learner.policy.actor.parameters(), policy.actor.parameters(), strict=True):
+            torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-3)
+        for found, wanted in zip(learner.policy.critic.parameters(), policy.critic.parameters(), strict=True):
+            torch.testing.assert_close(found, wanted, atol=2e-5, rtol=1e-3)
+        old, new = twin.policy.target_critic.layers[0].weight, learner.policy.critic.layers[0].weight
+        torch.testing.assert_close(learner.policy.target_critic.layers[0].weight, 0.9 * old + 0.1 * new)
+
+    def test_episodes_of_one_step_that_are_cut_off_teach_nothing(self) -> None:
+        learner, seen = self.some(3, 1)
+        before = [parameter.clone() for parameter in learner.policy.parameters()]
+        assert all(np.isnan(figure) for figure in learner.update(seen, 0.0).values())
+        assert all(torch.equal(a, b) for a, b in zip(before, learner.policy.parameters(), strict=True))
+
+    def test_policies_without_a_critic_of_actions_are_refused(self) -> None:
+        with pytest.raises(InvalidConfiguration, match="MLPPolicy has no critic of actions"):
+            QActorCritic(bandit_policy(), LearningConfig(), np.random.default_rng(0))
+
+    def test_the_bandit_is_learned(self) -> None:
+        single = BANDIT | {"lr": 1e-2, "envs": 4, "total": 8_000, "gamma": 0.0, "lambda": 0.0}
+        further = {"whole_episodes": True, "num_steps": 20}
+        returns = Rivals(Bandit, **single).ours(QActorCritic, 0, range(60), bandit_q_policy(), **further)
+        assert np.mean(returns) / Bandit.episode > BEST - 0.1 * (BEST - RANDOM)
 
 
 def test_the_actor_critic_takes_one_step_down_its_loss() -> None:

@@ -40,7 +40,7 @@ def test_episodes_may_be_of_several_kinds_and_loads() -> None:
     [
         ("rank_up-deft-patient", "idle"),
         ("fifo-deft-idle", "idle"),
-        ("graph:tpch-lachesis-completion", "idle"),
+        ("graph:tpch-completion", "idle"),
         ("rank_up-deft", "immediate"),
         ("rank_up-insertion-deft", "planned"),
     ],
@@ -82,7 +82,7 @@ def _small(seed: int) -> tuple[list[Job], Executors]:
     return list(made.jobs), made.executors
 
 
-@pytest.mark.parametrize("guide", ["", ":graph:tpch-lachesis-completion"])
+@pytest.mark.parametrize("guide", ["", ":graph:tpch-completion"])
 def test_a_search_gives_advice_whatever_is_done_with_it(guide: str) -> None:
     pytest.importorskip("numba")
     rng = np.random.default_rng(0)

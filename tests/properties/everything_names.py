@@ -104,6 +104,8 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "ORDER-ALLOCATION-idle": _suffixed("-idle"),
             "ORDER-ALLOCATION-patient": _suffixed("-patient"),
             "graph:NAME": _pretrained("graph", "graph"),
+            "lachesis:NAME": _pretrained("lachesis", "lachesis"),
+            "decima:NAME": _pretrained("decima", "decima"),
             "portfolio:MEMBERS": lambda: ["portfolio:heft+fifo"],
             "rollout:BASE": _on("rollout", "rank_up-deft", "fifo-eft-idle", "heft"),
             "rollout-completion_time:BASE": _on(

@@ -1,4 +1,4 @@
-"""The jobs in the system as graphs, and the executable nodes as candidates: what LACHESIS and Decima see."""
+"""The jobs in the system as graphs, and the executable nodes as candidates: what graph networks see."""
 
 from __future__ import annotations
 

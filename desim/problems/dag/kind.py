@@ -24,7 +24,11 @@ KIND = Kind(
     agents=("desim.agents.dag.registry",),
     workloads=("desim.workloads.dag.registry",),
     episodes="desim.workloads.dag.registry:draw",
-    trainings={"dag": "desim.agents.dag.training:GraphTraining"},
+    trainings={
+        "dag": "desim.agents.dag.training:GraphTraining",
+        "dag-lachesis": "desim.agents.dag.training:LachesisTraining",
+        "dag-decima": "desim.agents.dag.training:DecimaTraining",
+    },
     same_workload={"jobs": ("job_id", "submission_time", "num_nodes", "num_edges", "work", "data_size")},
     workload="jobs",
     progress=("job_completion", "jobs"),

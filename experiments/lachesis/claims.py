@@ -1,0 +1,172 @@
+"""What the paper says of its rules and of LACHESIS in words and numbers, beside what was measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from desim.experiments.claims import Claim, FixedRule
+from desim.experiments.frame import Frame
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, RANK_UP
+from desim.experiments.lachesis.figure6 import PANEL, WEIGHTS, curve_panel
+from desim.experiments.lachesis.figure7 import RIVALS
+from desim.statistics import Estimate, mean_interval
+
+__all__ = ["claims", "fixed_rules"]
+
+FIFO, HEFT, TDCA, SJF, HRRN = "FIFO-DEFT", "HEFT", "TDCA", "SJF-DEFT", "HRRN-DEFT"
+STREAM = (SJF, HRRN, RANK_UP, DECIMA)
+NEAR_ONE, FLAT = 25.0, 10.0
+"""Percent by which "close to 1" and "almost unchanged" may be off."""
+POINTS, TIMES, FACTOR = 2.0, 0.2, 0.25
+"""Tolerances: of leads in percent, of speedups, and of times of decisions as a part of the paper's."""
+EPISODES = 800
+Means = Mapping[str, float]
+
+
+def fixed_rules(frames: Mapping[str, Frame]) -> list[FixedRule]:
+    """Return what the paper says of rules that does not hang on what was learned."""
+    return [rule for figure in ("figure7", "figure8") if figure in frames for rule in _rules(figure, frames[figure])]
+
+
+def _rules(figure: str, frame: Frame) -> Iterator[FixedRule]:
+    if figure == "figure7":
+        for column, jobs in (("1", "1 job"), ("20", "20 jobs")):
+            ours = frame.estimate(MADE, column, HEFT, "slr")
+            yield FixedRule(HEFT, f'figure 7, {jobs}: "close to 1"', "schedule length ratio", 1.0, ours, NEAR_ONE)
+    else:
+        ours = mean_interval(frame.values(MADE, "100", FIFO, "speedup") / frame.values(MADE, "20", FIFO, "speedup"))
+        setting = 'figure 8: "almost unchanged" from 20 jobs on'
+        yield FixedRule(FIFO, setting, "speedup of 100 jobs over that of 20", 1.0, ours, FLAT)
+
+
+def claims(frames: Mapping[str, Frame]) -> list[Claim]:
+    """Return what the paper claims of figures 6 to 9."""
+    parts = {"figure6": _training, "figure7": _small, "figure8": _large, "figure9": _stream}
+    return [claim for name, told in parts.items() if name in frames for claim in told(frames[name])]
+
+
+def _training(frame: Frame) -> Iterator[Claim]:
+    weights, panel = WEIGHTS[LACHESIS], curve_panel(WEIGHTS[LACHESIS])
+    losses, gaps = (_curve(frame, panel, metric) for metric in ("loss", "gap"))
+    episodes = int(frame.values(PANEL, weights, LACHESIS, "episodes")[0])
+    first, last = losses[0], float(np.mean(losses[-len(losses) // 4 :]))
+    ours = (
+        f"{episodes} episodes: loss of the critic {first:.2g} at first, {last:.2g} in the last quarter; makespan above "
+        f"the bound {gaps[0]:.1f} %, best {min(gaps):.1f} %, at the end {gaps[-1]:.1f} %"
+    )
+    reason = f"{'fewer' if episodes < EPISODES else 'no fewer'} episodes than the paper's"
+    paper = "the loss falls, and is flat after 800 episodes"
+    is_long = episodes >= EPISODES
+    yield Claim("figure 6: training converges", paper, ours, is_judged=is_long, in_order=last < first, reason=reason)
+
+
+def _curve(frame: Frame, panel: str, metric: str) -> list[float]:
+    """Return a metric of LACHESIS' training at the points at which it is known."""
+    points = [column for column in frame.columns(panel) if frame.has(panel, column, LACHESIS, metric)]
+    return [float(frame.values(panel, column, LACHESIS, metric)[0]) for column in points]
+
+
+def _small(frame: Frame) -> Iterator[Claim]:
+    calibrated = all(rule.is_calibrated for rule in _rules("figure7", frame))
+    yield _shorter(frame, "figure 7", 15.3, RIVALS, "" if calibrated else "HEFT is not calibrated")
+    ours = max((frame.estimate(MADE, c, LACHESIS, "speedup") for c in frame.columns(MADE)), key=lambda one: one.mean)
+    what, reason = "figure 7: largest speedup of LACHESIS", "it hangs on the ratio, which is not stated"
+    yield Claim(what, 6.8, ours, TIMES, reason=reason)
+    yield _worst(frame, "figure 7", FIFO, RIVALS)
+    means = _means(frame, "makespan")
+    ranks = [1 + sorted((*RIVALS, LACHESIS), key=by.__getitem__).index(TDCA) for by in means]
+    yield _order("figure 7: TDCA is ahead of FIFO-DEFT only", "fourth of five", ranks, lambda rank: rank == 4)
+    apart = [round(100 * (by[DECIMA] / by[HEFT] - 1), 1) for by in means]
+    paper = "close to each other, here within 5 %"
+    yield _order("figure 7: Decima-DEFT above HEFT, %", paper, apart, lambda one: abs(one) <= 5)
+    ratios = [round(by[LACHESIS], 2) for by in _means(frame, "slr")]
+    paper = "close to 1, here up to 1.25"
+    yield _order("figure 7: schedule length ratio of LACHESIS", paper, ratios, lambda one: one <= 1.25)
+    yield from _times(frame, "figure 7", 14.0, 3.0)
+
+
+def _large(frame: Frame) -> Iterator[Claim]:
+    calibrated = all(rule.is_calibrated for rule in _rules("figure8", frame))
+    why = "" if calibrated else "FIFO-DEFT is not calibrated"
+    yield _shorter(frame, "figure 8", 26.7, RIVALS, why)
+    best = max((_lead(frame, c, RIVALS, "speedup") for c in frame.columns(MADE)), key=lambda one: one.mean)
+    what = "figure 8: speedup of LACHESIS above the second best, %, at most"
+    yield Claim(what, 35.2, best, POINTS, in_order=best.low > 0, is_judged=calibrated, reason=why)
+    yield _worst(frame, "figure 8", FIFO, RIVALS)
+    apart = [round(100 * (by[DECIMA] / by[HEFT] - 1), 1) for by in _means(frame, "makespan")]
+    yield _order("figure 8: Decima-DEFT above HEFT, %", "below it in most cases", apart, lambda one: one < 0)
+    slr = _means(frame, "slr")
+    for row in (LACHESIS, DECIMA):
+        ratios = [round(by[row], 2) for by in slr]
+        what = f"figure 8: schedule length ratio of {row}"
+        yield _order(what, "between 1 and 2", ratios, lambda one: 1 <= one <= 2)
+    steps = [round(b[TDCA] - a[TDCA], 2) for a, b in pairwise(slr)]
+    what = "figure 8: schedule length ratio of TDCA, from point to point"
+    yield _order(what, "ascends, nearly", steps, lambda one: one >= 0)
+    yield from _times(frame, "figure 8", 30.0, 10.0)
+
+
+def _stream(frame: Frame) -> Iterator[Claim]:
+    worst, means = _worst(frame, "figure 9", HRRN, STREAM), _means(frame, "makespan")
+    why = "" if worst.in_order else "the order of the rules is not the paper's at this load"
+    yield _shorter(frame, "figure 9", 7.4, STREAM, why)
+    many = [by for column, by in zip(frame.columns(MADE), means, strict=True) if int(column) > 50]
+    apart = [round(100 * (by[DECIMA] / by[RANK_UP] - 1), 2) for by in many]
+    what = "figure 9: Decima-DEFT above rank_up-DEFT with more than 50 jobs, %"
+    yield _order(what, "above it", apart, lambda one: one > 0)
+    yield worst
+    apart = [round(100 * (by[HRRN] / by[SJF] - 1), 2) for by in means]
+    yield _order("figure 9: HRRN-DEFT above SJF-DEFT, %", "above it", apart, lambda one: one > 0)
+    yield from _times(frame, "figure 9", 38.0, 15.0)
+
+
+def _means(frame: Frame, metric: str) -> list[Means]:
+    """Return the means of a metric by row, column by column."""
+    rows = frame.rows(MADE)
+    return [{row: frame.estimate(MADE, c, row, metric).mean for row in rows} for c in frame.columns(MADE)]
+
+
+def _lead(frame: Frame, column: str, rivals: Sequence[str], metric: str) -> Estimate:
+    """Return by how many percent LACHESIS is better than the best rival of a column."""
+    if metric == "makespan":
+        lead = frame.against_best(MADE, column, LACHESIS, rivals, metric)[1]
+        return lead._replace(mean=0.0 - lead.mean)
+    return frame.against_best(MADE, column, LACHESIS, rivals, metric, better="higher")[1]
+
+
+def _shorter(frame: Frame, figure: str, paper: float, rivals: Sequence[str], why: str) -> Claim:
+    """Return the largest lead over the second best, with what rank_up-DEFT, which learns nothing, makes of it."""
+    leads = {column: _lead(frame, column, rivals, "makespan") for column in frame.columns(MADE)}
+    column = max(leads, key=lambda one: leads[one].mean)
+    best, over = leads[column], _lead(frame, column, [RANK_UP], "makespan")
+    what = f"{figure}: makespan of LACHESIS below the second best, %, at most"
+    beside = f"{column} jobs; there it is {over.mean:.1f} ± {over.half_width:.1f} % below rank_up-DEFT"
+    reason = f"{beside}; {why}" if why else beside
+    return Claim(what, paper, best, POINTS, in_order=best.low > 0, is_judged=not why, reason=reason)
+
+
+def _worst(frame: Frame, figure: str, rule: str, rivals: Sequence[str]) -> Claim:
+    """Return whether a rule has the longest makespans."""
+    found = [max((*rivals, LACHESIS), key=by.__getitem__) for by in _means(frame, "makespan")]
+    return _order(f"{figure}: the longest makespan", f"{rule}'s", found, lambda one: one == rule)
+
+
+def _order(what: str, paper: str, told: Sequence[object], holds: Callable[..., bool]) -> Claim:
+    """Return a claim in words, which holds if it does at two of three points."""
+    count = sum(map(holds, told))
+    reason = f"so at {count} of {len(told)} points"
+    return Claim(what, paper, ", ".join(map(str, told)), in_order=3 * count >= 2 * len(told), reason=reason)
+
+
+def _times(frame: Frame, figure: str, paper: float, slower: float) -> Iterator[Claim]:
+    """Return the time of a decision at the largest number of jobs, and by how much Decima's is shorter."""
+    column = frame.columns(MADE)[-1]
+    ours = frame.estimate(MADE, column, LACHESIS, "decision_98")
+    what, reason = f"{figure}: 98 % of LACHESIS' decisions within, ms", "time of the processor, another machine"
+    yield Claim(what, paper, ours, FACTOR * paper, in_order=ours.mean <= paper, reason=reason)
+    apart = frame.difference(MADE, column, LACHESIS, "decision_98", DECIMA)
+    what, reason = f"{figure}: the same less that of Decima-DEFT, ms", "both networks are asked in the same way here"
+    yield Claim(what, slower, apart, FACTOR * slower, in_order=apart.low > 0, reason=reason)

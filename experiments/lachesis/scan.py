@@ -1,0 +1,61 @@
+"""The ratio of transfer to run times that the paper does not give: rules, and the room above the lower bound."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from desim.experiments.blocks import Block, Drawing
+from desim.experiments.drawing import facets
+from desim.experiments.frame import Frame, Panel
+from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
+from desim.experiments.lachesis.simulate import Setting
+from desim.experiments.study import run_as_program
+from desim.experiments.tables import best_rule_table, value_table
+
+__all__ = ["JOBS", "RULES", "Scan", "panel_of"]
+
+RATIOS = (0.5, 1.0, 2.0, 3.0, 3.5, 4.0, 6.0, 8.0)
+JOBS = (20, 60)
+RULES = ("FIFO-DEFT", "HEFT", "TDCA", RANK_UP)
+METRICS = {"speedup": "speedup", "slr": "schedule length ratio", "gap": "gap to the\nlower bound, %"}
+
+
+@dataclass(frozen=True)
+class Scan(Queries):
+    """The paper's rules of figures 7 and 8, and rank_up-DEFT, at ratios from 0.5 to 8."""
+
+    seeds: int = 5
+
+    def panels(self) -> Sequence[Panel]:
+        """Return batches of 20 and 60 jobs, of queries that are made up and of measured ones."""
+        rules = {row: ROWS[row] for row in RULES}
+        return [
+            Panel(panel_of(count, name), "ratio", {f"{r:g}": Setting(count, ccr=r, data=data) for r in RATIOS}, rules)
+            for name, data in self.sources.items()
+            for count in JOBS
+        ]
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield tables and the figure."""
+        figure = facets(frame, METRICS, dict.fromkeys(frame.panels, "communication to computation"))
+        yield Drawing(
+            "scan.png", "Rules against the ratio of transfer to run times, means with 95 % intervals.", figure
+        )
+        for panel in frame.panels:
+            for metric, words in METRICS.items():
+                better = "higher" if metric == "speedup" else "lower"
+                yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)
+            title = f"{panel}: makespan of rank_up-DEFT above that of the best of the others"
+            rules = [row for row in RULES if row != RANK_UP]
+            yield best_rule_table(frame, panel, "makespan", title, rules=rules, agents={RANK_UP: [RANK_UP]})
+
+
+def panel_of(num_jobs: int, source: str) -> str:
+    """Return the name of a panel."""
+    return f"{num_jobs} jobs, {source}"
+
+
+if __name__ == "__main__":
+    sys.exit(run_as_program(Scan))
