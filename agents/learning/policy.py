@@ -176,6 +176,14 @@ class Policy(nn.Module):
         """
         raise NotImplementedError
 
+    def distribution(self, observations: Observations) -> Distribution:
+        """Return what to do, without what to expect; see :meth:`forward`."""
+        return self.forward(observations)[0]
+
+    def values(self, observations: Observations) -> Tensor:
+        """Return what to expect, shape (B,); see :meth:`forward`."""
+        return self.forward(observations)[1]
+
     def observe(self, observations: Observations) -> None:
         """Take in what was seen in some experience, after it was learned from; those that normalize override this."""
 

@@ -9,8 +9,8 @@ with. The agents are trained; it runs in a few seconds.
 # %%
 # Twenty queries on eight executors
 # ---------------------------------
-# A transfer takes twice as long as a node, on average, and the executors have more to do than they can. The network gives
-# nodes to idle executors only, and to none while a busy one, which holds the data, would finish them sooner: its
+# A transfer takes twice as long as a node, on average, and the executors have more to do than they can. The network
+# gives nodes to idle executors only, and to none while a busy one, which holds the data, would finish them sooner: its
 # executors hardly wait for data, which is grey in the charts, and the long chain of the last job begins in time.
 
 from desim import plotting, simulate
