@@ -1,195 +1,69 @@
-"""Every study of every paper, in a size of seconds: what it shows, and the files that it leaves."""
+"""Every study of every paper is carried out by the tests of its paper, in a size of seconds; this is openb's."""
 
 from __future__ import annotations
 
-import csv
-import json
-import math
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from desim import plugins
-from desim.experiments.blocks import Block, Drawing, Table, with_interval
+from desim.experiments.blocks import Drawing, Table, with_interval
 from desim.experiments.drawing import readable_names
-from desim.experiments.frame import FRAME_FILE
+from desim.experiments.frame import FRAME_FILE, Frame
+from desim.experiments.openb.simulate import made, thinned
 from desim.experiments.study import Account, Study, carry_out
-from desim.statistics import mean_interval, paired_difference
 from desim.sweep import Workers
 
-SIZES: dict[str, dict[str, dict[str, Any]]] = {
-    "ogasched": {
-        "table3": {},
-        "figure2": {"seeds": 1},
-        "figure7": {"seeds": 1, "utilities": ("linear", "log")},
-        "figure6": {"seeds": 1, "contentions": (0.1, 20.0)},
-        "figure4": {"seeds": 1, "initials": (1.0,), "decays": (1.0001,)},
-        "figure3": {"seeds": 1, "nodes": (64, 256), "ports": (5,), "contentions": (0.1, 20.0)},
-        "figure5": {"seeds": 1},
-    },
-    "dbf": {
-        "figure3": {},
-        "figure4": {},
-        "figure5": {},
-        "figure7": {},
-        "unseen": {"seeds": 1, "moves": (10, 30), "workloads": ("Lublin, 64 cores", "Theta, load 1")},
-    },
-    "lachesis": {
-        "figure6": {},
-        "figure7": {"seeds": 1},
-        "figure8": {"seeds": 1},
-        "figure9": {"seeds": 1},
-        "scan": {"seeds": 1},
-        "unseen": {"seeds": 1},
-    },
-    "openb": {"allocation": {}},
-    "osdec": {
-        "table1": {},
-        "table2": {"seeds": 1},
-        "table4": {"seeds": 1, "heuristics_only": True},
-        "figure4": {},
-        "forecasts": {},
-        "attention": {"seeds": 1},
-        "safety": {"seeds": 1, "levels": (0.1,)},
-        "unseen": {"seeds": 1, "moves": (10,), "workloads": ("fluctuating", "spot instances")},
-    },
-}
-NAMES = [f"{paper} {name}" for paper, studies in SIZES.items() for name in studies]
 FAMILIES: dict[str, Any] = plugins.experiment_families()
 
 
-def test_every_study_of_every_paper_is_here() -> None:
-    assert {paper: tuple(sorted(studies)) for paper, studies in SIZES.items()} == {
-        paper: tuple(sorted(family.modules)) for paper, family in FAMILIES.items()
-    }
-
-
 @pytest.fixture(scope="module")
-def monkeypatch_module() -> Iterator[pytest.MonkeyPatch]:
-    with pytest.MonkeyPatch.context() as patch:
-        yield patch
+def allocation(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    """Return the study of openb on made-up nodes and pods, carried out."""
+    out = tmp_path_factory.mktemp("openb") / "allocation"
+    study: Study = FAMILIES["openb"].study("allocation")(quick=True, seeds=2, workers=Workers(1), out=out)
+    assert carry_out(study) == 0
+    return study
 
 
-@pytest.fixture(scope="module", params=NAMES)
-def study(
-    request: pytest.FixtureRequest,
-    monkeypatch_module: pytest.MonkeyPatch,
-    tmp_path_factory: pytest.TempPathFactory,
-    score_weights: Path,
-) -> Study:
-    """Return a study that was carried out; all of a paper share one store."""
-    paper, name = request.param.split()
-    root = tmp_path_factory.getbasetemp() / paper
-    settings: dict[str, Any] = {"quick": True, "seeds": 2, "workers": Workers(1), "out": root / name}
-    if paper == "ogasched":
-        monkeypatch_module.setattr("desim.experiments.ogasched.study.QUICK_SLOTS", 4)
-    if paper == "dbf":
-        monkeypatch_module.setattr("desim.experiments.dbf.study.QUICK_JOBS", 40)
-        settings |= {"workload": "generated"}
-    if paper == "osdec":
-        settings |= {"weights": score_weights}
-    made: Study = FAMILIES[paper].study(name)(**settings | SIZES[paper][name])
-    assert carry_out(made) == 0
-    return made
-
-
-def blocks_of(study: Study, kind: type[Block]) -> list[Any]:
-    return [block for block in Account.read(study.directory).blocks if isinstance(block, kind)]
-
-
-def document_of(study: Study) -> Any:
-    """Return what a study has written for programs; the frames that newer ones write have tests of their own."""
-    if (study.directory / FRAME_FILE).exists():
-        pytest.skip("it writes a frame, see test_frame.py")
-    return json.loads((study.directory / "results.json").read_text())
-
-
-def test_files_and_account_tell_what_was_shown(study: Study) -> None:
-    account = Account.read(study.directory)
-    assert (account.name, account.error) == (study.name, "")
-    drawings = [block.file for block in blocks_of(study, Drawing)]
-    assert f"{study.name}.png" in drawings or all(file.startswith(f"{study.name}_") for file in drawings)
-    files = {path.name for path in study.directory.iterdir()}
-    data = {FRAME_FILE} if FRAME_FILE in files else {"results.json", "results.csv"}
-    assert files == {"account.json", *data, *drawings}
+def test_files_and_account_tell_what_was_shown(allocation: Study) -> None:
+    account = Account.read(allocation.directory)
+    assert (account.name, account.error, account.is_reduced) == ("allocation", "", True)
+    drawings = [block.file for block in account.blocks if isinstance(block, Drawing)]
+    files = {path.name for path in allocation.directory.iterdir()}
+    assert files == {"account.json", FRAME_FILE, *drawings}
     for file in drawings:
-        assert (study.directory / file).read_bytes()[:4] == b"\x89PNG"
-    for table in blocks_of(study, Table):
-        assert table.rows
-        assert {len(row) for row in table.rows} == {len(table.heads)}
+        assert (allocation.directory / file).read_bytes()[:4] == b"\x89PNG"
 
 
-def test_the_table_of_files_has_the_means_of_all_cells(study: Study) -> None:
-    document = document_of(study)
-    with (study.directory / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert rows
-    for cell, row in zip(document.get("cells", rows), rows, strict=True):
-        (values,) = [cell[name] for name in cell if name.startswith("by_")] or [None]
-        if isinstance(values, list) and None not in values:
-            mean = cell["mean"] if "mean" in cell else cell["metrics"]["average_reward"]["mean"]
-            assert mean == pytest.approx(np.mean(values))
-            assert float(row.get("mean") or row["average_reward"]) == pytest.approx(mean)
-        if "metric" in cell:
-            assert row["agent"] == cell["agent"]
-        assert False not in cell.get("valid", ())
+def test_a_cell_of_a_table_is_the_mean_with_its_interval(allocation: Study) -> None:
+    frame = Frame.read(allocation.directory / FRAME_FILE)
+    tables = [block for block in Account.read(allocation.directory).blocks if isinstance(block, Table)]
+    metrics = ("allocated_at_100", "allocated_at_130", "dropped")
+    for table, metric in zip(tables, metrics, strict=True):
+        for row in table.cells:
+            for column, cell in zip(table.heads[1:], row[1:], strict=True):
+                assert cell.text == with_interval(frame.estimate("allocation", column, row[0].text, metric))
 
 
-def test_differences_from_the_reference_are_paired(study: Study) -> None:
-    document = document_of(study)
-    cells = [
-        cell for cell in document.get("cells", ()) if ("above_reference" in cell and "column" in cell) or "row" in cell
-    ]
-    values = {_key(cell): next(cell[name] for name in cell if name.startswith("by_")) for cell in cells}
-    compared = 0
-    for cell in cells:
-        ours = values[_key(cell)]
-        if "row" in cell:
-            theirs = None if cell["compared_with"] is None else values[_key(cell["compared_with"])]
-            found = None if cell["difference"] is None else (cell["difference"]["mean"], cell["difference"]["high"])
-            ours, theirs = theirs, ours
-        else:
-            theirs = values.get(_key(cell | {"agent": document["reference"]}))
-            above, half = cell["above_reference"], cell["above_reference_half_width"]
-            found = None if above is None else (above, None if half is None else above + half)
-        if ours is None or theirs is None or None in [*ours, *theirs]:
-            continue
-        difference = paired_difference(ours, theirs)
-        assert found is not None
-        assert found[0] == pytest.approx(difference.mean, abs=1e-9)
-        if math.isfinite(difference.half_width):
-            assert found[1] == pytest.approx(difference.high, abs=1e-6)
-        compared += 1
-    assert compared or not cells
+def test_curves_end_with_what_is_in_use(allocation: Study) -> None:
+    frame = Frame.read(allocation.directory / FRAME_FILE)
+    (curves,) = (panel for panel in frame.panels if panel.endswith(" by percent requested"))
+    last = [point for point in frame.columns(curves) if frame.has(curves, point, "FGD", "unused")][-1]
+    assert 120 <= int(last) <= 130
+    used = 100.0 - frame.values(curves, last, "FGD", "unused")
+    assert used.mean() == pytest.approx(
+        frame.estimate("allocation", "made-up", "FGD", "allocated_at_130").mean, abs=0.5
+    )
 
 
-def _key(cell: dict[str, Any]) -> tuple[Any, ...]:
-    agent = cell["row"] if "row" in cell else cell["agent"]
-    return cell["panel"], cell["column"], agent, cell.get("metric")
-
-
-def test_a_cell_of_a_table_is_the_mean_with_its_interval(study: Study) -> None:
-    """Where the row and the column of a table are those of a cell."""
-    document = document_of(study)
-    words = {"lachesis figure7": ("makespan, s", "makespan")}
-    paper = f"{study.paper} {study.name}"
-    title, metric = words.get(paper, ("", None))
-    for table in (table for table in blocks_of(study, Table) if table.title.endswith(f": {title}") and title):
-        for row in table.rows:
-            for column, text in zip(table.heads[1:], row[1:], strict=True):
-                (cell,) = (
-                    cell
-                    for cell in document["cells"]
-                    if table.title.startswith(f"{cell['panel']}:")
-                    and (cell.get("row") or cell["agent"]) == row[0]
-                    and (cell.get("column") or cell["jobs"]) == column
-                    and cell.get("metric") == metric
-                )
-                values = cell.get("by_seed") or cell["by_workload"]
-                assert text.partition(" [")[0] == with_interval(mean_interval(values))
+def test_fewer_nodes_still_have_every_model() -> None:
+    nodes, _ = made(40, np.random.default_rng(0))
+    few = thinned(nodes, 10)
+    assert {node.gpu_model for node in few} == {node.gpu_model for node in nodes}
+    assert len(few) <= 6
+    assert few == [node for node in nodes if node in few]
 
 
 # -- drawing ----------------------------------------------------------------------------------------
