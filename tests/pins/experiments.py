@@ -1,7 +1,7 @@
 """What the quick experiments of the four papers come to: their tables, and the outcomes of the runs in their stores.
 
-Each value has a digest: in ``results.csv`` of an experiment by column and row; in the outcomes of the runs by what a
-value is called there, and in no order, so that they remain however runs and files are named. What differs between two
+Each value has a digest: in ``frame.csv`` of an experiment by metric; in the outcomes of the runs by what a value is
+called there, and in no order, so that they remain however runs and files are named. What differs between two
 repetitions, as measured times do, and what a solver finds within its time, is not compared: :func:`write` runs
 everything twice and keeps what is the same.
 """
@@ -43,11 +43,10 @@ def reproduced(paper: str) -> dict[str, list[str]]:
 
 def _tables(directory: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(directory.glob("*/results.csv")):
+    for path in sorted(directory.glob("*/frame.csv")):
         with path.open(newline="") as file:
-            for number, row in enumerate(csv.DictReader(file)):
-                for name, value in row.items():
-                    found[f"{path.parent.name}.{name}"].append(_digest([number, value]))
+            for row in csv.DictReader(file):
+                found[f"{path.parent.name}.{row['metric']}"].append(_digest(list(row.values())))
     return found
 
 

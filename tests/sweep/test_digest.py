@@ -171,7 +171,7 @@ def test_all_code_that_a_run_executes_is_in_the_digest() -> None:
     ours = {Path(name) for name in executed if name.startswith(str(ROOT / "desim"))}
     assert ours >= {ROOT / "desim/agents/multiserver/projection.py", ROOT / "desim/core.py"}
     handed = {
-        ROOT / "desim/experiments/measured.py",  # asks whether records are valid, and nothing else of a run
+        ROOT / "desim/experiments/study.py",  # asks whether records are valid, and nothing else of a run
         ROOT / "desim/meeting.py",  # whether the arguments make sense
     }
     assert ours - handed <= set(modules_behind("desim.experiments.ogasched.simulate").values())
