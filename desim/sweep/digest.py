@@ -30,7 +30,10 @@ PACKAGES = ("desim",)
 #: Parts that look at finished runs or hand them out, and so do not touch what a run records.
 UNRELATED = (
     *(f"desim.{name}" for name in ("cli", "export", "plotting", "sweep", "validation")),
-    *(f"desim.experiments.{name}" for name in ("blocks", "drawing", "family", "measured", "report", "study")),
+    *(
+        f"desim.experiments.{name}"
+        for name in ("blocks", "claims", "drawing", "family", "frame", "report", "study", "tables")
+    ),
 )
 #: Whoever imports from a problem may ask a result for its metrics, which are found by the name of the problem.
 PROBLEM = re.compile(r"desim\.problems\.\w+")
