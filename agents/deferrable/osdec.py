@@ -14,10 +14,11 @@ from typing import ClassVar, cast, get_args
 import numpy as np
 import torch
 from numpy.random import Generator
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
+from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig
 from desim.agents.deferrable.score_policy import (
     KNOWN,
     LEAST_DEVIATION,
@@ -29,8 +30,16 @@ from desim.agents.deferrable.score_policy import (
     PointerPolicy,
     ScorePolicy,
 )
-from desim.agents.learning.policy import Distribution, Gaussian, Observations, drawn, initialized, mlp
-from desim.envs.base import ACTION_MASK
+from desim.agents.learning.policy import (
+    Distribution,
+    Gaussian,
+    NumpyMLP,
+    Observations,
+    drawn,
+    initialized,
+    mlp,
+)
+from desim.envs.base import ACTION_MASK, Arrays
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable.encoder import DecodingRule
 from desim.problems.deferrable.printed import JOB_SETS, PrintedEncoder
@@ -230,3 +239,35 @@ class OsdecAgent(ScoreAgent):
     """
 
     config_type = OsdecConfig
+
+    def __init__(self, policy: ScorePolicy, config: OsdecConfig, *, name: str = "osdec") -> None:
+        super().__init__(policy, config, name=name)
+        if isinstance(policy, Encoded):
+            self.network = _InNumpy(policy)
+
+
+class _InNumpy:
+    """The mean scores of an encoder, without torch, which takes longer on its way than at work."""
+
+    def __init__(self, policy: Encoded) -> None:
+        self.context = Context(policy)
+        self.of_jobs = {name: Linear.of(cast(nn.Linear, layer)) for name, layer in policy.of_jobs.items()}
+        self.of_system = Linear.of(policy.of_system)
+        self.layers = [EncoderLayer(layer) for layer in policy.layers]
+        self.mean = NumpyMLP(policy.mean)
+
+    def __call__(self, arrays: Arrays) -> NDArray[np.float32]:
+        context = self.context(arrays)
+        tokens, counts = [self.of_system(context[None])], []
+        for name in JOB_SETS:
+            counts.append(int(arrays[name][:, 0].sum()))
+            rows = arrays[name][: counts[-1]]
+            tokens.append(self.of_jobs[name](np.hstack([rows, np.broadcast_to(context, (len(rows), len(context)))])))
+        encoded = np.concatenate(tokens)
+        for layer in self.layers:
+            encoded = layer(encoded)
+        result = np.zeros(len(arrays[ACTION_MASK]), np.float32)
+        first = 1 + counts[0]
+        if counts[1]:
+            result[: counts[1]] = np.tanh(self.mean(encoded[first : first + counts[1]])[:, 0])
+        return result

@@ -159,12 +159,14 @@ class PrintedEncoder(ScoreEncoder):
         Returns
         -------
         numpy.ndarray or None
-            None if the rows show too few jobs or others would start, too.
+            None if the rows show too few jobs or others would start, too, since all that are left fit.
         """
         chosen = [] if answer is None else [int(position) for position in answer]
         if any(position >= self.max_jobs for position in chosen):
             return None
-        scores = np.full(self.num_scores, 0.25, np.float32)
+        cores = observation.current.cores[: self.max_jobs]
+        scores = np.full(self.num_scores, 0.5, np.float32)
+        scores[: len(cores)] -= 0.25 * cores / max(cores.max(initial=0.0), 1.0)  # the largest ends the slot
         scores[chosen] = np.linspace(-0.5, -0.25, max(len(chosen), 1))[: len(chosen)]
         started = self.decode(observation, scores)[0]
         return scores if sorted(started or []) == sorted(chosen) else None
