@@ -351,10 +351,10 @@ class OsdecTraining(ScoreTraining):
 
     Examples::
 
-        desim train osdec --quick --out quick
-        desim train osdec --auxiliary high --seed 1 --out auxh
-        desim train osdec --network mlp --auxiliary none --out ppo
-        desim train osdec --algorithm reinforce --whole-episodes --num-steps 1000 --out reinforce
+        desim train deferrable-osdec --quick --out quick
+        desim train deferrable-osdec --auxiliary high --seed 1 --out auxh
+        desim train deferrable-osdec --network mlp --auxiliary none --out ppo
+        desim train deferrable-osdec --algorithm reinforce --whole-episodes --num-steps 1000 --out reinforce
 
     Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
 
@@ -383,7 +383,7 @@ class OsdecTraining(ScoreTraining):
         If there is a warm start.
     """
 
-    trained: ClassVar[str] = "osdec"
+    trained: ClassVar[str] = "deferrable-osdec"
     rules: ClassVar[tuple[str, ...]] = ("fifo", "tetris")
 
     agent: OsdecConfig = field(default_factory=OsdecConfig)

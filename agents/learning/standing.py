@@ -98,7 +98,8 @@ def standing(
     reached = [episode[task.objective] for episode in ours]
     found = []
     for name in names:
-        values = [_reached(settings.trained, task, name, seed) for seed in seeds]
+        problem = settings.trained.partition("-")[0]
+        values = [_reached(problem, task, name, seed) for seed in seeds]
         change = paired_difference(reached, values)
         found.append(Standing(name, task.objective, float(np.mean(values)), change, task.maximize))
     return found

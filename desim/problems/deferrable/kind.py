@@ -43,7 +43,7 @@ KIND = Kind(
     episodes="desim.workloads.deferrable.registry:draw",
     trainings={
         "deferrable": "desim.agents.deferrable.training:ScoreTraining",
-        "osdec": "desim.agents.deferrable.training:OsdecTraining",
+        "deferrable-osdec": "desim.agents.deferrable.training:OsdecTraining",
     },
     same_workload={
         "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),

@@ -1,10 +1,10 @@
 """
-OSDEC: a network that says which jobs come first
-================================================
+After OSDEC: a network that says which jobs come first
+======================================================
 
-A trained agent of the OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for Online Scheduling of
-Deferrable Workloads in Cloud Computing") beside rules, a planner and the optimum in hindsight; how it was trained; and
-what its attention goes to. It runs in a few seconds.
+Agents that desim made after those of the OSDEC paper (Dong et al., "An Advanced Reinforcement Learning Framework for Online
+Scheduling of Deferrable Workloads in Cloud Computing") beside rules, a planner and the optimum in hindsight; how they were
+trained; and what their attention goes to. It runs in a few seconds. The paper's agent as printed is ``osdec:NAME``.
 """
 
 # %%
@@ -32,8 +32,8 @@ cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=scenario
 names = {
     "FIFO": "fifo",
     "earliest deadline": "earliest-deadline",
-    "OSDEC": "score:fluctuating-osdec",
-    "OSDEC, reserving": "score:fluctuating-osdec-reserving",
+    "network": "score:desim-fluctuating",
+    "network, reserving": "score:desim-fluctuating-reserving",
     "rolling horizon": "rolling-horizon",
 }
 results = {title: simulate(cluster, create(name)) for title, name in names.items()}
@@ -45,9 +45,9 @@ for title, result in results.items():
 # %%
 # Capacity and use
 # ----------------
-# FIFO and OSDEC, two days of each.
+# FIFO and a network, two days of each.
 
-use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "OSDEC")}, window=(24, 72))
+use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "network")}, window=(24, 72))
 
 # %%
 # The learning curve
@@ -56,8 +56,8 @@ use_axes = plotting.capacity_use({title: results[title] for title in ("FIFO", "O
 # kept. The agent that reserves has first learned from a rule that plans.
 
 figure, axes = plt.subplots(figsize=(7, 3.5), layout="constrained")
-for title, row in (("OSDEC, reserving", "osdec-reserving"), ("OSDEC", "osdec"), ("PPO+Att", "ppo-att"), ("PPO", "ppo")):
-    history = json.loads((PRETRAINED / f"fluctuating-{row}.json").read_text())["history"]
+for title, name in (("reserving", "desim-fluctuating-reserving"), ("passing over", "desim-fluctuating")):
+    history = json.loads((PRETRAINED / f"{name}.json").read_text())["history"]
     curve = [(entry["steps"] / 1e3, entry["validation"]["total_reward"]) for entry in history]
     axes.plot(*zip(*curve, strict=True), label=title)
 axes.set(xlabel="slots, thousands", ylabel="total reward\nof a validation episode")
@@ -90,7 +90,7 @@ class Watching:
         return self.agent.act(observation)
 
 
-agent = ScoreAgent.pretrained("fluctuating-osdec-reserving")
+agent = ScoreAgent.pretrained("desim-fluctuating-reserving")
 watching = Watching(agent, agent.policy)
 simulate(cluster, watching)
 weights, cores = watching.seen
