@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from desim.agents.deferrable.forecasts import Forecast
 from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig
 from desim.agents.deferrable.score_policy import (
     KNOWN,
@@ -234,14 +235,18 @@ class OsdecAgent(ScoreAgent):
         The network; later changes of its weights have no effect.
     config : OsdecConfig
         Which one it is.
+    forecast : Forecast, optional
+        A shield, which the paper has not: start only what fits, by this forecast, for as long as it runs.
     name : str
         For records and tables.
     """
 
     config_type = OsdecConfig
 
-    def __init__(self, policy: ScorePolicy, config: OsdecConfig, *, name: str = "osdec") -> None:
-        super().__init__(policy, config, name=name)
+    def __init__(
+        self, policy: ScorePolicy, config: OsdecConfig, *, forecast: Forecast | None = None, name: str = "osdec"
+    ) -> None:
+        super().__init__(policy, config, forecast=forecast, name=name)
         if isinstance(policy, Encoded):
             self.network = _InNumpy(policy)
 

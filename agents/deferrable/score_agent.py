@@ -466,10 +466,8 @@ class ScoreAgent(LearnedAgent):
             horizon = max(HORIZON, int(observation.current.duration.max()))
             ahead = self.forecast.predict(observation, horizon - 1)
             return self.encoder.reserving(observation, scores, Placing(observation, horizon, ahead)) or []
-        scores = scores[: len(observation.current)]
-        order = np.argsort(-scores, kind="stable")
-        if self.config.threshold > -1:
-            order = order[scores[order] > self.config.threshold]
+        given = scores[: len(observation.current)].tolist()
+        order = np.array(self.encoder.order(given), dtype=np.int64)
         steps = int(observation.current.duration.max()) - 1
         room = room_ahead(observation, self.forecast.predict(observation, steps))
         return first_fitting(observation.current, order, room, skip=self.config.rule == "skip")

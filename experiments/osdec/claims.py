@@ -35,7 +35,7 @@ def fixed_rules(frames: Frames) -> list[FixedRule]:
     for rule in RULES:
         if "table1" in frames:
             for metric, paper in zip(PARTS, TABLE_1[rule], strict=True):
-                ours = frames["table1"].estimate(table1.PANEL, table1.COLUMN, rule, metric)
+                ours = frames["table1"].estimate(table1.RULES_PANEL, table1.COLUMN, rule, metric)
                 found.append(FixedRule(rule, "table 1", f"{metric.replace('_', ' ')}, core-slots", paper, ours, WITHIN))
         if "table2" in frames:
             for column, paper in zip(table2.COLUMNS, TABLE_2[rule], strict=True):
@@ -73,7 +73,7 @@ def _off(frames: Frames, table: str) -> list[str]:
 
 def _of_rules(frame: Frame) -> list[Claim]:
     """Return what is said of rules in table 1, which tells whether the workload is the paper's."""
-    panel, column = table1.PANEL, table1.COLUMN
+    panel, column = table1.RULES_PANEL, table1.COLUMN
     found = []
     for metric, place, text in ((PARTS[0], 0, "utilization"), (PARTS[2], 2, "total reward")):
         for rule in ("SJF", "Tetris"):
@@ -118,7 +118,7 @@ def _trained(curves: Frame | None, row: str) -> tuple[bool, str]:
 
 def _of_agents(frame: Frame, curves: Frame | None) -> list[Claim]:
     """Return what table 1 says of the agents that learn."""
-    panel, column, metric = table1.PANEL, table1.COLUMN, "total_reward"
+    panel, column, metric = table1.AGENTS_PANEL, table1.COLUMN, "total_reward"
     found = []
     there = [row for row in LEARNED if frame.has(panel, column, row, metric)]
     for row in there:

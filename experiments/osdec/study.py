@@ -13,8 +13,6 @@ from desim.experiments.study import Study
 __all__ = ["CASES", "TABLE_1", "TABLE_2", "TABLE_4", "OsdecStudy", "panels_of"]
 
 QUICK_SLOTS = 48
-#: Trajectories of learned agents where they are no headline.
-FEW = 30
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class OsdecStudy(Study):
         return replace(setting, num_slots=QUICK_SLOTS, check=True) if self.quick else setting
 
 
-def panels_of(title: str, parameter: str, columns: Mapping[str, Setting]) -> list[Panel]:
+def panels_of(title: str, parameter: str, columns: Mapping[str, Setting], few: int) -> list[Panel]:
     """Return the paper's rules on all trajectories, and all agents on the first ones: what learns takes longer.
 
     Parameters
@@ -46,10 +44,12 @@ def panels_of(title: str, parameter: str, columns: Mapping[str, Setting]) -> lis
         What differs between columns.
     columns : mapping of str to Setting
         The settings.
+    few : int
+        Trajectories of all agents.
     """
-    rows: dict[str, Choice] = {**RULES, **OURS, **learned_rows()}
-    few = {name: replace(setting, seeds=FEW) for name, setting in columns.items()}
-    return [Panel(f"{title}, rules", parameter, columns, RULES), Panel(f"{title}, agents", parameter, few, rows)]
+    rows: dict[str, Choice] = {**RULES, **learned_rows(), **OURS}
+    fewer = {name: replace(setting, seeds=few) for name, setting in columns.items()}
+    return [Panel(f"{title}, rules", parameter, columns, RULES), Panel(f"{title}, agents", parameter, fewer, rows)]
 
 
 TABLE_1: Mapping[str, tuple[float, float, float]] = {

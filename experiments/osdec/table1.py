@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from desim.experiments.blocks import Block, Drawing
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.osdec.simulate import METRICS, OURS, RULES, Setting, learned_rows
-from desim.experiments.osdec.study import TABLE_1, OsdecStudy
+from desim.experiments.osdec.simulate import METRICS, Setting
+from desim.experiments.osdec.study import TABLE_1, OsdecStudy, panels_of
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import lead_table, metric_table
 from desim.plotting.colors import POLICY_COLORS
 
 PANEL, COLUMN = "table 1", "all"
+RULES_PANEL, AGENTS_PANEL = f"{PANEL}, rules", f"{PANEL}, agents"
+FEW = 40
+"""Trajectories of all agents; of the paper's rules there are 100."""
 
 
 @dataclass(frozen=True)
@@ -23,20 +26,22 @@ class Table1(OsdecStudy):
     """The workload of table 1, and its objective."""
 
     def panels(self) -> Sequence[Panel]:
-        """Return all agents on all trajectories."""
-        return [Panel(PANEL, "workload", {COLUMN: Setting()}, {**RULES, **learned_rows(), **OURS})]
+        """Return the paper's rules, and all agents on fewer trajectories."""
+        return panels_of(PANEL, "workload", {COLUMN: Setting()}, FEW)
 
     def show(self, frame: Frame) -> Iterator[Block]:
         """Yield the table, leads over FIFO, and the figure."""
-        how = f"{len(self.seed_list)} trajectories"
         names = {name: name.replace("_", " ") for name in METRICS}
-        yield metric_table(frame, PANEL, COLUMN, names, f"Table 1, core-slots, {how}")
+        for panel in (RULES_PANEL, AGENTS_PANEL):
+            how = f"{len(frame.values(panel, COLUMN, 'FIFO', METRICS[0]))} trajectories"
+            yield metric_table(frame, panel, COLUMN, names, f"{panel}, core-slots, {how}")
         for rule in ("FIFO", "FIFO, what fits now"):
             title = f"By how many percent the total reward of {rule} is above that of others, {how}"
-            yield lead_table(frame, PANEL, "total_reward", rule, title)
-        rows = frame.rows(PANEL)
+            yield lead_table(frame, AGENTS_PANEL, "total_reward", rule, title)
+        rows = frame.rows(AGENTS_PANEL)
         estimates = {
-            label: {row: frame.estimate(PANEL, COLUMN, row, metric) for row in rows} for metric, label in names.items()
+            label: {row: frame.estimate(AGENTS_PANEL, COLUMN, row, metric) for row in rows}
+            for metric, label in names.items()
         }
         paper = {
             names[metric]: {row: values[place] for row, values in TABLE_1.items()}

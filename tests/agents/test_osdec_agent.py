@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from desim import simulate  # noqa: E402
+from desim.agents.deferrable import Oracle  # noqa: E402
 from desim.agents.deferrable.osdec import COEFFICIENT, OsdecAgent, OsdecConfig  # noqa: E402
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS  # noqa: E402
 from desim.agents.deferrable.training import OsdecTraining  # noqa: E402
@@ -239,3 +240,18 @@ def test_schedules_are_the_same_again() -> None:
     runs = [simulate(DeferrableCluster(jobs, capacity, num_slots=num_slots), agent).metrics() for _ in range(2)]
     assert runs[0] == runs[1]
     assert runs[0]["jobs_started"] > 0
+
+
+def test_behind_a_shield_the_lowest_scores_come_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [Job(1, 0, 0, 0, 3, 4), Job(2, 0, 0, 0, 1, 4), Job(3, 0, 0, 0, 1, 5)]
+    monkeypatch.setattr(OsdecAgent, "scores", lambda self, seen: np.array([0.9, -0.5, 0.1], np.float32))
+    policy = single(policy_of(SMALL))
+    for ahead, started in (([9.0, 9.0, 9.0], [2, 3]), ([9.0, 3.0, 3.0], [2, 3])):
+        agent = OsdecAgent(policy, SMALL, forecast=Oracle(np.array(ahead)[:, None]))
+        result = simulate(DeferrableCluster(jobs, ahead, num_slots=3), agent)
+        taken = result.jobs.filter(result.jobs["starting_time"].is_not_null())["job_id"].to_list()
+        assert sorted(taken) == started
+    monkeypatch.setattr(OsdecAgent, "scores", lambda self, seen: np.array([-0.9, -0.5, 0.1], np.float32))
+    agent = OsdecAgent(policy, SMALL, forecast=Oracle(np.array([[9.0], [3.0], [3.0]])))
+    result = simulate(DeferrableCluster(jobs, [9, 3, 3], num_slots=3), agent)
+    assert result.metrics()["jobs_started"] == 0  # the first in order does not fit for as long as it runs

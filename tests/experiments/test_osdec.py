@@ -165,7 +165,8 @@ def made(total: float, gain: float) -> dict[str, Frame]:
     }
     rows["OSDEC"] = {"utilization": total + 280.0, "time_delay": -250.0, "total_reward": total}
     outcomes = {
-        (table1.PANEL, table1.COLUMN, row, seed): {"violation_penalty": -30.0, **values}
+        (panel, table1.COLUMN, row, seed): {"violation_penalty": -30.0, **values}
+        for panel in (table1.RULES_PANEL, table1.AGENTS_PANEL)
         for row, values in rows.items()
         for seed in range(5)
     }

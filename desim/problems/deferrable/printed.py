@@ -6,7 +6,7 @@ cloud computing", sections 3.1, 4.1.1 and 4.1.2. What the paper leaves open is a
 
 from __future__ import annotations
 
-from math import isnan
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -118,33 +118,15 @@ class PrintedEncoder(ScoreEncoder):
         rows[:, 4] = jobs.submission_time - slot
         rows[:, len(JOB_FEATURES) :] = jobs.requests
 
-    def decode(self, observation: DeferrableObservation, action: Any) -> tuple[list[int] | None, bool]:
-        """Return the positions of the jobs that are started, in order, and whether the scores are numbers.
+    def order(self, scores: Sequence[float]) -> list[int]:
+        """Return in which order jobs are started: the lowest score first, of equal ones the job known first.
 
         Parameters
         ----------
-        observation : DeferrableObservation
-            What was encoded.
-        action : array_like of shape (max_jobs,)
-            Scores, the lowest of which come first.
-
-        Returns
-        -------
-        tuple of (list of int or None) and bool
-            Scores that are not numbers start nothing.
-
-        Raises
-        ------
-        InvalidConfiguration
-            If there is another number of scores.
+        scores : sequence of float
+            Of the jobs whose window is open.
         """
-        scores = np.asarray(action, dtype=np.float64)
-        if scores.shape != (self.num_scores,):
-            raise InvalidConfiguration(f"the action has shape {scores.shape}, want ({self.num_scores},)")
-        given = scores[: len(observation.current)].tolist()
-        if any(map(isnan, given)):
-            return None, False
-        return self._fitting(observation, sorted(range(len(given)), key=given.__getitem__)), True
+        return sorted(range(len(scores)), key=scores.__getitem__)
 
     def action_of(self, observation: DeferrableObservation, answer: Any) -> NDArray[np.float32] | None:
         """Return scores with which the same jobs start as those that an agent answers, as the base class does.
