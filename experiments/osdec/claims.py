@@ -18,8 +18,9 @@ WITHIN = 2.0
 """Percent of the paper's number by which a rule may be off."""
 POINTS = 1.0
 """Percentage points by which a lead may be off: the paper prints no intervals of them, ours are about this wide."""
-FLAT = 10.0
-"""Core-slots by which the last quarter of a training may be above the one before, if it is to have converged."""
+FLAT, EVALUATIONS = 10.0, 20
+"""Core-slots by which the last quarter of a training may be above the one before, if it is to have converged, and how
+many evaluations it must have: a curve of a few iterations is flat where nothing has been learned yet."""
 PARTS = ("utilization", "time_delay", "total_reward")
 
 
@@ -108,12 +109,14 @@ def _trained(curves: Frame | None, row: str) -> tuple[bool, str]:
     """Return whether a training has converged, and how long it was."""
     if curves is None or not curves.has(figure4.PANEL, figure4.COLUMN, row):
         return False, "no training is shown"
-    decisions, gain = (
-        curves.estimate(figure4.PANEL, figure4.COLUMN, row, metric).mean for metric in ("decisions", "gain")
+    decisions, gain, evaluations = (
+        curves.estimate(figure4.PANEL, figure4.COLUMN, row, metric).mean
+        for metric in ("decisions", "gain", "evaluations")
     )
-    flat = gain <= FLAT
-    words = "flat over" if flat else f"still {gain:,.0f} core-slots up in"
-    return flat, f"{decisions:,.0f} decisions, {words} the last quarter; the paper does not say how many it has"
+    words = f"{decisions:,.0f} decisions, the last quarter {gain:+,.0f} core-slots against the one before"
+    if evaluations < EVALUATIONS:
+        return False, f"{words}: too few to have learned much"
+    return gain <= FLAT, f"{words}; the paper does not say how many it has"
 
 
 def _of_agents(frame: Frame, curves: Frame | None) -> list[Claim]:

@@ -5,57 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from desim.agents.learning.checkpoint import load_weights
-from desim.agents.learning.pretrained import PRETRAINED
 from desim.experiments.blocks import Block, Drawing, Table, short
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
+from desim.experiments.osdec.curves import Card, perform
 from desim.experiments.osdec.simulate import LEARNED, learned_rows
 from desim.experiments.study import Study, run_as_program
-from desim.sweep import Run
 
 PANEL, COLUMN = "figure 4", "training"
 CURVES = f"{PANEL}, {COLUMN} by decisions"
-
-
-@dataclass(frozen=True)
-class Card:
-    """What a run reads: the curve of a card, in decisions."""
-
-    unit: str = "decisions"
-
-
-def perform(run: Run) -> dict[str, Any]:
-    """Return the curve of the card of some weights, and whether it had become flat.
-
-    Parameters
-    ----------
-    run : Run
-        Of a :class:`Card` and a choice with weights.
-
-    Returns
-    -------
-    dict
-        ``decisions`` and ``seconds`` of the training, ``best``, ``gain`` of the last quarter over the one before in
-        total reward, and the curve.
-    """
-    history = load_weights(PRETRAINED / run.agent.policy.partition(":")[2])[1]["history"]
-    rewards = [entry["validation"]["total_reward"] for entry in history]
-    quarter = max(len(rewards) // 4, 1)
-    before = rewards[-2 * quarter : -quarter] or rewards[:1]
-    return {
-        "decisions": history[-1]["steps"],
-        "seconds": history[-1]["seconds"],
-        "evaluations": len(history),
-        "best": max(rewards),
-        "gain": sum(rewards[-quarter:]) / quarter - sum(before) / len(before),
-        "by decisions": {
-            "total_reward": {entry["steps"]: reward for entry, reward in zip(history, rewards, strict=True)}
-        },
-        "valid": None,
-    }
 
 
 @dataclass(frozen=True)

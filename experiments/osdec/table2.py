@@ -22,7 +22,7 @@ COLUMNS = {
     "real time": Setting(WORKLOAD, real_time=True, delay_weight=0.0),
 }
 """Utilization is the only objective, as in the paper."""
-FEW = 15
+FEW = 10
 """Trajectories of all agents; of the paper's rules there are 100."""
 
 

@@ -15,7 +15,7 @@ from desim.experiments.study import run_as_program
 from desim.experiments.tables import value_table
 
 PANEL, METRIC = "table 4", "total_reward"
-FEW = 10
+FEW = 5
 """Trajectories of all agents; of the paper's rules there are 100."""
 PRINTED = {row: dict(zip(CASES, values, strict=True)) for row, values in TABLE_4.items()}
 

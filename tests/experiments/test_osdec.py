@@ -21,7 +21,7 @@ from desim.experiments.blocks import Drawing, Table
 from desim.experiments.claims import claims_table, fixed_rules_table, read_register
 from desim.experiments.family import Family
 from desim.experiments.frame import FRAME_FILE, Choice, Frame
-from desim.experiments.osdec import FAMILY, figure4, table1
+from desim.experiments.osdec import FAMILY, curves, figure4, table1
 from desim.experiments.osdec.claims import claims, fixed_rules
 from desim.experiments.osdec.simulate import METRICS, RULES, Setting, learned_rows, perform, scenario_of
 from desim.experiments.osdec.study import CASES, QUICK_SLOTS, TABLE_1
@@ -144,8 +144,8 @@ def test_a_training_is_flat_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             {"steps": 100 * at, "seconds": 2.0 * at, "validation": {"total_reward": reward}}
             for at, reward in enumerate(rewards)
         ]
-        monkeypatch.setattr(figure4, "load_weights", lambda stem: ({}, {"history": history}))
-        return figure4.perform(Run(figure4.Card(), Choice("osdec:any"), 0))
+        monkeypatch.setattr(curves, "load_weights", lambda stem: ({}, {"history": history}))
+        return curves.perform(Run(curves.Card(), Choice("osdec:any"), 0))
 
     rising = curve([0, 10, 20, 30, 40, 50, 60, 70])
     assert (rising["decisions"], rising["seconds"], rising["best"], rising["evaluations"]) == (700, 14, 70, 8)
@@ -170,7 +170,7 @@ def made(total: float, gain: float) -> dict[str, Frame]:
         for row, values in rows.items()
         for seed in range(5)
     }
-    curves = {(figure4.PANEL, figure4.COLUMN, "OSDEC", 0): {"decisions": 2e5, "gain": gain}}
+    curves = {(figure4.PANEL, figure4.COLUMN, "OSDEC", 0): {"decisions": 2e5, "gain": gain, "evaluations": 30.0}}
     return {"table1": Frame.of(outcomes), "figure4": Frame.of(curves)}
 
 
