@@ -63,13 +63,10 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "openb": {"allocation": {}},
     "osdec": {
-        "table1": {},
+        "table1": {"seeds": 1},
         "table2": {"seeds": 1},
-        "table4": {"seeds": 1, "heuristics_only": True},
+        "table4": {"seeds": 1},
         "figure4": {},
-        "forecasts": {},
-        "attention": {"seeds": 1},
-        "safety": {"seeds": 1, "levels": (0.1,)},
         "unseen": {"seeds": 1, "moves": (10,), "workloads": ("fluctuating", "spot instances")},
     },
 }
@@ -95,7 +92,6 @@ def study(
     monkeypatch_module: pytest.MonkeyPatch,
     tmp_path_factory: pytest.TempPathFactory,
     batch_weights: Path,
-    score_weights: Path,
 ) -> Study:
     """Return a study that was carried out; all of a paper share one store."""
     paper, name = request.param.split()
@@ -106,8 +102,6 @@ def study(
     if paper == "dbf":
         monkeypatch_module.setattr("desim.experiments.dbf.study.QUICK_JOBS", 40)
         settings |= {"workload": "generated", "weights": batch_weights}
-    if paper == "osdec":
-        settings |= {"weights": score_weights}
     made: Study = FAMILIES[paper].study(name)(**settings | SIZES[paper][name])
     assert carry_out(made) == 0
     return made
