@@ -80,7 +80,7 @@ def _of_rules(frame: Frame) -> list[Claim]:
         for rule in ("SJF", "Tetris"):
             ours = frame.lead(panel, column, rule, metric, "FIFO")
             paper = 100.0 * (TABLE_1[rule][place] / TABLE_1["FIFO"][place] - 1.0)
-            why = "a rule; the workload was fitted to the three rules' means, not to this"
+            why = "a rule; it follows from the means that the workload was fitted to"
             found.append(
                 Claim(f"{text} of {rule} above that of FIFO, %", paper, ours, POINTS, ours.mean * paper > 0, reason=why)
             )
