@@ -33,7 +33,7 @@ def trajectories() -> None:
     scenarios = [generate(seed=seed) for seed in range(TRAJECTORIES)]
     jobs = sum(len(scenario.jobs) for scenario in scenarios)
     rows = []
-    learned = [f"score:{name}" for name in pretrained_names("score") if "seed" not in name]
+    learned = [f"{kind}:{name}" for kind in ("osdec", "score") for name in pretrained_names(kind)]
     for name in [*(name for name in descriptions() if ":" not in name), *learned]:
         agent = create(name)
         begin = time.perf_counter()

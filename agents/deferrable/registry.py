@@ -34,6 +34,13 @@ def _score(source: str) -> Agent:
     return ScoreAgent.named(source)
 
 
+def _osdec(source: str) -> Agent:
+    """Return OSDEC, or a variant, with trained weights: a pretrained name or a path."""
+    from desim.agents.deferrable.osdec import OsdecAgent
+
+    return OsdecAgent.named(source)
+
+
 def _search(rest: str) -> Agent:
     """Return the search agent of an objective and perhaps a budget, such as ``total_reward:100``."""
     from desim.agents.deferrable.search import SearchAgent
@@ -101,8 +108,15 @@ _REGISTRY: Registry = Registry(
         "random": ("A new random order in every slot.", RandomOrder),
     },
     {
+        "osdec:NAME": Family(
+            "OSDEC as printed, or a variant of its table 1: trained weights, by name or path.",
+            _osdec,
+            files=partial(made_of, agent="osdec"),
+        ),
         "score:NAME": Family(
-            "OSDEC or a variant: trained weights, by name or path.", _score, files=partial(made_of, agent="score")
+            "What desim makes of OSDEC: trained weights, by name or path.",
+            _score,
+            files=partial(made_of, agent="score"),
         ),
         "rolling-horizon:FORECAST": Family(
             "The same on a forecast: last-value, seasonal:PERIOD, learned:PERIOD, in slots.", _rolling_horizon

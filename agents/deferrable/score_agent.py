@@ -38,7 +38,17 @@ from desim.problems.deferrable import DeferrableObservation, Placing
 from desim.problems.deferrable.encoder import DecodingRule, ScoreEncoder
 from desim.problems.deferrable.observation import HORIZON, room_ahead
 
-__all__ = ["InTorch", "Recurrent", "ScoreAgent", "ScoreConfig", "Scores", "scores_of"]
+__all__ = [
+    "Context",
+    "EncoderLayer",
+    "InTorch",
+    "Linear",
+    "Recurrent",
+    "ScoreAgent",
+    "ScoreConfig",
+    "Scores",
+    "scores_of",
+]
 
 Floats = NDArray[np.float32]
 
@@ -68,15 +78,25 @@ def _are_linear(*layers: nn.Module) -> bool:
     return all(computes_as(layer, nn.Linear) and layer.bias is not None for layer in layers)
 
 
-class _Linear:
+class Linear:
+    """A linear layer in NumPy.
+
+    Parameters
+    ----------
+    weight, bias : torch.Tensor
+        Those of the layer.
+    """
+
     def __init__(self, weight: Any, bias: Any) -> None:
         self.weight, self.bias = array_of(weight).T.copy(), array_of(bias)
 
     @classmethod
-    def of(cls, layer: nn.Linear) -> _Linear:
+    def of(cls, layer: nn.Linear) -> Linear:
+        """Return what a layer of torch is in NumPy."""
         return cls(layer.weight, layer.bias)
 
     def __call__(self, x: Floats) -> Floats:
+        """Return what comes out for rows that come in."""
         result: Floats = x @ self.weight
         result += self.bias
         return result
@@ -93,11 +113,18 @@ class _Norm:
         return result
 
 
-class _EncoderLayer:
-    """Self-attention and a position-wise network, each added to what comes in and then normalized."""
+class EncoderLayer:
+    """Self-attention and a position-wise network, each added to what comes in and then normalized, in NumPy.
+
+    Parameters
+    ----------
+    layer : torch.nn.TransformerEncoderLayer
+        The layer.
+    """
 
     @staticmethod
     def can_copy(layer: Any) -> bool:
+        """Tell whether a layer computes as this one does."""
         return (
             computes_as(layer, nn.TransformerEncoderLayer, "_sa_block", "_ff_block")
             and layer.activation is relu
@@ -112,12 +139,13 @@ class _EncoderLayer:
     def __init__(self, layer: Any) -> None:
         attention = layer.self_attn
         self.heads = attention.num_heads
-        self.inward = _Linear(attention.in_proj_weight, attention.in_proj_bias)
-        self.outward = _Linear.of(attention.out_proj)
-        self.first, self.second = _Linear.of(layer.linear1), _Linear.of(layer.linear2)
+        self.inward = Linear(attention.in_proj_weight, attention.in_proj_bias)
+        self.outward = Linear.of(attention.out_proj)
+        self.first, self.second = Linear.of(layer.linear1), Linear.of(layer.linear2)
         self.norms = _Norm(layer.norm1), _Norm(layer.norm2)
 
     def __call__(self, x: Floats) -> Floats:
+        """Return the tokens encoded."""
         x = self.norms[0](x + self._attended(x))
         return self.norms[1](x + self.second(np.maximum(self.first(x), np.float32(0.0))))
 
@@ -195,29 +223,37 @@ class _Auxiliary:
 
     def __init__(self, module: AuxiliaryTasks) -> None:
         self.recurrent = Recurrent(module.recurrent)
-        self.shared, self.tasks = _Linear.of(module.shared), _Linear.of(module.tasks)
+        self.shared, self.tasks = Linear.of(module.shared), Linear.of(module.tasks)
 
     def __call__(self, history: Floats) -> tuple[Floats, Floats]:
         low = np.tanh(self.shared(self.recurrent(history)))
         return low, np.tanh(self.tasks(low))
 
 
-class _Context:
-    """What all networks see of the system."""
+class Context:
+    """What all networks see of the system, in NumPy.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network.
+    """
 
     @staticmethod
     def can_copy(policy: ScorePolicy) -> bool:
+        """Tell whether a network has the context of all, which this one copies."""
         known = type(policy).context is ScorePolicy.context and "context" not in vars(policy)
         return known and (policy.auxiliary is None or _Auxiliary.can_copy(policy.auxiliary))
 
     def __init__(self, policy: ScorePolicy) -> None:
         self.auxiliary = None if policy.auxiliary is None else _Auxiliary(policy.auxiliary)
-        self.kind = policy.auxiliary_kind
+        self.kind, self.seen, self.coefficient = policy.auxiliary_kind, policy.seen, np.float32(policy.coefficient)
 
     def __call__(self, arrays: Arrays) -> Floats:
-        parts = [arrays["system"], arrays["free"].ravel()]
+        """Return it for one encoded observation, shape (context_width,)."""
+        parts = [arrays[name].ravel() for name in self.seen]
         if self.auxiliary is not None:
-            low, high = self.auxiliary(arrays["history"])
+            low, high = (self.coefficient * vector for vector in self.auxiliary(arrays["history"]))
             if self.kind != "low":
                 parts.append(high)
             if self.kind != "high":
@@ -230,17 +266,17 @@ class _Attention:
     def can_copy(policy: AttentionPolicy) -> bool:
         return (
             computes_as(policy, AttentionPolicy, "encode", "tokens", "_spread")
-            and _Context.can_copy(policy)
+            and Context.can_copy(policy)
             and _are_linear(policy.of_system, policy.of_current, policy.of_future)
-            and all(map(_EncoderLayer.can_copy, policy.layers))
+            and all(map(EncoderLayer.can_copy, policy.layers))
             and NumpyMLP.can_copy(policy.score)
         )
 
     def __init__(self, policy: AttentionPolicy) -> None:
-        self.context = _Context(policy)
-        self.of_system, self.of_current = _Linear.of(policy.of_system), _Linear.of(policy.of_current)
-        self.of_future = _Linear.of(policy.of_future)
-        self.layers = [_EncoderLayer(layer) for layer in policy.layers]
+        self.context = Context(policy)
+        self.of_system, self.of_current = Linear.of(policy.of_system), Linear.of(policy.of_current)
+        self.of_future = Linear.of(policy.of_future)
+        self.layers = [EncoderLayer(layer) for layer in policy.layers]
         self.score = NumpyMLP(policy.score)
 
     def __call__(self, arrays: Arrays) -> Floats:
@@ -264,10 +300,10 @@ class _FixedLength:
     @staticmethod
     def can_copy(policy: FixedLengthPolicy) -> bool:
         known = computes_as(policy, FixedLengthPolicy)
-        return known and _Context.can_copy(policy) and NumpyMLP.can_copy(policy.score)
+        return known and Context.can_copy(policy) and NumpyMLP.can_copy(policy.score)
 
     def __init__(self, policy: FixedLengthPolicy) -> None:
-        self.context = _Context(policy)
+        self.context = Context(policy)
         self.score = NumpyMLP(policy.score)
 
     def __call__(self, arrays: Arrays) -> Floats:
@@ -430,10 +466,8 @@ class ScoreAgent(LearnedAgent):
             horizon = max(HORIZON, int(observation.current.duration.max()))
             ahead = self.forecast.predict(observation, horizon - 1)
             return self.encoder.reserving(observation, scores, Placing(observation, horizon, ahead)) or []
-        scores = scores[: len(observation.current)]
-        order = np.argsort(-scores, kind="stable")
-        if self.config.threshold > -1:
-            order = order[scores[order] > self.config.threshold]
+        given = scores[: len(observation.current)].tolist()
+        order = np.array(self.encoder.order(given), dtype=np.int64)
         steps = int(observation.current.duration.max()) - 1
         room = room_ahead(observation, self.forecast.predict(observation, steps))
         return first_fitting(observation.current, order, room, skip=self.config.rule == "skip")

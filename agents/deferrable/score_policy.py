@@ -256,10 +256,22 @@ class ScorePolicy(Policy):
     rng : numpy.random.Generator
         For the weights.
     auxiliary : {"none", "high", "low", "both"}
-        Which vectors of the auxiliary module are part of the context. The paper multiplies them by 10, for amounts that
-        are not scaled, which comes to about 1 here.
+        Which vectors of the auxiliary module are part of the context.
+
+    Attributes
+    ----------
+    seen : sequence of str
+        The parts of an observation that are the context beside these vectors.
+    coefficient : float
+        What the vectors are multiplied by. The paper has 10, for amounts that are not scaled, which comes to about 1
+        here.
+    tasks : type
+        The auxiliary module.
     """
 
+    seen: Sequence[str] = ("system", "free")
+    coefficient = 1.0
+    tasks: type[AuxiliaryTasks] = AuxiliaryTasks
     parts_add_up = False  # vectors of the auxiliary module are kept from a pass to its loss, which counts known steps
 
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary) -> None:
@@ -269,23 +281,23 @@ class ScorePolicy(Policy):
         self.num_resources = encoder.num_resources
         self.auxiliary_kind = auxiliary
         self.auxiliary_rate = 100.0
-        self.context_width = self.shapes["system"][0] + int(np.prod(self.shapes["free"]))
+        self.context_width = sum(int(np.prod(self.shapes[name])) for name in self.seen)
         self.auxiliary: AuxiliaryTasks | None = None
         self._last = _Last()
         if auxiliary in WITH_AUXILIARY:
-            self.auxiliary = AuxiliaryTasks(self.shapes["history"][1], self.num_resources, rng)
+            self.auxiliary = self.tasks(self.shapes["history"][1], self.num_resources, rng)
             width = self.auxiliary.shared.out_features
             widths = {"high": self.auxiliary.tasks.out_features, "low": width}
             self.context_width += sum(size for name, size in widths.items() if auxiliary in (name, "both"))
 
     def context(self, observations: Observations) -> Tensor:
         """Return what is seen of the system, with the vectors of the auxiliary module, shape (B, context_width)."""
-        parts = [observations["system"], observations["free"].flatten(1)]
+        parts = [observations[name].flatten(1) for name in self.seen]
         if self.auxiliary is not None:
             vectors = self.auxiliary.vectors(observations["history"])
             if vectors[1].requires_grad:
                 self._last.note(observations["history"], vectors[1], versions_of(list(self.auxiliary.parameters())))
-            low, high = (vector.detach() for vector in vectors)
+            low, high = (self.coefficient * vector.detach() for vector in vectors)
             if self.auxiliary_kind != "low":
                 parts.append(high)
             if self.auxiliary_kind != "high":
@@ -469,7 +481,14 @@ class PointerPolicy(ScorePolicy):
         As for :class:`~desim.agents.deferrable.score_policy.ScorePolicy`.
     width : int
         Units of both recurrent networks.
+
+    Attributes
+    ----------
+    sign : float
+        1 if the highest scores come first, -1 if the lowest do.
     """
+
+    sign = 1.0
 
     def __init__(self, encoder: ScoreEncoder, rng: np.random.Generator, auxiliary: Auxiliary, width: int) -> None:
         super().__init__(encoder, rng, auxiliary)
@@ -496,7 +515,8 @@ class PointerPolicy(ScorePolicy):
         value = cast(Tensor, self.value(torch.cat([summary, system], dim=1))).squeeze(-1)
         ends = self.end.expand(len(read), 1, -1)
         options = torch.cat([read, ends], dim=1)
-        return PointerOrder(self._pointing(options, summary, system), mask[:, :count], mask.shape[1]), value
+        begin = self._pointing(options, summary, system)
+        return PointerOrder(begin, mask[:, :count], mask.shape[1], self.sign), value
 
     def _pointing(self, options: Tensor, summary: Tensor, system: Tensor) -> Callable[[], Pointing]:
         keys = self.of_read(options)
@@ -538,12 +558,15 @@ class PointerOrder:
         Which jobs there are.
     room : int
         Scores of an action, at least m.
+    sign : float
+        -1 turns all scores around.
     """
 
-    def __init__(self, begin: Callable[[], Pointing], mask: Tensor, room: int) -> None:
+    def __init__(self, begin: Callable[[], Pointing], mask: Tensor, room: int, sign: float = 1.0) -> None:
         self.begin = begin
         self.mask = mask
         self.room = room
+        self.sign = sign
 
     def _walk(self, choose: Callable[[int, Tensor], Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Point until the end; return scores, log-probabilities and entropies along the way."""
@@ -569,7 +592,7 @@ class PointerOrder:
             left[started, chosen[~over]] = False
             over = over | ~left[:, :count].any(1)
             pointing.take(chosen)
-        return nn.functional.pad(scores, (0, self.room - count)), log_prob, entropy
+        return nn.functional.pad(self.sign * scores, (0, self.room - count)), log_prob, entropy
 
     def sample(self, rng: np.random.Generator) -> Tensor:
         """Draw the scores of each, shape (B, room)."""
@@ -588,7 +611,7 @@ class PointerOrder:
     def log_prob(self, actions: Tensor) -> Tensor:
         """Return the logarithm of the probability of scores, shape (B,)."""
         count = self.mask.shape[1]
-        shown = actions[:, :count].masked_fill(~self.mask, -1.0)
+        shown = (self.sign * actions[:, :count]).masked_fill(~self.mask, -1.0)
         order = torch.argsort(shown, dim=1, descending=True, stable=True)
         numbers = (shown > 0).sum(1)
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from desim import plugins, simulate
 from desim.agents.deferrable.list_plan import planned_starts
 from desim.agents.deferrable.orders import first_fitting
+from desim.agents.deferrable.osdec import OsdecConfig
 from desim.agents.deferrable.registry import create
 from desim.agents.deferrable.score_agent import ScoreConfig
 from desim.agents.deferrable.score_policy import KNOWN, TARGETS, TASKS, ScorePolicy, seen_of
@@ -39,6 +40,7 @@ from desim.problems.deferrable.observation import LATER
 __all__ = [
     "DeferrableEpisodes",
     "Demonstrator",
+    "OsdecTraining",
     "ScoreTraining",
     "agreement",
     "demonstrations",
@@ -341,6 +343,73 @@ class ScoreTraining(TrainingSettings[ScorePolicy]):
             steps: dict[str, Any] = {"epochs": 6, "minibatch_size": 128}  # small ones, as those for demonstrations
             further: dict[str, Any] = {"distance": distance, "agrees": agreement}
             return imitate(learner, collect, advice, rounds=rounds, memory=rounds, **steps, **further)[-1]
+
+
+@dataclass(frozen=True)
+class OsdecTraining(ScoreTraining):
+    """Train OSDEC as printed, or a variant of the paper's table 1; weights and card are written to the directory.
+
+    Examples::
+
+        desim train deferrable-osdec --quick --out quick
+        desim train deferrable-osdec --auxiliary high --seed 1 --out auxh
+        desim train deferrable-osdec --network mlp --auxiliary none --out ppo
+        desim train deferrable-osdec --algorithm reinforce --whole-episodes --num-steps 1000 --out reinforce
+
+    Ctrl-C ends a training early; the same command goes on from where it was, to the same numbers.
+
+    Parameters
+    ----------
+    agent : OsdecConfig
+        Network, and what it sees of the auxiliary module.
+    learning : LearningConfig
+        How it learns, as table 3 has it.
+    training : TrainingConfig
+        Length, seed and environments: batches of 2,048 decisions of 16 environments, as in the paper.
+    episodes : DeferrableEpisodes
+        Workloads and objective.
+    reward : str
+        As for :class:`ScoreTraining`.
+    auxiliary_rate : float
+        How many times faster than the policy the auxiliary module learns; 100 in table 3.
+    warm_start : int
+        Always 0: the paper's agents imitate nobody.
+    expert : str
+        Plays no part.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If there is a warm start.
+    """
+
+    trained: ClassVar[str] = "deferrable-osdec"
+    rules: ClassVar[tuple[str, ...]] = ("fifo", "tetris")
+
+    agent: OsdecConfig = field(default_factory=OsdecConfig)
+    learning: LearningConfig = field(
+        default_factory=lambda: LearningConfig(learning_rate=1e-4, minibatch_size=64, entropy=0.0, target_kl=0.0)
+    )
+    training: TrainingConfig = field(
+        default_factory=lambda: TrainingConfig(
+            total_steps=204_800, num_envs=16, num_steps=128, validation_episodes=20, validate_every=5
+        )
+    )
+    episodes: DeferrableEpisodes = field(default_factory=lambda: DeferrableEpisodes(("osdec-table-1",)))
+
+    def __post_init__(self) -> None:
+        """Refuse what is not the paper's."""
+        super().__post_init__()
+        if self.warm_start:
+            raise InvalidConfiguration(
+                f"warm_start is {self.warm_start!r}, want 0: the paper's agents imitate nobody; try "
+                "`desim train deferrable`"
+            )
+
+    @classmethod
+    def quick(cls) -> OsdecTraining:
+        """Return a small training of a few minutes."""
+        return cls(training=replace(cls().training, total_steps=20_480))
 
 
 def _advised(settings: ScoreTraining) -> Advised:

@@ -1,251 +1,163 @@
-"""One run of the experiments: a trajectory of jobs and capacity, and an agent."""
+"""One run: a trajectory of jobs and capacity, and an agent by its name."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from desim import simulate
-from desim.agents.deferrable import (
-    FIFO,
-    SJF,
-    EarliestDeadline,
-    Forecast,
-    LargestRevenue,
-    LastValue,
-    Learned,
-    LeastSlack,
-    Oracle,
-    Planned,
-    RandomOrder,
-    RollingHorizon,
-    Seasonal,
-    Tetris,
-    offline_optimum,
-)
-from desim.agents.deferrable.list_plan import ListPlan
+from desim.agents.deferrable import Oracle, create
+from desim.agents.learning.checkpoint import load_weights
+from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
 from desim.core import Agent
 from desim.exceptions import InvalidConfiguration
-from desim.experiments.measured import Choice, is_valid
+from desim.experiments.frame import Choice
 from desim.experiments.osdec.workloads import TRACED, traced
-from desim.problems.deferrable import DeferrableCluster, Foresight, foresee
+from desim.experiments.study import is_valid
+from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
 from desim.sweep import Run
-from desim.workloads.deferrable import FLUCTUATING, Settings, generate, named
+from desim.workloads.deferrable import Scenario, generate, named
 
-SCORE = "score"
-"""The policy of learned agents, which :mod:`desim.experiments.osdec.learned` knows."""
+__all__ = ["LEARNED", "METRICS", "OURS", "RULES", "Setting", "learned_rows", "perform"]
 
-Made = tuple[Agent, dict[str, Any]]
-"""An agent, and what is known of it before the run: ``bound`` and ``proved``, None for all but the optimum."""
+WHOLE_LIFE = (("starts", "what fits for as long as it runs"),)
+RULES: Mapping[str, Choice] = {
+    "FIFO": Choice("fifo", WHOLE_LIFE),
+    "SJF": Choice("smallest-work", WHOLE_LIFE),
+    "Tetris": Choice("tetris", WHOLE_LIFE),
+}
+"""The paper's rules. In its table 1 utilization and delay add up to the total: they never violate the capacity."""
 
-METRICS = (
-    "utilization",
-    "time_delay",
-    "violation_penalty",
-    "total_reward",
-    "acceptance",
-    "acceptance_by_work",
-    "expiry_rate",
-    "capacity_share_cores",
-    "delay_mean",
-    "violation",
-    "violation_slots",
-)
-"""What is kept of a run, see :mod:`desim.problems.deferrable.metrics`; the paper's word for the revenue is utilization,
-and the share of the capacity counts what was used above it."""
+OURS: Mapping[str, Choice] = {
+    "FIFO, what fits now": Choice("fifo"),
+    "earliest deadline": Choice("earliest-deadline"),
+    "list plan": Choice("list-plan"),
+}
+"""Rules of desim that see no future, as the learned agents see none."""
 
-VOLATILE = replace(
-    FLUCTUATING,
-    arrival_rate=8.1,
-    duration_probabilities=(0.1, 0.2, 0.3, 0.4),
-    capacity_deviation=0.2,
-    capacity_correlation=0.7,
-)
-"""About the same work in longer jobs under a capacity that changes by a seventh from slot to slot: agents that do not
-look ahead violate it in one slot of twenty. In the other workloads violations are rare."""
+LEARNED: Mapping[str, str] = {
+    "REINFORCE": "osdec-table-1-reinforce",
+    "PPO": "osdec-table-1-ppo",
+    "PointerNet": "osdec-table-1-pointernet",
+    "PPO+Att": "osdec-table-1-ppo-att",
+    "PPO+Att+AuxH": "osdec-table-1-ppo-att-auxh",
+    "PPO+Att+AuxL": "osdec-table-1-ppo-att-auxl",
+    "OSDEC": "osdec-table-1",
+}
+"""The paper's learned agents, and the weights that come with desim: as printed, trained on the workload of table 1."""
+
+METRICS = ("utilization", "time_delay", "violation_penalty", "total_reward")
+"""What is kept of a run, in core-slots; the paper's word for the revenue is utilization."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A workload and an objective; the defaults are those of table 1.
+    """A workload and an objective.
 
     Attributes
     ----------
-    case : str
-        ``"default"``, ``"fluctuating"``, ``"volatile"``, a case of table 4: ``"core-1"`` ... ``"duration-3"``, or one
-        of :data:`desim.experiments.osdec.workloads.TRACED`.
+    workload : str
+        One that :func:`desim.workloads.deferrable.named` knows, or of
+        :data:`desim.experiments.osdec.workloads.TRACED`.
     real_time : bool
         Whether jobs are shown at their earliest start only and must be started then.
     delay_weight : float
-        w1.
-    violation_weight : float
-        w2.
+        What a slot of delay costs.
+    seeds : int
+        Trajectories, at most.
     num_slots : int or None
         Length of a trajectory; that of the workload if None.
     check : bool
         Check the records with `desim.validation`.
     """
 
-    case: str = "default"
+    workload: str = "osdec-table-1"
     real_time: bool = False
     delay_weight: float = 2.0
-    violation_weight: float = 10.0
+    seeds: int = 100
     num_slots: int | None = None
     check: bool = False
 
 
-def settings_of(setting: Setting) -> Settings:
-    """Return the workload of a setting."""
-    settings = VOLATILE if setting.case == "volatile" else named(setting.case)
-    return settings if setting.num_slots is None else replace(settings, num_slots=setting.num_slots)
-
-
-def scenario_of(setting: Setting, seed: int) -> DeferrableCluster:
-    """Return the cluster of a trajectory.
-
-    Parameters
-    ----------
-    setting : Setting
-        Workload and objective.
-    seed : int
-        Which trajectory.
-
-    Returns
-    -------
-    DeferrableCluster
-        The same jobs and capacities for all agents; cases differ in the cores or durations of their jobs alone.
-    """
-    if setting.case in TRACED:
-        scenario, _ = traced(setting.case, seed, setting.num_slots)
-    else:
-        scenario = generate(settings_of(setting), seed=seed)
-    return DeferrableCluster(
-        scenario.jobs,
-        scenario.capacity,
-        num_slots=scenario.num_slots,
-        delay_weight=setting.delay_weight,
-        violation_weight=setting.violation_weight,
-        real_time=setting.real_time,
-    )
-
-
-def day_of(setting: Setting) -> int:
-    """Return how many slots a day of a workload has.
-
-    Parameters
-    ----------
-    setting : Setting
-        The workload.
-    """
-    return traced(setting.case, 0)[1] if setting.case in TRACED else round(settings_of(setting).day_slots)
-
-
-def _rolling_horizon(forecast: str, foresight: Callable[[], Foresight], setting: Setting, **options: Any) -> Agent:
-    forecasts: dict[str, Callable[[], Forecast]] = {
-        "last value": LastValue,
-        "seasonal": lambda: Seasonal(day_of(setting)),
-        "learned": lambda: Learned(day_of(setting)),
-        "oracle": lambda: Oracle(foresight().capacity),
+def learned_rows() -> dict[str, Choice]:
+    """Return the learned agents whose weights are there, with their digests."""
+    there = pretrained_names("osdec")
+    return {
+        row: Choice(f"osdec:{name}", (("sha256", load_weights(PRETRAINED / name)[1]["sha256"]),))
+        for row, name in LEARNED.items()
+        if name in there
     }
-    if forecast not in forecasts:
-        raise InvalidConfiguration(f"no forecast {forecast!r}; there are {', '.join(forecasts)}")
-    return RollingHorizon(forecasts[forecast](), **options)
 
 
-def _search(name: str, setting: Setting) -> Agent:
-    """Return the search agent of a name, with the day of the workload."""
-    from desim.agents.deferrable.search import SearchAgent
-
-    return SearchAgent.named(name.removeprefix("search:"), forecast=Learned(day_of(setting)))
-
-
-_HEURISTICS: dict[str, Callable[..., Agent]] = {
-    "fifo": FIFO,
-    "sjf": SJF,
-    "tetris": Tetris,
-    "earliest-deadline": EarliestDeadline,
-    "largest-revenue": LargestRevenue,
-    "least-slack": LeastSlack,
-    "random": RandomOrder,
-    "list-plan": ListPlan,
-}
+def scenario_of(setting: Setting, seed: int) -> Scenario:
+    """Return jobs and capacity of a trajectory, the same for all agents."""
+    if setting.workload in TRACED:
+        return traced(setting.workload, seed, setting.num_slots)
+    settings = named(setting.workload)
+    return generate(replace(settings, num_slots=setting.num_slots or settings.num_slots), seed=seed)
 
 
-def create(choice: Choice, setting: Setting, foresight: Callable[[], Foresight]) -> Made:
-    """Return a new agent, and what is known of it before the run.
+class _Timed:
+    """Does as an agent does, and notes the processor's time of each decision."""
 
-    Parameters
-    ----------
-    choice : Choice
-        Which one: a heuristic, ``"rolling-horizon"`` with a ``forecast``, ``"search:..."``, or ``"optimum"``.
-    setting : Setting
-        For agents that know the objective.
-    foresight : callable
-        Returns all that will come; oracles and the optimum ask for it, nobody else.
+    def __init__(self, agent: Agent) -> None:
+        self.agent, self.name = agent, str(getattr(agent, "name", ""))
+        self.seconds: list[float] = []
 
-    Returns
-    -------
-    tuple
-        The agent, and ``bound`` and ``proved`` of the optimum, None for all others.
+    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
+        if hasattr(self.agent, "reset"):
+            self.agent.reset(simulation_info, rng)
 
-    Raises
-    ------
-    InvalidConfiguration
-        If there is no such policy.
-    """
-    options = dict(choice.parameters)
-    unknown: dict[str, Any] = {"bound": None, "proved": None}
-    if choice.policy in _HEURISTICS:
-        return _HEURISTICS[choice.policy](**options), unknown
-    if choice.policy == "rolling-horizon":
-        return _rolling_horizon(foresight=foresight, setting=setting, **options), unknown
-    if choice.policy.startswith("search:"):
-        return _search(choice.policy, setting), unknown
-    if choice.policy == "optimum":
-        weights: dict[str, Any] = {"delay_weight": setting.delay_weight, "violation_weight": setting.violation_weight}
-        optimum = offline_optimum(foresight(), **weights, **options)
-        return Planned(optimum.jobs, optimum.starts), {"bound": optimum.bound, "proved": optimum.proved}
-    known = ", ".join([*_HEURISTICS, "rolling-horizon", "optimum"])
-    raise InvalidConfiguration(f"no policy {choice.policy!r}; there are {known}")
+    def act(self, observation: DeferrableObservation) -> Any:
+        begin = time.process_time()
+        answer = self.agent.act(observation)
+        self.seconds.append(time.process_time() - begin)
+        return answer
 
 
 def perform(run: Run) -> dict[str, Any]:
-    """Simulate a run of an agent that :func:`create` knows, as :func:`carry_out` says."""
-    return carry_out(run, create)
-
-
-def carry_out(run: Run, make: Callable[[Choice, Setting, Callable[[], Foresight]], Made]) -> dict[str, Any]:
-    """Simulate a run. All agents of one setting and seed face the same jobs and capacities.
+    """Simulate an agent.
 
     Parameters
     ----------
     run : Run
-        Of a :class:`Setting` and a :class:`Choice`.
-    make : callable
-        Makes the agent, like :func:`create`.
+        Of a :class:`Setting` and a :class:`~desim.experiments.frame.Choice`.
 
     Returns
     -------
     dict
-        :data:`METRICS`, ``bound`` and ``proved`` of the optimum, ``seconds`` of wall time, planning included, and
-        ``valid``, None if unchecked.
+        :data:`METRICS`, ``decision_ms``, the median processor time of a decision, and ``valid``, None if unchecked.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If weights have changed since they were chosen.
     """
     setting: Setting = run.setting
-    cluster = scenario_of(setting, run.seed)
-    started = time.perf_counter()
-    agent, known = make(run.agent, setting, lambda: foresee(cluster, seed=run.seed))
-    result = simulate(cluster, agent, seed=run.seed)
-    seconds = time.perf_counter() - started
-    slots, metrics = result.table("slots"), result.metrics()
-    used, capacity = (float(slots[name].to_numpy().sum()) for name in ("used_cores", "capacity_cores"))
-    metrics["capacity_share_cores"] = used / capacity if capacity else math.nan
+    scenario = scenario_of(setting, run.seed)
+    chosen = dict(run.agent.parameters)
+    if "sha256" in chosen and chosen["sha256"] != load_weights(PRETRAINED / run.agent.policy[6:])[1]["sha256"]:
+        raise InvalidConfiguration(f"the weights of {run.agent.policy} have changed since the experiment began")
+    agent: Any = create(run.agent.policy)
+    if "starts" in chosen:
+        agent.forecast = Oracle(np.asarray(scenario.capacity)[:, None])
+    cluster = DeferrableCluster(
+        scenario.jobs,
+        scenario.capacity,
+        num_slots=scenario.num_slots,
+        delay_weight=setting.delay_weight,
+        real_time=setting.real_time,
+    )
+    watched = _Timed(agent)
+    result = simulate(cluster, watched, seed=run.seed)
+    metrics = result.metrics()
     metrics["utilization"] = metrics["revenue"]
     return {
         **{name: metrics[name] for name in METRICS},
-        **known,
-        "seconds": seconds,
+        "decision_ms": 1e3 * float(np.median(watched.seconds)),  # the first one compiles
         "valid": is_valid(result, cluster.jobs, check=setting.check),
     }

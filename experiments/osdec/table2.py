@@ -1,97 +1,57 @@
-"""Table 2: utilization with windows against the same jobs in real time."""
+"""Table 2: utilization with windows beside that of the same jobs in real time."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from desim.experiments.blocks import Beside, Besides, Block, Check, Checks, Table, lead_percent, short, with_interval
-from desim.experiments.measured import Panel
-from desim.experiments.osdec.agents import TABLE_2, rows_of
+from desim.experiments.blocks import Block, Drawing
+from desim.experiments.drawing import draw_rows
+from desim.experiments.frame import Frame, Panel
 from desim.experiments.osdec.simulate import Setting
-from desim.experiments.osdec.study import (
-    Measured,
-    Study,
-    beside_paper,
-    bound_checks,
-    columns_drawing,
-    data,
-    deviations,
-    heading,
-)
+from desim.experiments.osdec.study import TABLE_2, OsdecStudy, panels_of
 from desim.experiments.study import run_as_program
-from desim.statistics import Estimate, paired_difference
+from desim.experiments.tables import value_table
+from desim.plotting.colors import POLICY_COLORS
 
-TITLE = "Table 2"
-METRIC = "utilization"
-DEFERRABLE, REAL_TIME = "deferrable", "real-time"
-COLUMNS = {DEFERRABLE: Setting(delay_weight=0.0), REAL_TIME: Setting(delay_weight=0.0, real_time=True)}
-"""Utilization is the only objective, as in the paper; violations still cost."""
+PANEL, METRIC = "table 2", "utilization"
+WORKLOAD = "osdec-table-2"
+COLUMNS = {
+    "deferrable": Setting(WORKLOAD, delay_weight=0.0),
+    "real time": Setting(WORKLOAD, real_time=True, delay_weight=0.0),
+}
+"""Utilization is the only objective, as in the paper."""
+FEW = 10
+"""Trajectories of all agents; of the paper's rules there are 100."""
 
 
 @dataclass(frozen=True)
-class Table2(Study):
-    """What start windows are worth."""
+class Table2(OsdecStudy):
+    """What windows are worth."""
 
-    def blocks(self) -> Iterator[Block]:
-        """Yield tables, checks, files and the figure."""
-        panel = Panel(TITLE, "setting", COLUMNS, rows_of(self, METRIC))
-        found = self.measure(panel)
-        yield from heading(found, TITLE)
-        yield _table(found, panel)
-        yield from deviations(found, [(column, panel, column, METRIC) for column in COLUMNS], "the utilization")
-        yield Besides(list(_beside(found, panel)), self.is_reduced)
-        checks = bound_checks(found)
-        if not self.is_reduced:
-            checks = comparison_checks(found, panel) + checks
-        yield Checks(checks)
-        yield from found.faults()
-        figures = {
-            (column, row, METRIC): figure
-            for row, printed in TABLE_2.items()
-            for column, figure in zip(COLUMNS, printed, strict=True)
+    def panels(self) -> Sequence[Panel]:
+        """Return the paper's rules, and all agents on fewer trajectories."""
+        return panels_of(PANEL, "setting", COLUMNS, FEW)
+
+    def show(self, frame: Frame) -> Iterator[Block]:
+        """Yield both tables and the figure."""
+        printed = {row: dict(zip(COLUMNS, values, strict=True)) for row, values in TABLE_2.items()}
+        for panel in frame.panels:
+            seeds = len(frame.values(panel, "deferrable", "FIFO", METRIC))
+            title = f"{panel}: utilization, core-slots [the paper's], {seeds} trajectories"
+            yield value_table(frame, panel, METRIC, title, printed=printed)
+        panel, rows = frame.panels[-1], frame.rows(frame.panels[-1])
+        estimates = {
+            f"utilization, {column}": {row: frame.estimate(panel, column, row, METRIC) for row in rows}
+            for column in COLUMNS
         }
-        yield data(found, TITLE, checks, figures)
-        yield columns_drawing(found, TITLE, METRIC, TABLE_2)
-
-
-def _gain(found: Measured, panel: Panel, row: str) -> Estimate:
-    """Return by how many percent windows raise the utilization."""
-    return lead_percent(*(found.values(panel, column, row, METRIC) for column in COLUMNS))
-
-
-def _table(found: Measured, panel: Panel) -> Table:
-    def cells(row: str) -> list[str]:
-        ours = [with_interval(found.estimate(panel, column, row, METRIC)) for column in COLUMNS]
-        return [*ours, with_interval(_gain(found, panel, row), 2)]
-
-    paper = {
-        row: [short(windows), short(real_time), f"{100 * (windows / real_time - 1):+.2f}"]
-        for row, (windows, real_time) in TABLE_2.items()
-    }
-    heads = ["", DEFERRABLE, REAL_TIME, "gain of windows, %"]
-    return Table("Table 2: utilization, core-slots", heads, beside_paper(panel, cells, 3, paper))
-
-
-def _beside(found: Measured, panel: Panel) -> Iterator[Beside]:
-    """Yield utilizations of the paper, and by how many percent windows raise them, for each row that there is."""
-    for row, (windows, real_time) in TABLE_2.items():
-        if row in panel.rows:
-            ours = found.estimate(panel, DEFERRABLE, row, METRIC)
-            yield Beside(f"{row}: utilization with windows, core-slots", windows, ours, "more")
-            gain = 100.0 * (windows / real_time - 1.0)
-            yield Beside(f"{row}: gain of windows, %", gain, _gain(found, panel, row), "more")
-
-
-def comparison_checks(found: Measured, panel: Panel) -> list[Check]:
-    """Tell for every row whether windows raise the utilization beyond doubt, paired by trajectory."""
-    checks = []
-    for row in panel.rows:
-        difference = paired_difference(*(found.values(panel, column, row, METRIC) for column in COLUMNS))
-        text = f"{row}: {DEFERRABLE} less {REAL_TIME} is {difference.mean:+,.1f} ± {difference.half_width:,.1f}"
-        checks.append(Check(text, difference.low > 0))
-    return checks
+        paper = {
+            f"utilization, {column}": {row: values[column] for row, values in printed.items()} for column in COLUMNS
+        }
+        colors = {row: POLICY_COLORS[number % len(POLICY_COLORS)] for number, row in enumerate(rows)}
+        caption = "Table 2 in core-slots, means with 95 % intervals; hollow: the paper's."
+        yield Drawing("table2.png", caption, draw_rows(rows, estimates, paper, colors))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from desim.exceptions import InvalidConfiguration
 from desim.problems.deferrable import Job
-from desim.workloads.deferrable import FLUCTUATING, Scenario, Settings, Sometimes, generate
+from desim.workloads.deferrable import FLUCTUATING, Scenario, Settings, Sometimes, generate, named
 
-__all__ = ["AZURE", "CARBON", "SPOT", "TRACED", "is_present", "traced"]
+__all__ = ["AZURE", "CARBON", "SPOT", "TRACED", "day_of", "is_present", "traced"]
 
 Floats = NDArray[np.float64]
 
@@ -43,6 +43,7 @@ SPOT_CORES, SPOT_TICKS, SPOT_SLOTS, SPOT_RATE = 4, 3, 192, 10.5
 CARBON_LEAST, CARBON_MOST, CARBON_SLOTS, CARBON_RATE, MONTH = 16.0, 64.0, 168, 14.0, 720
 #: Slots of five minutes; shares of the trace's batches that are on-demand, and that are deferrable if they are short.
 AZURE_SLOTS, AZURE_DAY, ON_DEMAND, DEFERRABLE, LONGEST = 192, 288, 0.03, 0.03, 24
+DAYS = {SPOT: 96, CARBON: 24, AZURE: AZURE_DAY}
 
 
 def is_present(case: str) -> bool:
@@ -56,8 +57,19 @@ def is_present(case: str) -> bool:
     return all((DATA / file).is_file() for file in FILES.get(case, ()))
 
 
-def traced(case: str, seed: int, num_slots: int | None = None) -> tuple[Scenario, int]:
-    """Return jobs and capacities of a piece of a trace, and the slots of a day.
+def day_of(case: str) -> int:
+    """Return how many slots a day of a workload has.
+
+    Parameters
+    ----------
+    case : str
+        Its name.
+    """
+    return DAYS[case] if case in DAYS else round(named(case).day_slots)
+
+
+def traced(case: str, seed: int, num_slots: int | None = None) -> Scenario:
+    """Return jobs and capacities of a piece of a trace.
 
     Parameters
     ----------
@@ -70,8 +82,8 @@ def traced(case: str, seed: int, num_slots: int | None = None) -> tuple[Scenario
 
     Returns
     -------
-    tuple of Scenario and int
-        Both.
+    Scenario
+        As a generator returns it.
 
     Raises
     ------
@@ -84,11 +96,11 @@ def traced(case: str, seed: int, num_slots: int | None = None) -> tuple[Scenario
         )
     rng = np.random.default_rng([seed, len(case)])
     if case == AZURE:
-        return _azure(rng, num_slots or AZURE_SLOTS), AZURE_DAY
-    capacity, day, rate = (_spot(rng), 96, SPOT_RATE) if case == SPOT else (_carbon(rng), 24, CARBON_RATE)
+        return _azure(rng, num_slots or AZURE_SLOTS)
+    capacity, rate = (_spot(rng), SPOT_RATE) if case == SPOT else (_carbon(rng), CARBON_RATE)
     capacity = capacity[: num_slots or len(capacity)]
-    settings: Settings = replace(FLUCTUATING, num_slots=len(capacity), day_slots=day, arrival_rate=rate)
-    return Scenario(generate(settings, seed=rng).jobs, capacity, len(capacity)), day
+    settings: Settings = replace(FLUCTUATING, num_slots=len(capacity), day_slots=DAYS[case], arrival_rate=rate)
+    return Scenario(generate(settings, seed=rng).jobs, capacity, len(capacity))
 
 
 def _spot(rng: np.random.Generator) -> Floats:

@@ -20,7 +20,9 @@ from desim.agents.batch.split_window import SplitWindowAgent, SplitWindowConfig
 from desim.agents.batch.training import EpisodeOptions, SplitWindowTraining
 from desim.agents.dag.graph_agent import GraphAgent, GraphConfig
 from desim.agents.dag.printed import DecimaAgent, DecimaConfig, LachesisAgent, LachesisConfig
+from desim.agents.deferrable.osdec import OsdecAgent, OsdecConfig
 from desim.agents.deferrable.score_agent import ScoreAgent, ScoreConfig
+from desim.agents.deferrable.training import ScoreTraining
 from desim.agents.learning import pretrained
 from desim.agents.learning.checkpoint import save_weights
 from desim.agents.learning.convert import converted
@@ -42,6 +44,7 @@ AGENTS: dict[str, tuple[Any, str, Any]] = {
     "graph": (GraphAgent, "dag", GraphConfig("local", "immediate", hidden=(8,))),
     "lachesis": (LachesisAgent, "dag", LachesisConfig((8,), layers=2, executor_state=False)),
     "decima": (DecimaAgent, "dag", DecimaConfig((8,), inner=(4,), depth=3)),
+    "osdec": (OsdecAgent, "deferrable", OsdecConfig("mlp", "high", max_jobs=8, width=8)),
     "score": (ScoreAgent, "deferrable", ScoreConfig("mlp", "high", "stop", 0.2, 8, width=8)),
 }
 every_kind = pytest.mark.parametrize("kind", AGENTS)
@@ -181,7 +184,14 @@ def test_a_card_holds_the_settings_of_its_training_and_the_best_of_its_curve(nam
 
 
 def test_cards_of_before_are_converted() -> None:
-    card = CARDS["default-reinforce"]
+    settings = ScoreTraining(
+        learning=LearningConfig("reinforce", learning_rate=1e-3, minibatch_size=64, entropy=0.0),
+        training=TrainingConfig(300_000, num_steps=1000, whole_episodes=True, group_size=8, validate_every=2),
+        auxiliary_rate=10.0,
+    )
+    training = json.loads(json.dumps(settings.plain()))
+    card: dict[str, Any] = {"agent": "score", "config": training.pop("agent"), "training": training}
+    card |= {"command": settings.command("old"), "status": "complete", "validation": {}, "history": [], "sha256": "0"}
     learning = card["training"]["learning"]
     rates = {"learning_rate": learning["learning_rate"], "final_learning_rate": 0.1 * learning["learning_rate"]}
     before: dict[str, Any] = {
@@ -212,17 +222,19 @@ def test_cards_of_before_are_converted() -> None:
     usual = KINDS["score"]().plain()
     usual.pop("agent")
     today = card | {"training": json.loads(json.dumps(filled(card["training"], usual)))}
-    assert converted(before, "default-reinforce") == today
+    assert converted(before, "old") == today
     for change, what in (({"baseline": "value"}, "that are no more"), ({"max_grad_norm": 1.0}, "max_grad_norm 1.0")):
         algorithm = before["training"]["algorithm"] | change
         with pytest.raises(InvalidConfiguration, match=what):
             converted(before | {"training": before["training"] | {"algorithm": algorithm}}, "odd")
 
 
-@pytest.mark.parametrize("name", pretrained_names("score")[::3])
-def test_networks_for_deferrable_jobs_start_jobs_that_fit(name: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in ("score", "osdec") for name in pretrained_names(kind)]
+)
+def test_networks_for_deferrable_jobs_start_jobs_that_fit(kind: str, name: str) -> None:
     scenario = generate(replace(DEFAULT, num_slots=30), seed=4)
     cluster = DeferrableCluster(scenario.jobs, scenario.capacity, num_slots=30, overcommit=False)
-    result = simulate(cluster, create("score", name))
+    result = simulate(cluster, create(kind, name))
     assert validate(result, scenario.jobs).ok
     assert result.metrics()["utilization"] > 0

@@ -350,10 +350,18 @@ class ScoreEncoder:
         given = scores[: len(observation.current)].tolist()  # there are few: plain numbers are sorted faster
         if any(map(isnan, given)):
             return None, False
-        order = sorted(range(len(given)), key=given.__getitem__, reverse=True)  # stable, too, if reversed
-        if self.threshold > -1:
-            order = [position for position in order if given[position] > self.threshold]
-        return self._fitting(observation, order), True
+        return self._fitting(observation, self.order(given)), True
+
+    def order(self, scores: Sequence[float]) -> list[int]:
+        """Return in which order jobs are started: positions of scores, without those that are held back.
+
+        Parameters
+        ----------
+        scores : sequence of float
+            Of the jobs whose window is open.
+        """
+        order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)  # stable, too, if reversed
+        return [position for position in order if scores[position] > self.threshold] if self.threshold > -1 else order
 
     def reserving(
         self, observation: DeferrableObservation, action: Any, placing: Placing | None = None

@@ -41,7 +41,10 @@ KIND = Kind(
     agents=("desim.agents.deferrable.registry",),
     workloads=("desim.workloads.deferrable.registry",),
     episodes="desim.workloads.deferrable.registry:draw",
-    trainings={"deferrable": "desim.agents.deferrable.training:ScoreTraining"},
+    trainings={
+        "deferrable": "desim.agents.deferrable.training:ScoreTraining",
+        "deferrable-osdec": "desim.agents.deferrable.training:OsdecTraining",
+    },
     same_workload={
         "jobs": ("job_id", "submission_time", "earliest_start", "latest_start", "requested_*"),
         "slots": ("slot", "arrived", "capacity_*"),

@@ -1,0 +1,278 @@
+"""OSDEC as printed, and the variants of the paper's table 1; what desim makes of it is :mod:`.score_policy`.
+
+Source: Dong et al., "An advanced reinforcement learning framework for online scheduling of deferrable workloads in
+cloud computing", sections 4.1 to 4.2.3 and table 3. What the paper does not state is a row of the register of its
+experiments: the sizes of layers, the activation of the value, what the coefficients of table 3 multiply (here the two
+vectors of the auxiliary module), that the policy's gradient does not reach this module, the pointer network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast, get_args
+
+import numpy as np
+import torch
+from numpy.random import Generator
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from desim.agents.deferrable.forecasts import Forecast
+from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig
+from desim.agents.deferrable.score_policy import (
+    KNOWN,
+    LEAST_DEVIATION,
+    TARGETS,
+    TASKS,
+    Auxiliary,
+    AuxiliaryTasks,
+    Network,
+    PointerPolicy,
+    ScorePolicy,
+)
+from desim.agents.learning.policy import (
+    Distribution,
+    Gaussian,
+    NumpyMLP,
+    Observations,
+    drawn,
+    initialized,
+    mlp,
+)
+from desim.envs.base import ACTION_MASK, Arrays
+from desim.exceptions import InvalidConfiguration
+from desim.problems.deferrable.encoder import DecodingRule
+from desim.problems.deferrable.printed import JOB_SETS, PrintedEncoder
+
+__all__ = ["OsdecAgent", "OsdecConfig"]
+
+COEFFICIENT = 10.0
+"""Of the high-level and of the low-level vector, table 3."""
+
+
+class _Tasks(AuxiliaryTasks):
+    """The module that predicts amounts themselves, and learns by their mean squared error."""
+
+    def _expected(self, history: Tensor) -> Tensor:
+        return history.new_zeros(len(history), len(TASKS))
+
+    def loss(self, observations: dict[str, Tensor], high: Tensor | None = None) -> Tensor:
+        """Return the mean squared error over all tasks, in the scale of the log."""
+        known = observations[KNOWN]
+        errors = self.predictions(observations["history"], high) - observations[TARGETS]
+        return (errors.square() * known).sum() / known.sum().clamp(min=1.0)
+
+
+class _Printed(ScorePolicy):
+    """What the networks share: capacity and the vectors of the auxiliary module, which go with each job."""
+
+    seen = ("capacity",)
+    coefficient = COEFFICIENT
+    tasks = _Tasks
+
+
+class Encoded(_Printed):
+    """A Transformer encoder over running, current and future jobs and the capacity, with heads for scores and value.
+
+    Parameters
+    ----------
+    encoder : PrintedEncoder
+        Whose observations are seen.
+    rng : numpy.random.Generator
+        For the weights.
+    auxiliary : {"none", "high", "low", "both"}
+        Which vectors of the auxiliary module are part of every token; both is OSDEC.
+    width : int
+        Numbers in a token.
+    layers : int
+        Encoder layers, with one head.
+    """
+
+    def __init__(self, encoder: PrintedEncoder, rng: Generator, auxiliary: Auxiliary, width: int, layers: int) -> None:
+        super().__init__(encoder, rng, auxiliary)
+        inputs = self.context_width + self.shapes["current"][1]
+        self.of_jobs = nn.ModuleDict({name: drawn(nn.Linear(inputs, width), rng) for name in JOB_SETS})
+        self.of_system = drawn(nn.Linear(self.context_width, width), rng)
+        self.layers = nn.ModuleList(
+            drawn(nn.TransformerEncoderLayer(width, 1, 2 * width, 0.0, batch_first=True), rng) for _ in range(layers)
+        )
+        self.mean = initialized(mlp([width, width, 1], nn.ReLU), rng, 0.1)
+        self.deviation = initialized(mlp([width, width, 1], nn.ReLU), rng, 0.1)
+        self.value = drawn(nn.Linear(width, 1), rng)
+
+    def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
+        """Return the distribution of the scores, and the values, shape (B,)."""
+        mask = observations[ACTION_MASK]
+        context = self.context(observations)
+        tokens, there = [self.of_system(context).unsqueeze(1)], [mask.new_ones(len(mask), 1, dtype=torch.bool)]
+        counts = []
+        for name in JOB_SETS:
+            rows = observations[name]
+            counts.append(int(rows[:, :, 0].sum(1).max()))
+            rows = rows[:, : counts[-1]]
+            with_context = torch.cat([rows, context.unsqueeze(1).expand(-1, rows.shape[1], -1)], dim=2)
+            tokens.append(self.of_jobs[name](with_context))
+            there.append(rows[:, :, 0] > 0)
+        encoded, is_there = torch.cat(tokens, dim=1), torch.cat(there, dim=1)
+        for layer in self.layers:
+            encoded = layer(encoded, src_key_padding_mask=~is_there)
+        first = 1 + counts[0]
+        current = encoded[:, first : first + counts[1]]
+        outputs = torch.cat([self.mean(current), self.deviation(current)], dim=2)
+        counted = is_there.to(encoded)
+        value = (self.value(encoded).squeeze(2) * counted).sum(1) / counted.sum(1)
+        return _gaussian(outputs, mask), value
+
+
+def _gaussian(outputs: Tensor, mask: Tensor) -> Gaussian:
+    """Return the distribution of scores from two numbers for each job, shape (B, m, 2)."""
+    outputs = nn.functional.pad(outputs, (0, 0, 0, mask.shape[1] - outputs.shape[1]))
+    return Gaussian(torch.tanh(outputs[:, :, 0]), softplus(outputs[:, :, 1]) + LEAST_DEVIATION, mask)
+
+
+class FixedLength(_Printed):
+    """A fully connected network over all rows, one behind the other: the paper's PPO.
+
+    Parameters
+    ----------
+    encoder : PrintedEncoder
+        Whose observations are seen.
+    rng : numpy.random.Generator
+        For the weights.
+    auxiliary : {"none", "high", "low", "both"}
+        As for :class:`Encoded`.
+    hidden : int
+        Units of each of two hidden layers, of actor and critic each.
+    """
+
+    def __init__(self, encoder: PrintedEncoder, rng: Generator, auxiliary: Auxiliary, hidden: int) -> None:
+        super().__init__(encoder, rng, auxiliary)
+        width = self.context_width + sum(int(np.prod(self.shapes[name])) for name in JOB_SETS)
+        self.score = initialized(mlp([width, hidden, hidden, 2 * encoder.num_scores], nn.Tanh), rng, 0.1)
+        self.value = initialized(mlp([width, hidden, hidden, 1], nn.Tanh), rng)
+
+    def forward(self, observations: Observations) -> tuple[Distribution, Tensor]:
+        """Return the distribution of the scores, and the values, shape (B,)."""
+        rows = [observations[name].flatten(1) for name in JOB_SETS]
+        inputs = torch.cat([self.context(observations), *rows], dim=1)
+        outputs = self.score(inputs).unflatten(1, (-1, 2))
+        return _gaussian(outputs, observations[ACTION_MASK]), cast(Tensor, self.value(inputs)).squeeze(-1)
+
+
+class Pointer(_Printed, PointerPolicy):
+    """A pointer network over the current jobs, whose scores rise in the order in which it points at them."""
+
+    sign = -1.0
+
+
+@dataclass(frozen=True)
+class OsdecConfig(ScoreConfig):
+    """Which of the networks of table 1 it is.
+
+    Parameters
+    ----------
+    network : {"attention", "mlp", "pointer"}
+        What scores: a Transformer encoder; a fully connected network, the paper's PPO; or a pointer network.
+    auxiliary : {"none", "high", "low", "both"}
+        Which vectors of the auxiliary module it sees; both is OSDEC.
+    rule : {"stop"}
+        The first job that does not fit ends the slot.
+    threshold : float
+        Always -1: no job is held back.
+    max_jobs : int
+        Room for running, current and future jobs each.
+    num_resources : int
+        Resources of the cluster.
+    width : int
+        Numbers in a token, or units of a layer.
+    layers : int
+        Encoder layers.
+    plans : bool
+        Always False: there is no advice.
+
+    Raises
+    ------
+    InvalidConfiguration
+        If an argument is out of range.
+    """
+
+    agent_kind: ClassVar[str] = "osdec"
+
+    rule: DecodingRule = "stop"
+
+    def __post_init__(self) -> None:
+        """Refuse what is out of range."""
+        super().__post_init__()
+        if self.network not in get_args(Network):
+            raise InvalidConfiguration(f"network is {self.network!r}, want one of {', '.join(get_args(Network))}")
+        if (self.rule, self.threshold, self.plans) != ("stop", -1.0, False):
+            raise InvalidConfiguration(
+                f"rule, threshold and plans are {self.rule!r}, {self.threshold!r} and {self.plans!r}, want 'stop', -1 "
+                "and False as the paper has it; `desim train deferrable` has the others"
+            )
+
+    def encoder(self) -> PrintedEncoder:
+        """Return the encoder of the observation."""
+        return PrintedEncoder(self.max_jobs, self.num_resources)
+
+    def policy(self, rng: Generator) -> ScorePolicy:
+        """Return a new network, actor and critic, with weights from a generator."""
+        encoder, width = self.encoder(), self.width
+        if self.network == "mlp":
+            return FixedLength(encoder, rng, self.auxiliary, 2 * width)
+        if self.network == "pointer":
+            return Pointer(encoder, rng, self.auxiliary, width)
+        return Encoded(encoder, rng, self.auxiliary, width, self.layers)
+
+
+class OsdecAgent(ScoreAgent):
+    """OSDEC as printed or a variant: starts jobs by their scores, the lowest first, up to the first that does not fit.
+
+    Parameters
+    ----------
+    policy : ScorePolicy
+        The network; later changes of its weights have no effect.
+    config : OsdecConfig
+        Which one it is.
+    forecast : Forecast, optional
+        A shield, which the paper has not: start only what fits, by this forecast, for as long as it runs.
+    name : str
+        For records and tables.
+    """
+
+    config_type = OsdecConfig
+
+    def __init__(
+        self, policy: ScorePolicy, config: OsdecConfig, *, forecast: Forecast | None = None, name: str = "osdec"
+    ) -> None:
+        super().__init__(policy, config, forecast=forecast, name=name)
+        if isinstance(policy, Encoded):
+            self.network = _InNumpy(policy)
+
+
+class _InNumpy:
+    """The mean scores of an encoder, without torch, which takes longer on its way than at work."""
+
+    def __init__(self, policy: Encoded) -> None:
+        self.context = Context(policy)
+        self.of_jobs = {name: Linear.of(cast(nn.Linear, layer)) for name, layer in policy.of_jobs.items()}
+        self.of_system = Linear.of(policy.of_system)
+        self.layers = [EncoderLayer(layer) for layer in policy.layers]
+        self.mean = NumpyMLP(policy.mean)
+
+    def __call__(self, arrays: Arrays) -> NDArray[np.float32]:
+        context = self.context(arrays)
+        tokens, counts = [self.of_system(context[None])], []
+        for name in JOB_SETS:
+            counts.append(int(arrays[name][:, 0].sum()))
+            rows = arrays[name][: counts[-1]]
+            tokens.append(self.of_jobs[name](np.hstack([rows, np.broadcast_to(context, (len(rows), len(context)))])))
+        encoded = np.concatenate(tokens)
+        for layer in self.layers:
+            encoded = layer(encoded)
+        result = np.zeros(len(arrays[ACTION_MASK]), np.float32)
+        first = 1 + counts[0]
+        if counts[1]:
+            result[: counts[1]] = np.tanh(self.mean(encoded[first : first + counts[1]])[:, 0])
+        return result

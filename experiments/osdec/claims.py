@@ -1,0 +1,164 @@
+"""What the OSDEC paper claims beside what was measured: its rules first, then its agents as printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from desim.experiments.claims import Claim, FixedRule
+from desim.experiments.frame import Frame, lead_percent
+from desim.experiments.osdec import figure4, table1, table2, table4
+from desim.experiments.osdec.simulate import LEARNED, RULES
+from desim.experiments.osdec.study import CASES, TABLE_1, TABLE_2, TABLE_4
+
+__all__ = ["claims", "fixed_rules"]
+
+Frames = Mapping[str, Frame]
+
+WITHIN = 2.0
+"""Percent of the paper's number by which a rule may be off."""
+POINTS = 1.0
+"""Percentage points by which a lead may be off: the paper prints no intervals of them, ours are about this wide."""
+FLAT, EVALUATIONS = 10.0, 20
+"""Core-slots by which the last quarter of a training may be above the one before, if it is to have converged, and how
+many evaluations it must have: a curve of a few iterations is flat where nothing has been learned yet."""
+PARTS = ("utilization", "time_delay", "total_reward")
+
+
+def fixed_rules(frames: Frames) -> list[FixedRule]:
+    """Return the numbers of FIFO, SJF and Tetris in tables 1, 2 and 4.
+
+    Parameters
+    ----------
+    frames : mapping of str to Frame
+        By the names of the studies; those that are not there are left out.
+    """
+    found = []
+    for rule in RULES:
+        if "table1" in frames:
+            for metric, paper in zip(PARTS, TABLE_1[rule], strict=True):
+                ours = frames["table1"].estimate(table1.RULES_PANEL, table1.COLUMN, rule, metric)
+                found.append(FixedRule(rule, "table 1", f"{metric.replace('_', ' ')}, core-slots", paper, ours, WITHIN))
+        if "table2" in frames:
+            for column, paper in zip(table2.COLUMNS, TABLE_2[rule], strict=True):
+                ours = frames["table2"].estimate(f"{table2.PANEL}, rules", column, rule, table2.METRIC)
+                found.append(FixedRule(rule, f"table 2, {column}", "utilization, core-slots", paper, ours, WITHIN))
+        if "table4" in frames:
+            for column, paper in zip(CASES, TABLE_4[rule], strict=True):
+                ours = frames["table4"].estimate(f"{table4.PANEL}, rules", column, rule, table4.METRIC)
+                found.append(FixedRule(rule, f"table 4, {column}", "total reward, core-slots", paper, ours, WITHIN))
+    return found
+
+
+def claims(frames: Frames) -> list[Claim]:
+    """Return what the paper says of its tables; arguments as for :func:`fixed_rules`."""
+    found: list[Claim] = []
+    if "table1" in frames:
+        found += _of_rules(frames["table1"])
+        found += _of_agents(frames["table1"], frames.get("figure4"))
+    if "table2" in frames:
+        found += _of_windows(frames["table2"])
+    if "table4" in frames:
+        found += _of_cases(frames)
+    return found
+
+
+def _off(frames: Frames, table: str) -> list[str]:
+    """Return which settings of a table are not calibrated."""
+    return list(
+        dict.fromkeys(one.setting for one in fixed_rules(frames) if table in one.setting and not one.is_calibrated)
+    )
+
+
+# -- rules ------------------------------------------------------------------------------------------
+
+
+def _of_rules(frame: Frame) -> list[Claim]:
+    """Return what is said of rules in table 1, which tells whether the workload is the paper's."""
+    panel, column = table1.RULES_PANEL, table1.COLUMN
+    found = []
+    for metric, place, text in ((PARTS[0], 0, "utilization"), (PARTS[2], 2, "total reward")):
+        for rule in ("SJF", "Tetris"):
+            ours = frame.lead(panel, column, rule, metric, "FIFO")
+            paper = 100.0 * (TABLE_1[rule][place] / TABLE_1["FIFO"][place] - 1.0)
+            why = "a rule; it follows from the means that the workload was fitted to"
+            found.append(
+                Claim(f"{text} of {rule} above that of FIFO, %", paper, ours, POINTS, ours.mean * paper > 0, reason=why)
+            )
+    return found
+
+
+def _of_windows(frame: Frame) -> list[Claim]:
+    """Return by how many percent windows raise the utilization of each row."""
+    found = []
+    windows, real_time = table2.COLUMNS
+    for row, (with_windows, without) in TABLE_2.items():
+        panel = f"{table2.PANEL}, {'rules' if row in RULES else 'agents'}"
+        if frame.has(panel, windows, row):
+            ours = lead_percent(*(frame.values(panel, column, row, table2.METRIC) for column in (windows, real_time)))
+            paper = 100.0 * (with_windows / without - 1.0)
+            why = "a rule" if row in RULES else "trained on table 1's workload and objective alone, and not to the end"
+            what = f"table 2: windows raise the utilization of {row}, %"
+            found.append(Claim(what, paper, ours, POINTS, ours.low > 0, is_judged=row in RULES, reason=why))
+    return found
+
+
+# -- agents -----------------------------------------------------------------------------------------
+
+
+def _trained(curves: Frame | None, row: str) -> tuple[bool, str]:
+    """Return whether a training has converged, and how long it was."""
+    if curves is None or not curves.has(figure4.PANEL, figure4.COLUMN, row):
+        return False, "no training is shown"
+    decisions, gain, evaluations = (
+        curves.estimate(figure4.PANEL, figure4.COLUMN, row, metric).mean
+        for metric in ("decisions", "gain", "evaluations")
+    )
+    words = f"{decisions:,.0f} decisions, the last quarter {gain:+,.0f} core-slots against the one before"
+    if evaluations < EVALUATIONS:
+        return False, f"{words}: too few to have learned much"
+    return gain <= FLAT, f"{words}; the paper does not say how many it has"
+
+
+def _of_agents(frame: Frame, curves: Frame | None) -> list[Claim]:
+    """Return what table 1 says of the agents that learn."""
+    panel, column, metric = table1.AGENTS_PANEL, table1.COLUMN, "total_reward"
+    found = []
+    there = [row for row in LEARNED if frame.has(panel, column, row, metric)]
+    for row in there:
+        converged, how = _trained(curves, row)
+        ours = frame.lead(panel, column, row, metric, "FIFO")
+        paper = 100.0 * (TABLE_1[row][2] / TABLE_1["FIFO"][2] - 1.0)
+        what = f"total reward of {row} above that of FIFO, %"
+        found.append(Claim(what, paper, ours, POINTS, ours.mean * paper > 0, is_judged=converged, reason=how))
+    if "OSDEC" not in there:
+        return found
+    converged, how = _trained(curves, "OSDEC")
+    penalty = frame.estimate(panel, column, "OSDEC", "violation_penalty")
+    used, late, total = TABLE_1["OSDEC"]
+    what = "violation penalty of OSDEC, core-slots: what its three numbers leave"
+    found.append(Claim(what, total - used - late, penalty, 20.0, penalty.high < 0, is_judged=converged, reason=how))
+    others = [row for row in there if row != "OSDEC"]
+    for row in others:
+        pair = [_trained(curves, one) for one in ("OSDEC", row)]
+        ours = frame.lead(panel, column, "OSDEC", metric, row)
+        paper = 100.0 * (total / TABLE_1[row][2] - 1.0)
+        both = all(converged for converged, _ in pair)
+        what = f"total reward of OSDEC above that of {row}, %"
+        found.append(Claim(what, paper, ours, POINTS, ours.low > 0, is_judged=both, reason=pair[1][1]))
+    return found
+
+
+def _of_cases(frames: Frames) -> list[Claim]:
+    """Return by how many percent OSDEC is above FIFO in the cases of table 4."""
+    frame, panel = frames["table4"], f"{table4.PANEL}, agents"
+    off = _off(frames, "table 4")
+    found = []
+    for place, column in enumerate(CASES):
+        if frame.has(panel, column, "OSDEC"):
+            ours = frame.lead(panel, column, "OSDEC", table4.METRIC, "FIFO")
+            paper = 100.0 * (TABLE_4["OSDEC"][place] / TABLE_4["FIFO"][place] - 1.0)
+            why = "trained on table 1's workload alone, and not to the end"
+            why += "; the rules are not calibrated" if f"table 4, {column}" in off else ""
+            what = f"{column}: total reward of OSDEC above that of FIFO, %"
+            found.append(Claim(what, paper, ours, POINTS, ours.low > 0, is_judged=False, reason=why))
+    return found
