@@ -11,7 +11,7 @@ import pytest
 from desim import Result, simulate
 from desim.agents.batch import create
 from desim.core import Simulation
-from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, WaitFor, WaitUntil
+from desim.problems.batch import BatchCluster, BatchObservation, Job, Node, WaitFor, WaitUntil, Window
 from desim.problems.batch.observation import corrected_end
 from desim.processes import Outage, planned_outages
 
@@ -63,6 +63,15 @@ class TestExpectedEndsAreEvents:
             cluster = BatchCluster(jobs + more, **machine, kill_at_request=False)
             table = simulate(cluster, create(f"{name}-fcfs")).jobs.sort("job_id")
             assert table["starting_time"].to_list() == [0.0, 30.0, 10.0, *end]
+
+    def test_what_is_cut_when_it_was_expected_to_end_breaks_no_reservation(self) -> None:
+        """The window takes the node from job 1 as was planned for; made anew, the plan would put job 3 before job 2."""
+        jobs = [Job(1, 0.0, 1, 10.0, 30.0), Job(2, 1.0, 1, 8.0, 8.0), Job(3, 2.0, 1, 2.0, 2.0)]
+        windows = [Window(10.0, 20.0, nodes="all")]
+        for goes_on in ({"kill_at_request": False}, {"grace": 20.0}, {}):
+            cluster = BatchCluster(jobs, nodes=[Node("a", 1)], windows=windows, **goes_on)
+            table = simulate(cluster, create("conservative-sjf")).jobs.sort("job_id")
+            assert table["starting_time"].to_list() == [30.0 if goes_on else 0.0, 20.0, 28.0]
 
     def test_corrections_double(self) -> None:
         asked: list[float] = []

@@ -222,6 +222,13 @@ class PlainCluster:
         """Return what running jobs hold, and when each is expected to end."""
         return [(one.held, one.start + one.job.requested_time) for one in self.running]
 
+    def overran(self, known: int) -> bool:
+        """Tell whether a running job was expected to end and did not, beyond so many of `late` that are known already.
+
+        Who was cut in that very instant has given back what others counted on.
+        """
+        return any(one in self.running for one in self.late[known:])
+
     def stop(self) -> None:
         """Note what is left when the run ends."""
         for one in self.running:
@@ -605,7 +612,7 @@ def by_counts(kind: str, order: str) -> Policy:
 def conservative(order: str) -> Policy:
     """Return conservative back-filling on cores."""
     promised: dict[int, float] = {}
-    before: list[Any] = [set(), ((0, 0), None, 0)]  # who ran; cores down, those of no window; preemptions; overruns
+    before: list[Any] = [set(), ((0, 0), None), 0]  # who ran; cores down, those of no window; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id = {job.job_id: job for job in cluster.queue}
@@ -620,8 +627,8 @@ def conservative(order: str) -> Policy:
                     made.take(by_id[other], start)
             return made
 
-        disturbed = down, cluster.upheaval(), len(cluster.late)
-        if disturbed != before[1]:
+        disturbed = down, cluster.upheaval()
+        if disturbed != before[1] or cluster.overran(before[2]):
             promised.clear()
         elif before[0] - now_running:
             for job in in_order(cluster.queue, order):
@@ -638,7 +645,7 @@ def conservative(order: str) -> Policy:
             del promised[job_id]
         if promised:
             cluster.wake_at(min(promised.values()))
-        before[:] = [now_running | {job_id for _, job_id in due}, disturbed]
+        before[:] = [now_running | {job_id for _, job_id in due}, disturbed, len(cluster.late)]
         return [(job_id, None, None) for _, job_id in due]
 
     return policy
@@ -701,12 +708,12 @@ def closed_to(cluster: PlainCluster, job: Job, start: float) -> set[int]:
 def conservative_on_nodes(order: str) -> Policy:
     """Return conservative back-filling on nodes."""
     promised: dict[int, tuple[float, Held]] = {}
-    before: list[Any] = [set(), (set(), None, 0)]  # who ran; which nodes had failed; preemptions; overruns
+    before: list[Any] = [set(), (set(), None), 0]  # who ran; which nodes had failed; preemptions; overruns
 
     def policy(cluster: PlainCluster) -> Starts:
         by_id, now = {job.job_id: job for job in cluster.queue}, cluster.now
         now_running = {job.job_id for job in cluster.begun()}
-        disturbed = broken(cluster), cluster.upheaval(), len(cluster.late)
+        disturbed = broken(cluster), cluster.upheaval()
 
         def earliest(job: Job) -> tuple[float, Held] | None:
             taken = [(-math.inf, expected_end(end, now), held) for held, end in cluster.expected()]
@@ -724,7 +731,7 @@ def conservative_on_nodes(order: str) -> Policy:
                     return time, held
             return None
 
-        if disturbed != before[1]:
+        if disturbed != before[1] or cluster.overran(before[2]):
             promised.clear()
         elif before[0] - now_running:
             for job in in_order(cluster.queue, order):
@@ -741,7 +748,7 @@ def conservative_on_nodes(order: str) -> Policy:
         starts = [(job_id, None, promised.pop(job_id)[1]) for _, job_id in due]
         if promised:
             cluster.wake_at(min(start for start, _ in promised.values()))
-        before[:] = [now_running | {job_id for _, job_id in due}, disturbed]
+        before[:] = [now_running | {job_id for _, job_id in due}, disturbed, len(cluster.late)]
         return starts
 
     return policy
