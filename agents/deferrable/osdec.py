@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from desim.agents.deferrable.forecasts import Forecast
-from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig
+from desim.agents.deferrable.score_agent import Context, EncoderLayer, Linear, ScoreAgent, ScoreConfig, are_linear
 from desim.agents.deferrable.score_policy import (
     KNOWN,
     LEAST_DEVIATION,
@@ -36,6 +36,7 @@ from desim.agents.learning.policy import (
     Gaussian,
     NumpyMLP,
     Observations,
+    computes_as,
     drawn,
     initialized,
     mlp,
@@ -247,12 +248,22 @@ class OsdecAgent(ScoreAgent):
         self, policy: ScorePolicy, config: OsdecConfig, *, forecast: Forecast | None = None, name: str = "osdec"
     ) -> None:
         super().__init__(policy, config, forecast=forecast, name=name)
-        if isinstance(policy, Encoded):
+        if isinstance(policy, Encoded) and _InNumpy.can_copy(policy):
             self.network = _InNumpy(policy)
 
 
 class _InNumpy:
     """The mean scores of an encoder, without torch, which takes longer on its way than at work."""
+
+    @staticmethod
+    def can_copy(policy: Encoded) -> bool:
+        return (
+            computes_as(policy, Encoded)
+            and Context.can_copy(policy)
+            and are_linear(policy.of_system, *policy.of_jobs.values())
+            and all(map(EncoderLayer.can_copy, policy.layers))
+            and NumpyMLP.can_copy(policy.mean)
+        )
 
     def __init__(self, policy: Encoded) -> None:
         self.context = Context(policy)

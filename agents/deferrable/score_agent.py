@@ -47,6 +47,7 @@ __all__ = [
     "ScoreAgent",
     "ScoreConfig",
     "Scores",
+    "are_linear",
     "scores_of",
 ]
 
@@ -74,7 +75,8 @@ def scores_of(policy: ScorePolicy) -> Scores:
     return InTorch(policy)
 
 
-def _are_linear(*layers: nn.Module) -> bool:
+def are_linear(*layers: nn.Module) -> bool:
+    """Return whether layers are linear with a bias and compute so: whether :class:`Linear` may stand in for them."""
     return all(computes_as(layer, nn.Linear) and layer.bias is not None for layer in layers)
 
 
@@ -132,7 +134,7 @@ class EncoderLayer:
             and computes_as(layer.self_attn, nn.MultiheadAttention)
             and layer.self_attn.bias_k is None
             and not layer.self_attn.add_zero_attn
-            and _are_linear(layer.linear1, layer.linear2, layer.self_attn.out_proj)
+            and are_linear(layer.linear1, layer.linear2, layer.self_attn.out_proj)
             and all(computes_as(norm, nn.LayerNorm) for norm in (layer.norm1, layer.norm2))
         )
 
@@ -219,7 +221,7 @@ class _Auxiliary:
     @staticmethod
     def can_copy(module: AuxiliaryTasks) -> bool:
         known = computes_as(module, AuxiliaryTasks, "vectors") and Recurrent.can_copy(module.recurrent)
-        return known and _are_linear(module.shared, module.tasks)
+        return known and are_linear(module.shared, module.tasks)
 
     def __init__(self, module: AuxiliaryTasks) -> None:
         self.recurrent = Recurrent(module.recurrent)
@@ -267,7 +269,7 @@ class _Attention:
         return (
             computes_as(policy, AttentionPolicy, "encode", "tokens", "_spread")
             and Context.can_copy(policy)
-            and _are_linear(policy.of_system, policy.of_current, policy.of_future)
+            and are_linear(policy.of_system, policy.of_current, policy.of_future)
             and all(map(EncoderLayer.can_copy, policy.layers))
             and NumpyMLP.can_copy(policy.score)
         )
