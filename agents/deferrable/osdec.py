@@ -247,7 +247,7 @@ class OsdecAgent(ScoreAgent):
         self, policy: ScorePolicy, config: OsdecConfig, *, forecast: Forecast | None = None, name: str = "osdec"
     ) -> None:
         super().__init__(policy, config, forecast=forecast, name=name)
-        if isinstance(policy, Encoded):
+        if type(policy) is Encoded:  # one of a subclass is asked itself
             self.network = _InNumpy(policy)
 
 
