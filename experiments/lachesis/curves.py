@@ -14,6 +14,7 @@ from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.simulate import CALIBRATED, Setting, learned, perform, planning
 from desim.experiments.study import Study
 from desim.experiments.tables import best_rule_table, value_table
+from desim.problem import Better
 
 __all__ = ["DECIMA", "LACHESIS", "MADE", "MEASURED", "OWN", "RANK_UP", "ROWS", "Curves", "Queries"]
 
@@ -128,8 +129,8 @@ class Curves(Queries):
 
     def tables(self, frame: Frame, panel: str) -> Iterator[Block]:
         """Yield the metrics of a panel, leads with and without rank_up-DEFT, and times of decisions."""
-        for metric, words in (self.metrics | {"gap": "gap to the lower bound, %"}).items():
-            better = "higher" if metric == "speedup" else "lower"
+        for metric, words in [*self.metrics.items(), ("gap", "gap to the lower bound, %")]:
+            better: Better = "higher" if metric == "speedup" else "lower"
             yield value_table(frame, panel, metric, f"{panel}: {words}", better=better)
         ours = {row: [row] for row in (LACHESIS, RANK_UP, *self.others) if row in frame.rows(panel)}
         rivals = [row for row in self.rivals if row != RANK_UP]

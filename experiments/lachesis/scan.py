@@ -13,6 +13,7 @@ from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
 from desim.experiments.lachesis.simulate import Setting
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
+from desim.problem import Better
 
 __all__ = ["JOBS", "RULES", "Scan", "panel_of"]
 
@@ -45,7 +46,7 @@ class Scan(Queries):
         )
         for panel in frame.panels:
             for metric, words in METRICS.items():
-                better = "higher" if metric == "speedup" else "lower"
+                better: Better = "higher" if metric == "speedup" else "lower"
                 yield value_table(frame, panel, metric, f"{panel}: {words.replace(chr(10), ' ')}", better=better)
             title = f"{panel}: makespan of rank_up-DEFT above that of the best of the others"
             rules = [row for row in RULES if row != RANK_UP]
