@@ -129,7 +129,7 @@ class Curves(Queries):
 
     def tables(self, frame: Frame, panel: str) -> Iterator[Block]:
         """Yield the metrics of a panel, leads with and without rank_up-DEFT, and times of decisions."""
-        for metric, words in {**self.metrics, "gap": "gap to the lower bound, %"}.items():
+        for metric, words in [*self.metrics.items(), ("gap", "gap to the lower bound, %")]:
             better: Better = "higher" if metric == "speedup" else "lower"
             yield value_table(frame, panel, metric, f"{panel}: {words}", better=better)
         ours = {row: [row] for row in (LACHESIS, RANK_UP, *self.others) if row in frame.rows(panel)}

@@ -197,5 +197,8 @@ def reread(run: Run) -> dict[str, Any]:
         curves["gap"][count] = 100.0 * entry["validation"]["gap"]
         curves["entropy"][count], curves["loss"][count] = figures.get("entropy"), figures.get("value_loss")
     gaps: list[Any] = list(curves["gap"].values())
+    losses: list[Any] = [loss for loss in curves["loss"].values() if loss is not None] or [None]
+    quarter: Any = losses[-len(losses) // 4 :]
     sums = {"episodes": count, "decisions": history[-1]["steps"], "seconds": history[-1]["seconds"]}
+    sums |= {"first_loss": losses[0], "last_loss": None if None in quarter else float(np.mean(quarter))}
     return sums | {"first": gaps[0], "best": min(gaps), "last": gaps[-1], "valid": None, "by episodes": curves}
