@@ -14,7 +14,6 @@ RENAMED: dict[str, dict[str, str | None]] = {
     },
     "deferrable": {
         "slots.submitted": "slots.arrived",
-        "metrics.utilization": "metrics.revenue",
         "metrics.capacity_share_cores": None,
         "metrics.capacity_share_memory": None,
         "metrics.capacity_share_disk": None,
