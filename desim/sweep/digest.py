@@ -17,6 +17,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -239,13 +240,28 @@ def _read(name: str, path: Path) -> _Module:
     if kept is not None and kept[0] is loading and kept[1] == path:
         return kept[2]
     found = _kept(path, _modules, _parsed)
-    if _State.of(path).changed >= STARTED:
+    state = _State.of(path)
+    if state.changed >= STARTED and _executed.get(str(path)) != state:
         raise InvalidConfiguration(
             f"{path} has changed since this process started, which has loaded module {name}: nobody can tell which of "
             "the two it runs, so that nothing may be stored; start again in a new process"
         )
     _loaded[name] = loading, path, found
     return found
+
+
+#: Files of modules as they were when their code was executed, of the modules that were loaded after this one.
+_executed: dict[str, _State] = {}
+
+
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note the state of a file whose code is about to be executed as a module."""
+    if event == "exec" and getattr(arguments[0], "co_name", "") == "<module>":
+        with suppress(OSError, ValueError):
+            _executed[arguments[0].co_filename] = _State.of(Path(arguments[0].co_filename))
+
+
+sys.addaudithook(_note)
 
 
 def _started() -> int:

@@ -21,7 +21,7 @@ from desim.agents.dag.graph_agent import GraphAgent, GraphConfig, OwnGraphAgent 
 from desim.agents.dag.graph_policy import GraphPolicy, NodeEmbedding  # noqa: E402
 from desim.agents.deferrable.score_agent import InTorch, ScoreConfig, scores_of  # noqa: E402
 from desim.agents.deferrable.score_policy import AttentionPolicy, FixedLengthPolicy  # noqa: E402
-from desim.agents.learning.policy import MLPPolicy, NumpyMLP, mlp  # noqa: E402
+from desim.agents.learning.policy import NumpyMLP, mlp  # noqa: E402
 from desim.exceptions import InvalidConfiguration  # noqa: E402
 from desim.problems.batch import BatchCluster  # noqa: E402
 from desim.problems.dag import DagCluster, Executors, Job  # noqa: E402
@@ -132,7 +132,7 @@ def small_dags() -> DagCluster:
 
 @pytest.mark.parametrize("method", GRAPH_METHODS)
 def test_a_graph_network_that_computes_in_its_own_way_is_asked(method: str) -> None:
-    policy = mine(GraphPolicy, method)("lachesis", np.random.default_rng(0))
+    policy = mine(GraphPolicy, method)("messages", np.random.default_rng(0))
     agent = GraphAgent.of(GraphConfig(), policy, name="mine")
     if method == "_embed":  # which is for learning
         assert isinstance(agent, OwnGraphAgent)
@@ -145,27 +145,18 @@ def test_a_graph_network_that_computes_in_its_own_way_is_asked(method: str) -> N
 
 def test_so_is_one_with_an_embedding_of_its_own() -> None:
     rng = np.random.default_rng(0)
-    policy = GraphPolicy("lachesis", rng)
+    policy = GraphPolicy("messages", rng)
     assert isinstance(GraphAgent.of(GraphConfig(), policy, name="usual"), GraphAgent)
-    policy.embedding = OwnEmbedding("lachesis", len(policy.inputs.nodes), policy.width, rng)
+    policy.embedding = OwnEmbedding("messages", policy.embedding.prepare[0].in_features, policy.width, rng)
     with pytest.raises(AskedError):
         simulate(small_dags(), GraphAgent.of(GraphConfig(), policy, name="mine"))
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: (mine(WindowScorer)(np.random.default_rng(0)), SplitWindowConfig(head=4, tail=4)),
-        lambda: (
-            mine(MLPPolicy)({"cores": 16, "jobs": 24}, 9, np.random.default_rng(0), mask="action_mask"),
-            SplitWindowConfig(head=4, tail=4, network="mlp", num_cores=16),
-        ),
-    ],
-)
-def test_a_window_network_that_computes_in_its_own_way_is_asked(make: Callable[[], Any]) -> None:
+def test_a_window_network_that_computes_in_its_own_way_is_asked() -> None:
     jobs = lublin.generate(20, 16, seed=0, load=1.0)
+    policy = mine(WindowScorer)(np.random.default_rng(0))
     with pytest.raises(AskedError):
-        simulate(BatchCluster(jobs, 16), SplitWindowAgent(*make()))
+        simulate(BatchCluster(jobs, 16), SplitWindowAgent(policy, SplitWindowConfig(head=4, tail=4)))
 
 
 def test_so_is_one_whose_parts_do_and_one_of_its_object() -> None:

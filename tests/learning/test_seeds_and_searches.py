@@ -176,7 +176,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, stop_at: int | None = None) -> list[fl
 
 
 class TestSearches:
-    OVER = ("learning-rate=1e-5:1e-1:log", "epochs=2:5", "network=scorer,mlp")
+    OVER = ("learning-rate=1e-5:1e-1:log", "epochs=2:5", "minibatch-size=1024,2048")
 
     def test_an_interrupted_search_goes_on_as_if_it_had_not_been(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
