@@ -532,7 +532,7 @@ def _described() -> tuple[Metric, ...]:
     }
     distributions = {
         "waiting_time": (
-            "time from submission to the last start, with checkpoints or suspension less what the job ran before, s",
+            "time from submission to the last start, less work kept from before, s",
             "s",
         ),
         "turnaround_time": ("time from submission to the end, s", "s"),
