@@ -91,7 +91,11 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "window-RULE-HEAD-TAIL@SECONDS": lambda: [f"window-reserving-{window}@14400" for window in _WINDOWS],
             "split-window:NAME": _pretrained("split-window", "split-window"),
             "split-window:NAME@HEAD-TAIL": _other_windows,
+            "dbf:NAME": list,  # it knows clusters of its own number of cores only
             "inspector:NAME": _pretrained("inspector", "inspector"),
+            "inspector-PRIORITY": list,  # this and the next two have tests of their own, see tests/published
+            "schedinspector:NAME": list,
+            "schedinspector-PRIORITY": list,
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
             "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
             "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),
@@ -117,6 +121,7 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
         return {
             "rolling-horizon:FORECAST": lambda: [f"rolling-horizon:{name}" for name in ("learned", "seasonal:6")],
             "score:NAME": _pretrained("score", "score"),
+            "osdec:NAME": list,  # it knows one resource only, and has tests of its own
             "search:deferrable:OBJECTIVE:BUDGET": _searching("deferrable", "total_reward:20", "total_reward:0"),
         }
     plain = [name for name in _registry(problem).descriptions() if name.islower()]
