@@ -184,7 +184,7 @@ def test_another_training_in_the_same_place_is_refused_and_so_is_a_broken_checkp
 @pytest.mark.parametrize(
     ("arguments", "name"),
     [
-        ("dag --total-steps 60 --num-jobs 1 2 --num-executors 2 --intervals 0 --ccr 1", "lachesis-makespan"),
+        ("dag --total-steps 60 --num-jobs 1 2 --num-executors 2 --intervals 0 --ccr 1", "messages-makespan"),
         ("deferrable --total-steps 1 --workloads fluctuating --validation-episodes 1 --width 8", "attention-both"),
     ],
 )
