@@ -91,8 +91,22 @@ def running(row, slot):
     return row["starting_time"] is not None and row["starting_time"] <= slot < row["finish_time"]
 
 
+def share(row, slot):
+    """Return in which part of a slot a running job runs."""
+    return min(row["finish_time"], slot + 1) - max(row["starting_time"], slot)
+
+
+def used(specification, rows, slot, node, resource):
+    """Add up what running jobs hold on average over a slot."""
+    return sum(
+        amounts.get((node, resource), 0.0) * share(row, slot)
+        for (*_, amounts), row in zip(specification, rows, strict=True)
+        if running(row, slot)
+    )
+
+
 def held(specification, rows, slot, node, resource):
-    """Add up what running jobs hold."""
+    """Add up what running jobs hold as a slot begins."""
     return sum(
         amounts.get((node, resource), 0.0)
         for (*_, amounts), row in zip(specification, rows, strict=True)
@@ -107,8 +121,9 @@ def slots_of(specification, rows, num_slots):
         now = [row for row in rows if running(row, slot)]
         queue = [row for row in rows if row["submission_time"] <= slot]
         gone = [row for row in queue if row["starting_time"] is not None and row["starting_time"] <= slot]
-        gain, overhead = sum(row["gain"] for row in now), sum(row["overhead"] for row in now)
+        gain, overhead = (sum(row[name] * share(row, slot) for row in now) for name in ("gain", "overhead"))
         amounts = {r: sum(held(specification, rows, slot, n, r) for n in NODES) for r in RESOURCES}
+        averages = {r: sum(used(specification, rows, slot, n, r) for n in NODES) for r in RESOURCES}
         table.append(
             {
                 "slot": slot,
@@ -118,7 +133,7 @@ def slots_of(specification, rows, num_slots):
                 "gain": gain,
                 "overhead": overhead,
                 "reward": gain - overhead,
-                **{f"allocated_{r}": amount for r, amount in amounts.items()},
+                **{f"allocated_{r}": amount for r, amount in averages.items()},
                 **{f"reserved_{r}": amount for r, amount in amounts.items()},
             }
         )
