@@ -48,7 +48,7 @@ EXECUTORS, TASKS, SECONDS = 20.0, 200.0, 100.0
 """What Decima's program divides numbers of executors and of tasks by, and times."""
 
 PAPER_EXECUTORS = 50
-"""Of which a share of idle ones is taken: those of both papers."""
+"""Idle executors are counted as a share of this number, which both papers have."""
 
 
 class _Flat(NamedTuple):

@@ -49,7 +49,7 @@ from desim.problems.deferrable.printed import JOB_SETS, PrintedEncoder
 __all__ = ["OsdecAgent", "OsdecConfig"]
 
 COEFFICIENT = 10.0
-"""Of the high-level and of the low-level vector, table 3."""
+"""Factor of the high-level and the low-level vector, table 3."""
 
 
 class _Tasks(AuxiliaryTasks):

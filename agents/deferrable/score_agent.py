@@ -126,7 +126,7 @@ class EncoderLayer:
 
     @staticmethod
     def can_copy(layer: Any) -> bool:
-        """Tell whether a layer computes as this one does."""
+        """Return whether a layer computes as its class does, so that this copy may stand in for it."""
         return (
             computes_as(layer, nn.TransformerEncoderLayer, "_sa_block", "_ff_block")
             and layer.activation is relu
@@ -243,7 +243,7 @@ class Context:
 
     @staticmethod
     def can_copy(policy: ScorePolicy) -> bool:
-        """Tell whether a network has the context of all, which this one copies."""
+        """Return whether a network computes its context as its base class does, which this copies."""
         known = type(policy).context is ScorePolicy.context and "context" not in vars(policy)
         return known and (policy.auxiliary is None or _Auxiliary.can_copy(policy.auxiliary))
 
