@@ -11,7 +11,7 @@ from desim import own_code
 from desim.checks import did_you_mean
 from desim.exceptions import InvalidConfiguration
 
-__all__ = ["PRETRAINED", "made_of", "pretrained_names", "pretrained_stem", "weight_files"]
+__all__ = ["PRETRAINED", "made_of", "pretrained_names", "pretrained_stem", "read_card", "weight_files"]
 
 PRETRAINED = Path(__file__).parents[1] / "pretrained"
 """Where they are: NAME.safetensors and NAME.json."""
@@ -61,6 +61,12 @@ def pretrained_stem(name: str, agent: str) -> Path:
             f"no pretrained {agent} agent {name!r}{near}; there are {', '.join(names) or 'none yet'}"
         )
     return PRETRAINED / name
+
+
+def read_card(name: str, agent: str) -> dict[str, Any]:
+    """Return the model card of trained weights; arguments and errors as for :func:`pretrained_stem`."""
+    card: dict[str, Any] = json.loads(weight_files(pretrained_stem(name, agent))[1].read_text())
+    return card
 
 
 def weight_files(stem: Path) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Figure 3: learning curves of DBF as printed, with three windows of 20 slots."""
+"""Figure 3: learning curves of DBF as printed, with three windows of 20 slots, and of SchedInspector."""
 
 from __future__ import annotations
 
@@ -7,47 +7,60 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from desim.experiments.blocks import Block, Drawing, Paragraph
-from desim.experiments.dbf.simulate import Curve, perform_curve
+from desim.experiments.dbf.figure4 import RELEASED, inspectors
 from desim.experiments.dbf.study import Study, dbf_rows, named
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
 from desim.experiments.study import run_as_program
-from desim.experiments.tables import value_table
+from desim.experiments.tables import metric_table
 
-PANEL = "curves"
+__all__ = ["INSPECTOR", "PANEL", "Figure3"]
+
+PANEL, INSPECTOR = "DBF", "SchedInspector"
 PARTS = ("validation", "training")
+SHOWN = named(("waiting_time_mean", "queue_length_mean", "utilization"))
 PAPER = (
     "The paper trains for 100,000 episodes: utilization, waiting time and queue length improve most within 5,000,"
-    " and little afterwards; at M = 20 the queue is 31 jobs long on average. The card of the weights has the "
-    "command of their training; with a higher --total-steps the same command goes on from its checkpoint."
+    " and little afterwards; at M = 20 the queue is 31 jobs long on average. The model cards of the weights hold the "
+    "commands of these trainings; with a higher --total-steps the same command continues from its checkpoint."
 )
 
 
 @dataclass(frozen=True)
 class Figure3(Study):
-    """Waiting time, queue length and utilization over the training, from the cards of the weights."""
+    """Waiting time, queue length and utilization over the training, from the model cards of the weights."""
 
-    perform = staticmethod(perform_curve)
+    perform = staticmethod(perform)
 
     def seeds_of(self, setting: Curve) -> list[int]:
-        """Return the only seed that was trained."""
+        """Return one seed: a training is read once."""
         return [0]
 
     def panels(self) -> Sequence[Panel]:
-        """Return the windows, in validation and in training."""
-        return [Panel(PANEL, "part", {part: Curve(part) for part in PARTS}, dbf_rows())]
+        """Return the windows, and SchedInspector."""
+        curves = tuple(f"{part}/{metric}" for part in PARTS for metric in SHOWN)
+        slowdowns = tuple(f"{part}/bounded_slowdown" for part in PARTS)
+        return [
+            Panel(PANEL, "", {COLUMN: Curve("queue_length_mean", curves)}, dbf_rows()),
+            Panel(INSPECTOR, "", {COLUMN: Curve("bounded_slowdown", slowdowns)}, {RELEASED: inspectors()[RELEASED]}),
+        ]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield how long was trained, and the curves."""
-        for metric, what in (("episodes", "Episodes"), ("decisions", "Decisions")):
-            yield value_table(frame, PANEL, metric, f"{what} learned from; the paper has 100,000 episodes")
+        """Yield how long each training was, and the curves."""
+        for panel, metric in ((PANEL, "queue length"), (INSPECTOR, "bounded slowdown")):
+            title = f"{panel}: length of the trainings, and {metric} of the validation episodes"
+            columns = LENGTHS | {"first": "first", "lowest": "lowest", "last": "last"}
+            yield metric_table(frame, panel, COLUMN, columns, title)
         yield Paragraph(PAPER)
-        panels = {f"{PANEL}, {part} by episode": "episodes learned from" for part in PARTS}
-        metrics = named(("waiting_time_mean", "queue_length_mean", "utilization"))
-        titles = {f"{PANEL}, {part} by episode": part for part in PARTS}
-        figure = facets(frame, metrics, panels, titles=titles, logarithmic=("waiting_time_mean", "queue_length_mean"))
-        caption = "Learning curves of DBF as printed: validation on the same four episodes each time, and in training."
+        labels = {f"{part}/{metric}": f"{part}: {label}" for part in PARTS for metric, label in SHOWN.items()}
+        episodes = "episodes learned from"
+        figure = facets(frame, labels, {curves_of(PANEL): episodes}, logarithmic=[k for k in labels if "util" not in k])
+        caption = "Learning curves of DBF as printed, in training and on the same four validation episodes each time."
         yield Drawing("figure3.png", caption, figure)
+        labels = {f"{part}/bounded_slowdown": f"{part}: bounded slowdown" for part in PARTS}
+        figure = facets(frame, labels, {curves_of(INSPECTOR): episodes}, logarithmic=tuple(labels))
+        yield Drawing("figure3_inspector.png", "Learning curve of SchedInspector over SJF.", figure)
 
 
 if __name__ == "__main__":

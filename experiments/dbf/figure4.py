@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from desim.experiments.blocks import Block, Drawing, Paragraph
 from desim.experiments.dbf.simulate import Setting
-from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, trained, window_rules
+from desim.experiments.dbf.study import ONLINE, RULES, Study, dbf_rows, named, window_rules
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import metric_table, value_table
 from desim.plotting.colors import line_styles
@@ -44,12 +45,15 @@ SLOWDOWNS = (
 
 def inspectors() -> dict[str, Choice]:
     """Return SchedInspector as released, and what desim makes of it."""
-    return {RELEASED: trained("schedinspector:schedinspector-sjf"), OURS: trained("inspector:desim-sjf-cores")}
+    return {
+        RELEASED: with_weights("schedinspector", "schedinspector-sjf"),
+        OURS: with_weights("inspector", "desim-sjf-cores"),
+    }
 
 
 def of_desim() -> dict[str, Choice]:
     """Return the split window that desim trains."""
-    return {"desim 16-16": trained("split-window:desim-m32-t16")}
+    return {"desim 16-16": with_weights("split-window", "desim-m32-t16")}
 
 
 @dataclass(frozen=True)

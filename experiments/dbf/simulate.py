@@ -1,9 +1,7 @@
-"""One run of the experiments: a block of episodes, and an agent; and the learning curve of trained weights."""
+"""One run of the experiments: a block of episodes, and an agent."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -13,13 +11,12 @@ from numpy.typing import NDArray
 
 from desim import Result, Simulation
 from desim.agents.batch import create
-from desim.agents.learning.pretrained import PRETRAINED
 from desim.experiments.dbf.workloads import TRACE, Arrivals, episode, num_episodes
 from desim.experiments.study import is_valid
 from desim.problems.batch import BatchCluster
 from desim.sweep import Run
 
-__all__ = ["CORES", "TIMES", "WIDE", "Curve", "Setting", "card_of", "perform", "perform_curve", "play"]
+__all__ = ["CORES", "TIMES", "WIDE", "Setting", "perform", "play"]
 
 ALL_JOBS = (
     "waiting_time_mean",
@@ -185,49 +182,3 @@ def _columns(result: Result) -> tuple[Any, Any, Any, Any]:
     until = np.where(started, start, result.info["end_time"])
     cores = jobs["requested_number_of_resources"].to_numpy()
     return cores, jobs["requested_time"].to_numpy(), until - jobs["submission_time"].to_numpy(), started
-
-
-# -- learning curves ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The course of a training, as the card of its weights tells it.
-
-    Attributes
-    ----------
-    part : {"validation", "training"}
-        The same episodes each time, or those that were learned from since the time before.
-    """
-
-    part: str = "validation"
-
-
-def card_of(policy: str) -> Mapping[str, Any]:
-    """Return the card of the weights that come with the package, by the name of their agent."""
-    found: Mapping[str, Any] = json.loads((PRETRAINED / f"{policy.partition(':')[2]}.json").read_text())
-    return found
-
-
-def perform_curve(run: Run) -> dict[str, Any]:
-    """Read a learning curve.
-
-    Parameters
-    ----------
-    run : Run
-        Of a :class:`Curve` and a :class:`~desim.experiments.frame.Choice`.
-
-    Returns
-    -------
-    dict
-        ``episodes`` and ``decisions`` of the training, and the curves of some metrics by episode.
-    """
-    card, curve = card_of(run.agent.policy), run.setting
-    entries = [entry for entry in card["history"] if entry.get(curve.part)]
-    metrics = ("waiting_time_mean", "queue_length_mean", "utilization")
-    last = card["history"][-1]
-    return {
-        "episodes": float(last["updates"]),
-        "decisions": float(last["steps"]),
-        "by episode": {name: {one["updates"]: one[curve.part][name] for one in entries} for name in metrics},
-    }

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Literal
 from desim.agents.learning.pretrained import pretrained_names
 from desim.exceptions import InvalidConfiguration
 from desim.experiments import study
-from desim.experiments.dbf.simulate import Setting, card_of, perform
+from desim.experiments.dbf.simulate import Setting, perform
 from desim.experiments.dbf.workloads import TRACE, num_episodes, present
 from desim.experiments.frame import Choice
+from desim.experiments.learning_curves import with_weights
 
-__all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "trained", "window_rules"]
+__all__ = ["DBF_WINDOWS", "METRICS", "ONLINE", "RULES", "Study", "dbf_rows", "named", "window_rules"]
 
 #: With --quick: jobs of an episode, and episodes of a run.
 QUICK_JOBS, QUICK_EPISODES = 100, 1
@@ -52,16 +53,11 @@ DBF_WINDOWS = ((20, 0), (19, 1), (10, 10))
 """Windows for which DBF is trained as printed: slots at the head and at the tail."""
 
 
-def trained(policy: str) -> Choice:
-    """Return an agent with weights that come with the package; a digest tells them from others of the same name."""
-    return Choice(policy, (("sha256", card_of(policy.partition("@")[0])["sha256"]),))
-
-
 def dbf_rows() -> dict[str, Choice]:
     """Return DBF as printed with the windows for which there are weights."""
     there = pretrained_names("dbf")
     names = {f"dbf {head}-{tail}": f"dbf-m{head + tail}-t{tail}" for head, tail in DBF_WINDOWS}
-    return {row: trained(f"dbf:{name}") for row, name in names.items() if name in there}
+    return {row: with_weights("dbf", name) for row, name in names.items() if name in there}
 
 
 def window_rules(head: int, tail: int, rules: tuple[str, ...] = ("random", "shortest", "first")) -> dict[str, Choice]:

@@ -10,10 +10,11 @@ from typing import Any
 from desim.agents.learning.pretrained import pretrained_names
 from desim.experiments.blocks import Block, Drawing
 from desim.experiments.dbf.simulate import Setting
-from desim.experiments.dbf.study import RULES, Study, named, trained, window_rules
+from desim.experiments.dbf.study import RULES, Study, named, window_rules
 from desim.experiments.dbf.workloads import KTH, SOURCES, num_episodes
 from desim.experiments.drawing import draw_rows
 from desim.experiments.frame import Choice, Frame, Panel
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, metric_table
 from desim.plotting.colors import line_styles
@@ -60,7 +61,7 @@ class Unseen(Study):
         found = {f"search, {moves:,} moves": Choice(f"search:batch:waiting_time:{moves}") for moves in self.moves}
         for name in pretrained_names("split-window"):
             if name == "desim-any" or name.startswith(IMITATING):
-                found[name] = trained(f"split-window:{name}@16-16" if name == "desim-any" else f"split-window:{name}")
+                found[name] = with_weights("split-window", f"{name}@16-16" if name == "desim-any" else name)
         return found
 
     def panels(self) -> Sequence[Panel]:

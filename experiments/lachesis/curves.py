@@ -11,7 +11,8 @@ from desim.exceptions import InvalidConfiguration
 from desim.experiments.blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Choice, Frame, Panel
-from desim.experiments.lachesis.simulate import CALIBRATED, Setting, learned, perform, planning
+from desim.experiments.lachesis.simulate import CALIBRATED, Setting, perform, planning
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import Study
 from desim.experiments.tables import best_rule_table, value_table
 from desim.problem import Better
@@ -22,8 +23,8 @@ LACHESIS, DECIMA, RANK_UP, OWN = "LACHESIS", "Decima-DEFT", "rank_up-DEFT", "des
 MADE, MEASURED = "made-up queries", "measured queries"
 
 ROWS: dict[str, Choice] = {
-    LACHESIS: learned("lachesis", "tpch-lachesis"),
-    DECIMA: learned("decima", "tpch-decima"),
+    LACHESIS: with_weights("lachesis", "tpch-lachesis"),
+    DECIMA: with_weights("decima", "tpch-decima"),
     "FIFO-DEFT": Choice("fifo-deft"),
     "SJF-DEFT": Choice("sjf-deft"),
     "HRRN-DEFT": Choice("hrrn-deft"),

@@ -5,65 +5,52 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from desim.agents.learning.pretrained import read_card
 from desim.experiments.blocks import Block, Drawing, Paragraph
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.lachesis.curves import DECIMA, LACHESIS
-from desim.experiments.lachesis.simulate import Card, learned, read_card, reread
+from desim.experiments.lachesis.curves import DECIMA, LACHESIS, ROWS
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
 from desim.experiments.study import Study, run_as_program
 from desim.experiments.tables import metric_table
 
-__all__ = ["PANEL", "WEIGHTS", "Figure6", "curve_panel"]
+__all__ = ["LOSS", "PANEL", "Figure6"]
 
-PANEL = "trainings"
-WEIGHTS = {LACHESIS: "tpch-lachesis", DECIMA: "tpch-decima"}
-POINTS = {"gap": "makespan in validation,\n% above the lower bound", "entropy": "entropy of the policy"}
-LOSS = {"loss": "loss of the critic"}
-SUMS = {
-    "episodes": "episodes",
-    "decisions": "decisions",
-    "seconds": "wall time, s",
-    "first": "gap before, %",
-    "best": "best gap, %",
-    "last": "last gap, %",
+PANEL, LOSS = "trainings", "figures/value_loss"
+LABELS = {
+    "validation/gap": "gap of the validation episodes\nto the lower bound",
+    "figures/entropy": "entropy of the policy",
+    LOSS: "loss of the critic",
 }
+SUMS = LENGTHS | {"first": "gap before", "lowest": "lowest gap", "last": "last gap"}
 
 
 @dataclass(frozen=True)
 class Figure6(Study):
-    """The course of the trainings whose weights come with the package, from their cards."""
+    """The trainings whose weights ship with the package, from their model cards."""
 
     paper: ClassVar[str] = "lachesis"
-    perform = staticmethod(reread)
+    perform = staticmethod(perform)
 
     seeds: int = 1
 
     def panels(self) -> Sequence[Panel]:
         """Return the trainings."""
-        rows: dict[str, Any] = {row: {weights: learned(_kind(row), weights)} for row, weights in WEIGHTS.items()}
-        return [Panel(PANEL, "weights", {weights: Card(weights) for weights in WEIGHTS.values()}, rows)]
+        rows = {row: ROWS[row] for row in (LACHESIS, DECIMA)}
+        return [Panel(PANEL, "", {COLUMN: Curve("gap", tuple(LABELS))}, rows)]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield figures, tables and the commands that go on."""
-        for row, weights in WEIGHTS.items():
-            panel = curve_panel(weights)
-            metrics = POINTS | (LOSS if row == LACHESIS else {})
-            figure = facets(frame, metrics, {panel: "episodes"}, rows=[row])
-            yield Drawing(f"figure6_{_kind(row)}.png", f"The training of {row}, by episodes.", figure)
-            yield metric_table(frame, PANEL, weights, SUMS, f"{row}: the training of {weights}")
-            card = read_card(_kind(row), weights)
-            yield Paragraph(f"{card['command']} --out {weights} trains it; with more --total-steps it goes on.")
-
-
-def _kind(row: str) -> str:
-    return "lachesis" if row == LACHESIS else "decima"
-
-
-def curve_panel(weights: str) -> str:
-    """Return the name of the panel that holds the curves of a training."""
-    return f"{PANEL}, {weights} by episodes"
+        """Yield curves, lengths and the commands that continue the trainings."""
+        for row in frame.rows(PANEL):
+            labels = {name: label for name, label in LABELS.items() if row == LACHESIS or name != LOSS}
+            kind, _, weights = ROWS[row].policy.partition(":")
+            figure = facets(frame, labels, {curves_of(PANEL): "episodes"}, rows=[row])
+            yield Drawing(f"figure6_{kind}.png", f"The training of {row}, by episodes.", figure)
+            command = read_card(weights, kind)["command"]
+            yield Paragraph(f"{command} --out {weights} repeats it; with a higher --total-steps it continues.")
+        yield metric_table(frame, PANEL, COLUMN, SUMS, "Trainings: length, and gap to the lower bound in validation")
 
 
 if __name__ == "__main__":

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from desim.experiments.lachesis.curves import DECIMA, OWN, RANK_UP, ROWS, Curves
-from desim.experiments.lachesis.simulate import learned
+from desim.experiments.lachesis.simulate import AHEAD
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 
 __all__ = ["BESIDE", "RIVALS", "Figure7"]
 
 RIVALS = ("FIFO-DEFT", "HEFT", "TDCA", DECIMA)
-BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: learned("graph", "tpch-batch", ahead=True)}
+BESIDE = {RANK_UP: ROWS[RANK_UP], OWN: with_weights("graph", "tpch-batch", AHEAD)}
 """What the paper does not plot: its own HighRankUp-DEFT, and a network of desim's that plans batches with insertion."""
 
 

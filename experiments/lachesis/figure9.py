@@ -10,7 +10,8 @@ from typing import ClassVar
 from desim.experiments.blocks import Block
 from desim.experiments.frame import Frame, Panel
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, OWN, RANK_UP, ROWS, Curves
-from desim.experiments.lachesis.simulate import Setting, learned
+from desim.experiments.lachesis.simulate import Setting
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 
 __all__ = ["DENSER", "Figure9"]
@@ -27,7 +28,7 @@ class Figure9(Curves):
     title = "Figure 9: continuous mode"
     counts: ClassVar = (20, 40, 60, 80, 100)
     rivals: ClassVar = ("SJF-DEFT", "HRRN-DEFT", RANK_UP, DECIMA)
-    others: ClassVar = {OWN: learned("graph", "tpch-makespan")}
+    others: ClassVar = {OWN: with_weights("graph", "tpch-makespan")}
     interval = 45.0
     metrics: ClassVar = {"makespan": "makespan, s", "turnaround_time_mean": "mean completion time, s"}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from time import process_time_ns
@@ -12,7 +11,6 @@ import numpy as np
 
 from desim import simulate
 from desim.agents.dag import create
-from desim.agents.learning.pretrained import pretrained_stem
 from desim.core import Agent
 from desim.decision_times import DecisionTimes
 from desim.experiments.frame import Choice
@@ -22,23 +20,21 @@ from desim.sweep import Run
 from desim.workloads import executors, submissions, tpch
 
 __all__ = [
+    "AHEAD",
     "CALIBRATED",
-    "Card",
     "Setting",
     "jobs_of",
-    "learned",
     "measure",
     "perform",
     "planning",
-    "read_card",
-    "reread",
 ]
 
 CALIBRATED = 3.5
 """The ratio of transfer to run times at which the rules come nearest to what the paper says of them; it states none."""
 
 METRICS = ("makespan", "speedup", "slr", "turnaround_time_mean", "lower_bound", "num_duplicates", "data_moved")
-AHEAD = "plan_ahead"
+AHEAD = ("plan_ahead", True)
+"""Parameter of a choice that may assign nodes as soon as their parents are assigned."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +67,7 @@ class Setting:
 
 def planning(policy: str) -> Choice:
     """Return a rule that may assign nodes as soon as their parents are assigned."""
-    return Choice(policy, ((AHEAD, True),))
-
-
-def learned(kind: str, weights: str, *, ahead: bool = False) -> Choice:
-    """Return an agent with weights that come with the package: runs with other weights are other runs.
-
-    Parameters
-    ----------
-    kind : str
-        What its name begins with, such as ``"lachesis"``.
-    weights : str
-        Their name.
-    ahead : bool
-        Whether it plans ahead.
-    """
-    digest = read_card(kind, weights)["sha256"]
-    return Choice(f"{kind}:{weights}", (("sha256", digest), *([(AHEAD, True)] if ahead else [])))
-
-
-def read_card(kind: str, weights: str) -> dict[str, Any]:
-    """Return the card of weights that come with the package; arguments as for :func:`learned`."""
-    card: dict[str, Any] = json.loads(pretrained_stem(weights, kind).with_suffix(".json").read_text())
-    return card
+    return Choice(policy, (AHEAD,))
 
 
 def jobs_of(setting: Setting, seed: int) -> list[Job]:
@@ -150,7 +124,7 @@ def measure(jobs: list[Job], machines: Executors, agent: Agent, run: Run) -> dic
         processor time in which so many percent of the decisions are taken; ``valid``, None if unchecked.
     """
     timed = DecisionTimes(agent, process_time_ns)
-    ahead = dict(run.agent.parameters).get(AHEAD, False)
+    ahead = AHEAD in run.agent.parameters
     result = simulate(DagCluster(jobs, machines, plan_ahead=ahead), timed, seed=run.seed)
     found = result.metrics()
     middle, high = 1000.0 * np.quantile(timed.seconds, (0.5, 0.98))
@@ -160,45 +134,3 @@ def measure(jobs: list[Job], machines: Executors, agent: Agent, run: Run) -> dic
         "decision_98": float(high),
         "valid": is_valid(result, check=run.setting.check),
     }
-
-
-@dataclass(frozen=True)
-class Card:
-    """Whose training.
-
-    Attributes
-    ----------
-    weights : str
-        Their name.
-    """
-
-    weights: str
-
-
-def reread(run: Run) -> dict[str, Any]:
-    """Read the course of a training from the card of its weights.
-
-    Parameters
-    ----------
-    run : Run
-        Of a :class:`Card`.
-
-    Returns
-    -------
-    dict
-        How long it was, its gaps to the lower bound in percent, and curves over episodes.
-    """
-    card = read_card(run.agent.policy.partition(":")[0], run.setting.weights)
-    history, a_time = card["history"], card["training"]["training"]["num_envs"]
-    curves: dict[str, dict[int, float | None]] = {"gap": {}, "entropy": {}, "loss": {}}
-    for entry in history:
-        count = a_time * entry["updates"]
-        figures = entry.get("figures", {})
-        curves["gap"][count] = 100.0 * entry["validation"]["gap"]
-        curves["entropy"][count], curves["loss"][count] = figures.get("entropy"), figures.get("value_loss")
-    gaps: list[Any] = list(curves["gap"].values())
-    losses: list[Any] = [loss for loss in curves["loss"].values() if loss is not None] or [None]
-    quarter: Any = losses[-len(losses) // 4 :]
-    sums = {"episodes": count, "decisions": history[-1]["steps"], "seconds": history[-1]["seconds"]}
-    sums |= {"first_loss": losses[0], "last_loss": None if None in quarter else float(np.mean(quarter))}
-    return sums | {"first": gaps[0], "best": min(gaps), "last": gaps[-1], "valid": None, "by episodes": curves}

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from desim.experiments.blocks import Block
 from desim.experiments.frame import Choice, Frame, Panel
 from desim.experiments.lachesis.curves import RANK_UP, ROWS, Queries
-from desim.experiments.lachesis.simulate import learned, planning
+from desim.experiments.lachesis.simulate import AHEAD, planning
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS, GeneralSetting, perform_general
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.study import run_as_program
 from desim.experiments.tables import best_rule_table, value_table
 
@@ -36,13 +37,13 @@ OBJECTIVES = {"makespan": "makespan", "completion_time": "turnaround_time_mean"}
 
 MAKESPAN, COMPLETION, PASSES_MESSAGES = "network, makespan", "network, completion time", "imitating search, messages"
 NETWORKS: dict[str, Choice] = {
-    MAKESPAN: learned("graph", "tpch-makespan"),
-    COMPLETION: learned("graph", "tpch-completion"),
+    MAKESPAN: with_weights("graph", "tpch-makespan"),
+    COMPLETION: with_weights("graph", "tpch-completion"),
     **{
-        f"imitating search, seed {seed}": learned("graph", "local-imitating-search" + f"-seed{seed}" * (seed > 0))
+        f"imitating search, seed {seed}": with_weights("graph", "local-imitating-search" + f"-seed{seed}" * (seed > 0))
         for seed in range(5)
     },
-    PASSES_MESSAGES: learned("graph", "messages-imitating-search"),
+    PASSES_MESSAGES: with_weights("graph", "messages-imitating-search"),
 }
 """Desim's own networks. Five trainings of one that passes no messages between nodes count together."""
 
@@ -62,7 +63,7 @@ class Unseen(Queries):
 
     def panels(self) -> Sequence[Panel]:
         """Return what is compared on jobs that are all there at once, and on those that arrive."""
-        planned = NETWORKS | {MAKESPAN: learned("graph", "tpch-batch", ahead=True)}
+        planned = NETWORKS | {MAKESPAN: with_weights("graph", "tpch-batch", AHEAD)}
         budgets = BUDGETS[:1] if self.quick else BUDGETS
         once, stream = self._columns(20, 0.0), self._columns(24, LOAD)
         return [

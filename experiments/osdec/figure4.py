@@ -7,20 +7,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from desim.experiments.blocks import Block, Drawing, Table, short
+from desim.experiments.blocks import Block, Drawing
 from desim.experiments.drawing import facets
 from desim.experiments.frame import Frame, Panel
-from desim.experiments.osdec.curves import Card, perform
-from desim.experiments.osdec.simulate import LEARNED, learned_rows
+from desim.experiments.learning_curves import COLUMN, LENGTHS, Curve, curves_of, perform
+from desim.experiments.osdec.simulate import learned_rows
 from desim.experiments.study import Study, run_as_program
+from desim.experiments.tables import metric_table
 
-PANEL, COLUMN = "figure 4", "training"
-CURVES = f"{PANEL}, {COLUMN} by decisions"
+__all__ = ["PANEL", "Figure4"]
+
+PANEL, CURVE = "figure 4", "validation/total_reward"
 
 
 @dataclass(frozen=True)
 class Figure4(Study):
-    """Curves of the cards of the weights that come with desim."""
+    """Learning curves of the weights that ship with desim."""
 
     paper: ClassVar[str] = "osdec"
     perform = staticmethod(perform)
@@ -29,20 +31,15 @@ class Figure4(Study):
 
     def panels(self) -> Sequence[Panel]:
         """Return the learned agents."""
-        return [Panel(PANEL, "", {COLUMN: Card()}, learned_rows())]
+        return [Panel(PANEL, "", {COLUMN: Curve("total_reward", (CURVE,))}, learned_rows())]
 
     def show(self, frame: Frame) -> Iterator[Block]:
-        """Yield how long each was trained, and the curves."""
-        metrics = ("decisions", "evaluations", "seconds", "best", "gain")
-        rows = [
-            [row, *(short(frame.estimate(PANEL, COLUMN, row, metric).mean) for metric in metrics)]
-            for row in LEARNED
-            if frame.has(PANEL, COLUMN, row)
-        ]
-        heads = ["", "decisions", "evaluations", "seconds", "best reward", "last quarter above the one before"]
-        yield Table("Trainings, total reward of the validation episodes in core-slots", heads, rows)
-        labels = {"total_reward": "total reward of a\nvalidation episode"}
-        figure = facets(frame, labels, {CURVES: "decisions"}, width=7.0, height=4.0)
+        """Yield how long each training was, and the curves."""
+        columns = LENGTHS | {"first": "first reward", "highest": "highest reward", "last": "last reward"}
+        title = "Trainings: length, and total reward of the validation episodes in core-slots"
+        yield metric_table(frame, PANEL, COLUMN, columns, title)
+        labels = {CURVE: "total reward of a\nvalidation episode"}
+        figure = facets(frame, labels, {curves_of(PANEL): "episodes"}, width=7.0, height=4.0)
         yield Drawing("figure4.png", "Total reward of validation episodes in the course of the trainings.", figure)
 
 

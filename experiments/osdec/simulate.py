@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import process_time_ns
 from typing import Any
 
 import numpy as np
 
 from desim import simulate
 from desim.agents.deferrable import Oracle, create
-from desim.agents.learning.checkpoint import load_weights
-from desim.agents.learning.pretrained import PRETRAINED, pretrained_names
-from desim.core import Agent
-from desim.exceptions import InvalidConfiguration
+from desim.agents.learning.pretrained import pretrained_names
+from desim.decision_times import DecisionTimes
 from desim.experiments.frame import Choice
+from desim.experiments.learning_curves import with_weights
 from desim.experiments.osdec.workloads import TRACED, traced
 from desim.experiments.study import is_valid
-from desim.problems.deferrable import DeferrableCluster, DeferrableObservation
+from desim.problems.deferrable import DeferrableCluster
 from desim.sweep import Run
 from desim.workloads.deferrable import Scenario, generate, named
 
@@ -84,13 +83,9 @@ class Setting:
 
 
 def learned_rows() -> dict[str, Choice]:
-    """Return the learned agents whose weights are there, with their digests."""
+    """Return the learned agents whose weights ship with the package."""
     there = pretrained_names("osdec")
-    return {
-        row: Choice(f"osdec:{name}", (("sha256", load_weights(PRETRAINED / name)[1]["sha256"]),))
-        for row, name in LEARNED.items()
-        if name in there
-    }
+    return {row: with_weights("osdec", name) for row, name in LEARNED.items() if name in there}
 
 
 def scenario_of(setting: Setting, seed: int) -> Scenario:
@@ -99,24 +94,6 @@ def scenario_of(setting: Setting, seed: int) -> Scenario:
         return traced(setting.workload, seed, setting.num_slots)
     settings = named(setting.workload)
     return generate(replace(settings, num_slots=setting.num_slots or settings.num_slots), seed=seed)
-
-
-class _Timed:
-    """Does as an agent does, and notes the processor's time of each decision."""
-
-    def __init__(self, agent: Agent) -> None:
-        self.agent, self.name = agent, str(getattr(agent, "name", ""))
-        self.seconds: list[float] = []
-
-    def reset(self, simulation_info: dict[str, Any], rng: np.random.Generator) -> None:
-        if hasattr(self.agent, "reset"):
-            self.agent.reset(simulation_info, rng)
-
-    def act(self, observation: DeferrableObservation) -> Any:
-        begin = time.process_time()
-        answer = self.agent.act(observation)
-        self.seconds.append(time.process_time() - begin)
-        return answer
 
 
 def perform(run: Run) -> dict[str, Any]:
@@ -131,17 +108,10 @@ def perform(run: Run) -> dict[str, Any]:
     -------
     dict
         :data:`METRICS`, ``decision_ms``, the median processor time of a decision, and ``valid``, None if unchecked.
-
-    Raises
-    ------
-    InvalidConfiguration
-        If weights have changed since they were chosen.
     """
     setting: Setting = run.setting
     scenario = scenario_of(setting, run.seed)
     chosen = dict(run.agent.parameters)
-    if "sha256" in chosen and chosen["sha256"] != load_weights(PRETRAINED / run.agent.policy[6:])[1]["sha256"]:
-        raise InvalidConfiguration(f"the weights of {run.agent.policy} have changed since the experiment began")
     agent: Any = create(run.agent.policy)
     if "starts" in chosen:
         agent.forecast = Oracle(np.asarray(scenario.capacity)[:, None])
@@ -152,12 +122,12 @@ def perform(run: Run) -> dict[str, Any]:
         delay_weight=setting.delay_weight,
         real_time=setting.real_time,
     )
-    watched = _Timed(agent)
-    result = simulate(cluster, watched, seed=run.seed)
+    timed = DecisionTimes(agent, process_time_ns)
+    result = simulate(cluster, timed, seed=run.seed)
     metrics = result.metrics()
     metrics["utilization"] = metrics["revenue"]
     return {
         **{name: metrics[name] for name in METRICS},
-        "decision_ms": 1e3 * float(np.median(watched.seconds)),  # the first one compiles
+        "decision_ms": 1e3 * float(np.median(timed.seconds)),  # the first one compiles
         "valid": is_valid(result, cluster.jobs, check=setting.check),
     }

@@ -16,15 +16,16 @@ from desim.experiments.claims import read_register
 from desim.experiments.frame import Choice, Frame, perform_panels
 from desim.experiments.lachesis import claims as told
 from desim.experiments.lachesis.curves import DECIMA, LACHESIS, MADE, MEASURED, OWN, RANK_UP, ROWS
-from desim.experiments.lachesis.figure6 import PANEL, WEIGHTS, Figure6
+from desim.experiments.lachesis.figure6 import LOSS, PANEL
 from desim.experiments.lachesis.figure7 import RIVALS, Figure7
 from desim.experiments.lachesis.figure8 import Figure8
 from desim.experiments.lachesis.figure9 import DENSER, Figure9
 from desim.experiments.lachesis.scan import JOBS, Scan, panel_of
-from desim.experiments.lachesis.simulate import CALIBRATED, Setting, jobs_of, perform, read_card, reread
+from desim.experiments.lachesis.simulate import CALIBRATED, Setting, jobs_of, perform
 from desim.experiments.lachesis.unseen import BATCH, NETWORKS, RULES, STREAM, Unseen
 from desim.experiments.lachesis.workloads import NEED_DATA, WORKLOADS
 from desim.experiments.lachesis.workloads import jobs_of as general_jobs_of
+from desim.experiments.learning_curves import COLUMN
 from desim.problems.dag import DagCluster
 from desim.sweep import Run, Workers
 from desim.workloads import executors
@@ -107,26 +108,6 @@ def test_the_scan_is_from_half_to_eight_around_the_ratio_that_is_used() -> None:
         assert CALIBRATED in ratios
 
 
-def test_learning_curves_come_from_the_cards() -> None:
-    (panel,) = Figure6().panels()
-    for row, weights in WEIGHTS.items():
-        choice = panel.choice(weights, row)
-        card = read_card(choice.policy.partition(":")[0], weights)
-        outcome = reread(Run(panel.columns[weights], choice, 0))
-        at_once = {LACHESIS: 1, DECIMA: 16}[row]
-        assert outcome["episodes"] == at_once * card["history"][-1]["updates"]
-        curve = outcome["by episodes"]["gap"]
-        assert len(curve) == len(card["history"]) >= 10
-        assert list(curve) == sorted(curve)
-        if row == LACHESIS:
-            losses = [entry["figures"]["value_loss"] for entry in card["history"][1:]]
-            assert outcome["first_loss"] == losses[0]
-            assert min(losses) <= outcome["last_loss"] <= max(losses)
-        assert outcome["best"] == pytest.approx(100 * min(entry["validation"]["gap"] for entry in card["history"]))
-        assert card["command"].startswith(f"desim train dag-{choice.policy.partition(':')[0]}")
-        assert card["status"] == "complete"
-
-
 def test_the_register_tells_the_ratio_that_is_used() -> None:
     items = read_register("desim.experiments.lachesis")
     assert {item.kind for item in items} == {"not stated", "departure"}
@@ -162,8 +143,16 @@ def batches(ours: float, **others: float) -> dict[str, dict[str, tuple[float, ..
     }
 
 
+def training(evaluations: float) -> Frame:
+    """Return a flat training of LACHESIS with so many validations."""
+    length = {"episodes": 900.0, "decisions": 9e4, "evaluations": evaluations, "change": 1.0}
+    gaps = {"first": 0.12, "lowest": 0.05, "last": 0.05}
+    losses = {"by episode": {LOSS: {100: 3.0, 500: 2.5, 900: 2.4}}}
+    return Frame.of({(PANEL, COLUMN, LACHESIS, 0): length | gaps | losses})
+
+
 def claims_of(**frames: Frame) -> dict[str, Any]:
-    return {claim.what: claim for claim in told.claims(frames)}
+    return {claim.what: claim for claim in told.claims({"figure6": training(30.0), **frames})}
 
 
 SHORTER = "makespan of LACHESIS below the second best, %, at most"
@@ -221,14 +210,15 @@ def test_a_stream_is_judged_by_the_order_of_its_rules() -> None:
     assert other["figure 9: HRRN-DEFT above SJF-DEFT, %"].verdict == "not reproduced"
 
 
-def test_a_training_that_is_shorter_than_the_papers_cannot_be_judged() -> None:
-    def training(episodes: int) -> Frame:
-        sums = {"first_loss": 3.0, "last_loss": 2.4, "first": 12.0, "best": 5.0, "last": 5.0}
-        return Frame.of({(PANEL, WEIGHTS[LACHESIS], LACHESIS, 0): {"episodes": episodes} | sums})
-
-    (short,), (long,) = (told.claims({"figure6": training(episodes)}) for episodes in (500, 900))
-    assert (short.verdict, long.verdict) == ("cannot be judged here", "reproduced")
-    assert "makespan above the bound 12.0 %, best 5.0 %, at the end 5.0 %" in str(long.ours)
+def test_a_training_that_is_not_flat_cannot_be_judged() -> None:
+    batch = frame_of(MADE, {"1": batches(110.0), "20": batches(102.0)})
+    short, long = (claims_of(figure6=training(number), figure7=batch) for number in (10.0, 30.0))
+    what = "figure 6: training converges"
+    assert (short[what].verdict, long[what].verdict) == ("cannot be judged here", "reproduced")
+    assert "makespan above the bound 12.0 %, best 5.0 %, at the end 5.0 %" in str(long[what].ours)
+    what = f"figure 7: {SHORTER}"
+    assert (short[what].verdict, long[what].verdict) == ("cannot be judged here", "reproduced")
+    assert "10 validations, too few" in short[what].reason
 
 
 # -- unseen workloads ---------------------------------------------------------------------------
