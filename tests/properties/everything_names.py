@@ -93,9 +93,9 @@ def _patterns(problem: str) -> dict[str, Callable[[], list[str]]]:
             "split-window:NAME@HEAD-TAIL": _other_windows,
             "dbf:NAME": list,  # it knows clusters of its own number of cores only
             "inspector:NAME": _pretrained("inspector", "inspector"),
-            "inspector-PRIORITY": list,  # this and the next two have tests of their own, see tests/published
-            "schedinspector:NAME": list,
-            "schedinspector-PRIORITY": list,
+            "inspector-PRIORITY": lambda: [f"inspector-{priority}" for priority in ("sjf", "sjf-cores")],
+            "schedinspector:NAME": _pretrained("schedinspector", "schedinspector"),
+            "schedinspector-PRIORITY": lambda: [f"schedinspector-{priority}" for priority in ("fcfs", "f1")],
             "rollout:BASE": _on("rollout", "fcfs", "easy-f1", "window-shortest-3-2"),
             "rollout-waiting_time:BASE": _on("rollout-waiting_time", "sjf", "conservative", "easy-specific"),
             "search:batch:OBJECTIVE:BUDGET": _searching("batch", "waiting_time:20", "bounded_slowdown:5", "slowdown:0"),

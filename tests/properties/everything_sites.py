@@ -72,7 +72,7 @@ class Site(Scenario):
 def refuses_nodes(name: str) -> bool:
     """Tell whether an agent refuses clusters of nodes: those that count cores, or reserve particular ones, do."""
     base = name.partition(":")[2] if looks_ahead(name) else name.removeprefix("preempting-")
-    counting = ("easy-specific", "easy-molding", "conservative-specific", "search:", "split-window:", "inspector:")
+    counting = ("easy-specific", "easy-molding", "conservative-specific", "search:", "split-window:", "inspector", "sched")
     return base.startswith((*counting, *(f"window-{rule}-" for rule in ("reserving", "weighing", "aged"))))
 
 
