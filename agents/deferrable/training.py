@@ -388,7 +388,9 @@ class OsdecTraining(ScoreTraining):
 
     agent: OsdecConfig = field(default_factory=OsdecConfig)
     learning: LearningConfig = field(
-        default_factory=lambda: LearningConfig(learning_rate=1e-4, minibatch_size=64, entropy=0.0, target_kl=0.0)
+        default_factory=lambda: LearningConfig(
+            learning_rate=1e-4, last_rate=1.0, minibatch_size=64, entropy=0.0, target_kl=0.0
+        )
     )
     training: TrainingConfig = field(
         default_factory=lambda: TrainingConfig(
