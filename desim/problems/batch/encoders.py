@@ -39,7 +39,7 @@ def allowed_beside_oldest(
     cores: NDArray[np.int64],
     times: NDArray[np.float64],
 ) -> NDArray[np.bool_]:
-    """Tell which jobs may start without delaying the first job of the queue, shape (n,).
+    """Return which jobs may start without delaying the first job of the queue, shape (n,).
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ class WindowEncoder:
         raise NotImplementedError
 
     def forced(self, observation: BatchObservation) -> bool:
-        """Tell whether no job in the window fits, so that there is no choice but to wait.
+        """Return whether no job in the window fits, so that there is no choice but to wait.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class WindowEncoder:
         return least if least > observation.free_cores else 0
 
     def _reserves(self, observation: BatchObservation) -> bool:
-        """Tell whether the oldest queued job has a reservation; the queue is not empty."""
+        """Return whether the oldest queued job has a reservation; the queue is not empty."""
         if self.reserve_after == math.inf:
             return False
         waited: float = observation.time - observation.queue.head_submission
@@ -273,7 +273,7 @@ class WindowEncoder:
         cores: NDArray[np.int64],
         times: NDArray[np.float64],
     ) -> NDArray[np.bool_]:
-        """Tell which jobs of the queue may start now, shape (n,).
+        """Return which jobs of the queue may start now, shape (n,).
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ def placed(nodes: pl.DataFrame, requests: pl.DataFrame, placements: pl.DataFrame
 
 
 def is_readable() -> pl.Expr:
-    """Tell whether the GPUs of a placement are written as they should be."""
+    """Return whether the GPUs of a placement are written as they should be."""
     return pl.col("gpus").str.contains(_TEXT)
 
 

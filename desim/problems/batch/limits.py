@@ -98,7 +98,7 @@ class Limit:
         return ""
 
     def has_room(self, jobs: int, cores: int) -> bool:
-        """Tell whether a group may have so many jobs and cores at once."""
+        """Return whether a group may have so many jobs and cores at once."""
         return (self.running_jobs is None or jobs <= self.running_jobs) and (
             self.running_cores is None or cores <= self.running_cores
         )

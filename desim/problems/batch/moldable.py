@@ -79,11 +79,11 @@ class MoldableJob(Job):
         return self.of(size._replace(**values) for size in self.sizes)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two jobs have the same sizes."""
+        """Return whether two jobs have the same sizes."""
         return tuple.__eq__(self, other) and getattr(other, "sizes", None) == self.sizes
 
     def __ne__(self, other: object) -> bool:
-        """Tell whether they do not: tuples have an answer of their own."""
+        """Return whether they do not: tuples have an answer of their own."""
         return not self == other
 
     __hash__ = Job.__hash__

@@ -187,7 +187,7 @@ class NodeCluster(BatchCluster):
         return f"job {job.job_id} cannot start, no nodes have room for {shape.request} now"
 
     def _has_room(self, job: Job) -> bool:
-        """Tell whether a job could start now."""
+        """Return whether a job could start now."""
         return self._room.fits(self.table.shape_of(job))
 
     # jobs start and end

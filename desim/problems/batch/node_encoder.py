@@ -265,7 +265,7 @@ class NodeFeatureEncoder(WindowEncoder):
         into[:, len(JOB_FEATURES) :] = np.minimum(np.concatenate(parts, axis=1), LARGEST)
 
     def forced(self, observation: BatchObservation) -> bool:
-        """Tell whether no job in the window has room, so that there is no choice but to wait.
+        """Return whether no job in the window has room, so that there is no choice but to wait.
 
         Parameters
         ----------

@@ -97,7 +97,7 @@ def in_their_sizes(run: Recorded) -> Iterator[Job]:
 
 
 def is_uneven(run: Recorded) -> bool:
-    """Tell whether jobs may run for another time on some nodes than on others.
+    """Return whether jobs may run for another time on some nodes than on others.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def is_uneven(run: Recorded) -> bool:
 
 
 def has_other_times(run: Recorded) -> bool:
-    """Tell whether jobs may run for another time than the one with which they are submitted.
+    """Return whether jobs may run for another time than the one with which they are submitted.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _unexecuted(run: Recorded) -> pl.DataFrame:
 
 
 def _lasts() -> pl.Expr:
-    """Tell which executions take time: one that is cut as it starts may start again at once."""
+    """Return which executions take time: one that is cut as it starts may start again at once."""
     return pl.col("starting_time").ne_missing(pl.col("finish_time"))
 
 

@@ -249,12 +249,12 @@ class NodeJob(Job):
         return job
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two jobs are and request the same."""
+        """Return whether two jobs are and request the same."""
         mine = self.request, self.run_times
         return tuple.__eq__(self, other) and mine == (getattr(other, "request", None), getattr(other, "run_times", {}))
 
     def __ne__(self, other: object) -> bool:
-        """Tell whether they do not: tuples have an answer of their own."""
+        """Return whether they do not: tuples have an answer of their own."""
         return not self == other
 
     __hash__ = Job.__hash__

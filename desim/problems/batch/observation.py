@@ -727,7 +727,7 @@ class BatchObservation:
         return [(size.requested_cores, size.requested_time) for size in getattr(job, "sizes", (job,))]
 
     def allows_size(self, job_id: int, size: int) -> bool:
-        """Tell whether the limits of the site let a queued job start in one of its sizes now.
+        """Return whether the limits of the site let a queued job start in one of its sizes now.
 
         Starts change what others may have: a job that grows may leave no room for another one to do so.
 
@@ -802,7 +802,7 @@ class BatchObservation:
         return [(each, one.starting_time) for each, one in running if qualities.allows(job_id, each)]
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
-        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+        """Return whether a queued job could start if jobs that it may preempt were taken off.
 
         Parameters
         ----------

@@ -153,12 +153,12 @@ class Qualities:
         return quality.priority / self._most if quality is not None and self._most else 0.0
 
     def allows(self, job_id: int, victim: int) -> bool:
-        """Tell whether a job may take another one off."""
+        """Return whether a job may take another one off."""
         one, other = self._of.get(job_id), self._of.get(victim)
         return one is not None and other is not None and other.name in one.preempts
 
     def suspends(self, job_id: int) -> bool:
-        """Tell whether a job is suspended when it is preempted."""
+        """Return whether a job is suspended when it is preempted."""
         quality = self._of.get(job_id)
         return quality is not None and quality.mode == "suspend"
 

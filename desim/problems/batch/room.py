@@ -134,7 +134,7 @@ class Room:
         return np.where(usable, np.minimum(counts, shape.most), 0)
 
     def takes_one(self, shape: Shape) -> NDArray[np.bool_]:
-        """Tell which nodes could take a task of a request now, shape (N,); costs less than to count."""
+        """Return which nodes could take a task of a request now, shape (N,); costs less than to count."""
         usable = shape.eligible & ~self.down
         if self.closed:
             usable &= self.table.open_to(shape, self.closed)
@@ -177,7 +177,7 @@ class Room:
         return np.asarray(usable.any(axis=1))
 
     def fits(self, shape: Shape) -> bool:
-        """Tell whether all tasks of a request have room now."""
+        """Return whether all tasks of a request have room now."""
         if shape.tasks == 1:
             return bool(self.takes_one(shape).any())
         return int(np.minimum(self.counts(shape), shape.tasks).sum()) >= shape.tasks
@@ -384,7 +384,7 @@ class Room:
         return "" if tasks == shape.tasks else f"it has {shape.tasks} tasks, not {tasks}"
 
     def _are_right(self, shape: Shape, node: int, tasks: int, gpus: Sequence[tuple[int, int]]) -> bool:
-        """Tell whether GPUs are free and what tasks on a node hold."""
+        """Return whether GPUs are free and what tasks on a node hold."""
         free = self.gpus[node].tolist()
         each = GPU if shape.gpus else shape.share
         if not each:
@@ -482,7 +482,7 @@ class NodeObservation(BatchObservation):
         return room
 
     def has_room_without(self, job_id: int, victims: Collection[int]) -> bool:
-        """Tell whether a queued job could start if jobs that it may preempt were taken off.
+        """Return whether a queued job could start if jobs that it may preempt were taken off.
 
         Parameters
         ----------
