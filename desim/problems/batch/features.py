@@ -37,10 +37,10 @@ JOB_FEATURES = (
     "time_until_it_fits",
     "requested_time_over_shortest",
     "area_over_smallest",
-"""Columns of ``jobs``; times and areas are logarithms of 1 + seconds or core-seconds, divided by 4."""
+    "delays_reservation",
     "from_tail",
 )
-"""The columns of ``jobs``: times and areas as logarithms, of 1 + seconds or core-seconds, over 4."""
+"""Columns of ``jobs``; times and areas are logarithms of 1 + seconds or core-seconds, divided by 4."""
 
 CLUSTER_FEATURES = (
     "free_cores",
@@ -53,40 +53,40 @@ CLUSTER_FEATURES = (
     "oldest_waiting_time",
     "reserved_job",
     "reserved_time",
-"""Columns of ``cluster``; loads are in seconds of the entire cluster."""
+    "reserved_job_requested_time",
     "reserved_job_requested_cores",
 )
-"""Factor that scales logarithms of times, areas and numbers."""
+"""Columns of ``cluster``; loads are in seconds of the entire cluster."""
 
+SCALE = 0.25
+"""Factor that scales logarithms of times, areas and numbers."""
+NEVER = 1e7
 """Seconds that stand for the unknown time until cores that are down are repaired."""
 _LONGEST = 1e300  # seconds, longer than any job
 _FAR = 2.0**40  # more cores than any cluster; floats represent integers exactly up to 4,096 times this value
-"""Seconds until cores that are down come back, as nobody knows when."""
-_LONGEST = 1e300  # seconds; longer than any job
-_FAR = 2.0**40  # more cores than any cluster has, and whole numbers up to 4,096 times this are exact
-    """Return the scaled logarithm of 1 + a number."""
+
 
 def scaled_log(value: float) -> float:
-    """Return the logarithm of 1 + a number, scaled."""
+    """Return the scaled logarithm of 1 + a number."""
     return SCALE * math.log1p(value)
-    """Jobs in the windows of N clusters, up to W per window.
+
 
 class Windows:
-    """The jobs in the windows of N clusters, up to W in each.
+    """Jobs in the windows of N clusters, up to W per window.
 
+    Parameters
+    ----------
+    windows : sequence of SplitWindow
         Window of each cluster.
     seen : sequence of BatchObservation
         Observation of a decision of each cluster.
-        One for each cluster.
-    seen : sequence of BatchObservation
-        A decision of each.
 
+    Attributes
+    ----------
+    counts : list of int
         Number of jobs in each window.
     cores, times : array of float, shape (N, W)
         Requested cores and requested times in seconds; empty slots request more than any cluster has.
-        How many jobs each window shows.
-    cores, times : array of float, shape (N, W)
-        Requested cores, and times in seconds; empty slots request more than there is.
     """
 
     def __init__(self, windows: Sequence[SplitWindow], seen: Sequence[BatchObservation]) -> None:
@@ -113,16 +113,16 @@ class Windows:
         return fits
 
     def describe(self, fits: Truths, jobs: Singles, cluster: Singles) -> None:
-            Whether each job may start now.
+        """Write the features.
 
+        Parameters
+        ----------
+        fits : array of bool, shape (N, W)
+            Whether each job may start now.
+        jobs : array of float, shape (N, S, 12)
             Output for the :data:`JOB_FEATURES`; empty slots become 0.
         cluster : array of float, shape (N, 12)
             Output for the :data:`CLUSTER_FEATURES`.
-            Which jobs may start now.
-        jobs : array of float, shape (N, S, 12)
-            For the :data:`JOB_FEATURES`; empty slots become 0.
-        cluster : array of float, shape (N, 12)
-            For the :data:`CLUSTER_FEATURES`.
         """
         running = _Running(self.seen, self._now)
         until = running.time_until(self.cores, self._free)
@@ -231,9 +231,9 @@ class _Running:
         Parameters
         ----------
         cores : array of float, shape (N, W)
-            How many.
+            Numbers of cores.
         free : array of float, shape (N, 1)
-            Free ones now.
+            Free cores now.
         """
         wanted = cores + (np.arange(len(free))[:, None] * _FAR - free)
         places = np.maximum(self.levels.searchsorted(wanted), self.firsts)
@@ -246,16 +246,16 @@ class _Running:
         if first == last:
             return free
         behind = bisect_right(self.ends, time, first, last)
-        if behind == first:  # rounding has put the time just before the first end: all are then taken as released
+        if behind == first:  # rounding has put the time just before the first end: count all cores as released
             behind = last
         return free + float(self.levels[behind - 1]) - place * _FAR
 
     def next_end(self, place: int) -> float:
-        """Return the time until the first running job of a cluster ends, in seconds; 0 if none is running."""
+        """Return the seconds until the first running job of a cluster ends; 0 if none is running."""
         first, last = self.bounds[place : place + 2]
         return float(self.remaining[first]) if first < last - 1 else 0.0
 
     def load(self, place: int) -> float:
-        """Return the core-seconds that are left of the running jobs of a cluster."""
+        """Return the remaining core-seconds of the running jobs of a cluster."""
         part = slice(self.bounds[place], self.bounds[place + 1] - 1)
         return float(self.remaining[part].dot(self.cores[part]))
