@@ -33,17 +33,6 @@ class LongWaits(NamedTuple):
         Number of these during which an earlier job of the same user was waiting as well.
     alone : int
         Number of these during which the same user had no job running and no earlier job waiting.
-
-    Attributes
-    ----------
-    jobs : int
-        How many.
-    with_room : int
-        Those during which the nodes had room for the job, all requested resources counted.
-    behind_own : int
-        Those of them during which a job that the same user had submitted earlier waited as well.
-    alone : int
-        Those of them during which the same user had nothing running, and nothing earlier waiting.
     """
 
     jobs: int
