@@ -364,6 +364,7 @@ def _parts(interruptions: pl.DataFrame | pl.LazyFrame, interval: float | None) -
     Suspensions may split the work between two starts from the beginning or from a checkpoint into several executions.
     The interruption that ends such work keeps its full checkpoint intervals, counted from the beginning of the work;
     without checkpoints it keeps nothing. A lost job keeps nothing.
+    """
     import polars as pl
 
     key, whole = "arrival_number", ["arrival_number", "whole"]
