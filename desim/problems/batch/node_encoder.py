@@ -121,6 +121,7 @@ class NodeFeatureEncoder(WindowEncoder):
     ------
     InvalidConfiguration
         If the window does not fit, an option is unknown, or actions name nodes that do not have a row each.
+    """
 
     def __init__(
         self,
