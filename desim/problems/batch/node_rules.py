@@ -397,7 +397,7 @@ NODE_RULES = (
             _check(
                 "requests",
                 _misrequested,
-                "job {job_id} with {requested} cores: the requests list {tasks} tasks of {cores} cores, or the job twice",
+                "job {job_id} with {requested} cores: its request is for {tasks} tasks of {cores} cores, or occurs twice",
             ),
         ),
     ),
@@ -449,8 +449,8 @@ NODE_RULES = (
             _check(
                 "placements",
                 _wrong_gpus,
-                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}, but each of its {tasks} "
-                "tasks requests {task_gpus} (exclusive: {task_exclusive})",
+                "job {job_id} holds GPUs {gpus!r} of node {node_name!r}, which has {node_gpus}, but each of its "
+                "{tasks} tasks requests {task_gpus} (exclusive: {task_exclusive})",
             ),
         ),
     ),
