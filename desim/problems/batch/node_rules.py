@@ -397,7 +397,7 @@ NODE_RULES = (
             _check(
                 "requests",
                 _misrequested,
-                "job {job_id} with {requested} cores: its request is for {tasks} tasks of {cores} cores, or occurs twice",
+                "job {job_id} with {requested} cores: its request is {tasks} tasks of {cores} cores, or occurs twice",
             ),
         ),
     ),
