@@ -194,14 +194,14 @@ PREEMPTION_RULES = (
             _check(
                 "interruptions",
                 _moved,
-                "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} s "
-                "on {afterwards}",
+                "job {job_id} was suspended at {finish_time} s on cores {allocated_resources}, but resumes at {until} "
+                "s on {afterwards}",
             ),
             _check(
                 "interruptions",
                 _intruders,
-                "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s and "
-                "which it may not preempt",
+                "job {other} starts at {start} s on cores of job {job_id}, which is suspended in [{begin}, {end}) s, "
+                "without being allowed to preempt it",
             ),
         ),
     ),
