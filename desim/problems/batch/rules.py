@@ -533,20 +533,20 @@ RULES = (
             Check(
                 "jobs",
                 (finish - (start + execution)).abs() > rounding(finish, start, execution),
-                "job {job_id}: end {finish_time} s is not start {starting_time} s + execution {execution_time} s",
+                "job {job_id}: end {finish_time} s, expected start {starting_time} s + execution {execution_time} s",
                 by_row=True,
             ),
         ),
     ),
     Rule(
         "execution_time",
-        "a completed job ran for its run time, a killed one for its requested time, a lost one no longer, what it did "
-        "before it was suspended included",
+        "a completed job ran for its run time, a killed one for its time limit, and a lost one no longer, including "
+        "work before a suspension",
         (
             Check(
                 "jobs",
                 _execution_time,
-                "job {job_id} is {status} after {execution_time} s, with run time {run_time} s, requested time "
+                "job {job_id} is {status} after {execution_time} s, but has run time {run_time} s, requested time "
                 "{requested_time} s, kill_at_request {run.info[kill_at_request]}",
                 by_row=True,
             ),
@@ -554,7 +554,7 @@ RULES = (
     ),
     Rule(
         "unfinished",
-        "a job is still running only if it is not due yet, and none is when a run has gone on to its end",
+        "jobs that are still running are not due yet, and no job is running when a run has completed",
         (
             Check(
                 "jobs",
@@ -567,13 +567,13 @@ RULES = (
     ),
     Rule(
         "rejected",
-        "the rejected jobs are those that are wider than the cluster",
+        "exactly the jobs that request more than the cluster has or a limit allows are rejected",
         (
             Check(
                 "jobs",
                 _rejected,
                 "job {job_id} is {status}: it requests {requested_number_of_resources} of {run.info[num_cores]} cores, "
-                "too_wide is {run.info[too_wide]!r}",
+                "and too_wide is {run.info[too_wide]!r}",
                 by_row=True,
             ),
         ),
@@ -581,60 +581,62 @@ RULES = (
     horizon_rule("jobs", ("submission_time", "starting_time", "finish_time"), " s"),
     Rule(
         "outages",
-        "only cores that are up go down, and the reverse; the number of cores that are up is right",
+        "only cores that are up go down, and vice versa; the number of cores that are up is correct",
         (
-            Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are no cores of the cluster"),
+            Check("outages", _outage_ranges, "outage at {time} s: {resources!r} are not cores of the cluster"),
             Check(
-                "outages", ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)), "outage at {time} s is too late"
+                "outages",
+                ~(pl.col("time") >= pl.col("time").shift(fill_value=0.0)),
+                "outage at {time} s: listed after a later one",
             ),
             Check(
                 "outages",
                 lambda run: pl.col("time") > run.end_time,
-                "outage at {time} s: the run ended at {run.end_time} s",
+                "outage at {time} s: after the end of the run at {run.end_time} s",
             ),
-            Check("outages", _cores_up, "after the outage at {time} s {cores_up} cores are up, want {want}"),
-            Check("outages", _twice, "core {core} goes {event} at {time} s, although it is {event} already"),
+            Check("outages", _cores_up, "outage at {time} s: got {cores_up} cores up afterwards, expected {want}"),
+            Check("outages", _twice, "core {core} goes {event} at {time} s, but is already {event}"),
         ),
     ),
     Rule(
         "interruptions",
-        "an interrupted job exists, was running, and was cut by the outage of one of its cores, or preempted",
+        "an interrupted job exists, was running, and was preempted or hit by an outage of one of its cores",
         (
             Check(
                 "interruptions",
                 lambda run: run.once(_cuts).filter(pl.col("known").is_null()),
-                "job {job_id} was interrupted, but there is no such job",
+                "job {job_id} was interrupted, but does not exist",
             ),
             Check(
                 "interruptions",
                 _impossible_cuts,
-                "job {job_id}, submitted at {submission_time} s, due after {whole} s, was cut while it ran from "
-                "{starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
+                "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an execution "
+                "from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
             ),
             Check(
                 "interruptions",
                 _without_cause,
-                "job {job_id} was cut at {finish_time} s on cores {allocated_resources}, but none of them went down "
-                "then",
+                "job {job_id} was interrupted at {finish_time} s on cores {allocated_resources}, but none of them went "
+                "down then",
             ),
             Check(
                 "interruptions",
                 _wrong_outcomes,
-                "job {job_id} was {outcome} at {finish_time} s, on_outage is {run.info[on_outage]!r}",
+                "job {job_id} was {outcome} at {finish_time} s, but on_outage is {run.info[on_outage]!r}",
             ),
             Check(
                 "interruptions",
                 _lost_otherwise,
-                "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
-                "its own row says otherwise",
+                "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but its "
+                "row in the job table differs",
             ),
             Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
         ),
     ),
     Rule(
         "attempts",
-        "the attempts of a job are its interruptions, plus one for an execution that was not cut",
-        (Check("jobs", _attempts, "job {job_id} with {cuts} interruptions has {attempts} attempts, want {want}"),),
+        "the attempts of a job are its interruptions, plus one if its last execution was not interrupted",
+        (Check("jobs", _attempts, "job {job_id} with {cuts} interruptions: got {attempts} attempts, expected {want}"),),
     ),
     Rule(
         "one_at_a_time",
@@ -643,7 +645,7 @@ RULES = (
             Check(
                 "jobs",
                 _one_at_a_time,
-                "job {job_id} runs in [{begin}, {end}) s after it ran in [{begin_before}, {end_before}) s",
+                "job {job_id} runs in [{begin}, {end}) s, but also in [{begin_before}, {end_before}) s",
             ),
         ),
     ),
@@ -654,7 +656,7 @@ RULES = (
     ),
     Rule(
         "core_count",
-        "every execution holds as many cores as its job requests",
+        "every execution holds the number of cores that its job requests",
         (
             Check("jobs", _miscounted_jobs, _MISCOUNTED, by_row=True),
             Check("jobs", _miscounted_cuts, _MISCOUNTED),
@@ -662,56 +664,54 @@ RULES = (
     ),
     Rule(
         "core_exclusive",
-        "no core serves two jobs at once",
+        "no core runs two jobs at the same time",
         (
             Check(
                 "jobs",
                 lambda run: run.once(_overlaps)[0],
-                "core {core} serves job {job_id} "
-                + _SPAN
-                + " and job {job_id_later} in [{begin_later}, {end_later}) s",
+                "core {core} runs job {job_id} " + _SPAN + " and job {job_id_later} in [{begin_later}, {end_later}) s",
             ),
         ),
     ),
     Rule(
-        "core_down",
+        "no core runs a job while it is down",
         "no core serves a job while it is down",
         (
             Check(
                 "jobs",
                 lambda run: run.once(_overlaps)[1],
-                "core {core} serves job {job_id} " + _SPAN + " and is down in [{down_from}, {down_until}) s",
+                "core {core} runs job {job_id} " + _SPAN + ", but is down in [{down_from}, {down_until}) s",
             ),
         ),
     ),
     Rule(
         "capacity",
-        "the number of cores in use is never above the number of cores that are up",
-        (Check("jobs", _capacity, "at {time} s {used} cores are in use and {up} up; running: jobs {jobs}"),),
+        "the number of cores in use never exceeds the number of cores that are up",
+        (Check("jobs", _capacity, "at {time} s, {used} cores are in use, but {up} are up; running jobs: {jobs}"),),
     ),
     *NODE_RULES,
     Rule(
         "dependencies",
-        "a job that comes after others was submitted when they had ended and its think time was over, and not before "
-        "its time in the workload",
+        "a job with dependencies is submitted when its predecessors have ended and its think time has passed, but not "
+        "before its time in the workload",
         (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {planned_time} s after jobs {after} with a think time of {think_time} s, is "
-                "submitted at {submission_time} s, want {want}",
+                "job {job_id}, planned for {planned_time} s after jobs {after} with think time {think_time} s: submitted "
+                "at {submission_time} s, expected {want} s",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),
     ),
     Rule(
         "checkpoints",
-        "what a job has saved when it is cut are all whole intervals of its executions so far",
+        "at an interruption, a job has saved all full checkpoint intervals of its work so far",
         (
             Check(
                 "interruptions",
                 _wrongly_saved,
-                "job {job_id} has saved {saved} s of work when it is cut at {finish_time} s, want {want} s",
+                "job {job_id}, interrupted at {finish_time} s: got {saved} s of saved work, expected {want} s",
                 when=lambda run: "checkpoint_interval" in run.info and not run.once(is_uneven),
             ),
         ),
@@ -719,12 +719,12 @@ RULES = (
     *WINDOW_RULES,
     Rule(
         "limits",
-        "no user, partition or queue ever has more jobs or cores running than it may",
+        "no user, partition or queue ever exceeds its limits of running jobs and cores",
         (
             Check(
                 "jobs",
                 _beyond_groups,
-                "at {time} s {what} of group {group} are {used}, at most {most} may be",
+                "at {time} s, {what} of group {group} is {used}, but at most {most} are allowed",
                 when=lambda run: "limits" in run.info,
             ),
         ),
@@ -735,4 +735,4 @@ RULES = (
         rows=_submitted,
     ),
 )
-"""What holds of a batch run beyond the description of its tables, in the order of checking."""
+"""Validation rules of a batch run in addition to those in its table descriptions, in the order of checking."""
