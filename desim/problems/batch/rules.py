@@ -610,8 +610,8 @@ RULES = (
             Check(
                 "interruptions",
                 _impossible_cuts,
-                "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an execution "
-                "from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
+                "job {job_id}, submitted at {submission_time} s and due after {whole} s, was interrupted in an "
+                "execution from {starting_time} s to {finish_time} s; the run ended at {run.end_time} s",
             ),
             Check(
                 "interruptions",
@@ -627,8 +627,8 @@ RULES = (
             Check(
                 "interruptions",
                 _lost_otherwise,
-                "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but its "
-                "row in the job table differs",
+                "job {job_id} was lost on cores {allocated_resources} from {starting_time} s to {finish_time} s, but "
+                "its row in the job table differs",
             ),
             Check("jobs", _lost_unseen, "job {job_id} is lost without an interruption"),
         ),
@@ -698,8 +698,8 @@ RULES = (
             Check(
                 "jobs",
                 _wrong_dependencies,
-                "job {job_id}, planned for {planned_time} s after jobs {after} with think time {think_time} s: submitted "
-                "at {submission_time} s, expected {want} s",
+                "job {job_id}, planned for {planned_time} s after jobs {after} with think time {think_time} s: "
+                "submitted at {submission_time} s, expected {want} s",
                 when=lambda run: "dependencies" in run.info,
             ),
         ),
