@@ -310,18 +310,16 @@ class Shape:
         self.tasks = request.tasks
         amounts = dict.fromkeys(table.resources, 0) | {CORES: request.cores, MEMORY: request.memory}
         if unknown := [name for name, _ in request.resources if name not in amounts]:
-            raise WorkloadError(
-                f"resources: got {unknown[0]!r}, expected resources of the nodes: {', '.join(table.resources)}"
-            )
+            raise WorkloadError(f"resources: got {unknown[0]!r}, expected some of: {', '.join(table.resources)}")
         amounts |= dict(request.resources)
         self.amounts = tuple(amounts.values())
         self.needed = [(column, amount) for column, amount in enumerate(self.amounts) if amount]
         if request.partition and request.partition not in table.partitions:
             there = ", ".join(table.partitions) or "none"
-            raise WorkloadError(f"partition: got {request.partition!r}, expected one of the nodes' partitions: {there}")
+            raise WorkloadError(f"partition: got {request.partition!r}, expected one of: {there}")
         if request.gpu_models and not set(request.gpu_models) & set(table.gpu_models):
             models, there = ", ".join(request.gpu_models), ", ".join(table.gpu_models) or "none"
-            raise WorkloadError(f"gpu_models: got {models}, expected at least one of the nodes' GPU models: {there}")
+            raise WorkloadError(f"gpu_models: got {models}, expected some of: {there}")
         whole = request.gpus >= 1
         self.gpus = int(request.gpus) if whole else 0
         self.share = 0 if whole else round(request.gpus * GPU)

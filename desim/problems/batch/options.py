@@ -279,7 +279,7 @@ def cluster(workload: plugins.Workload, options: SystemOptions, site: SiteOption
     outages = failures(options.mean_time_to_failure, options.mean_time_to_repair, options.cores_per_failure)
     nodes = getattr(workload, "nodes", ())
     if not nodes and options.placement != SystemOptions.placement:
-        raise InvalidConfiguration(f"placement: got {options.placement} without nodes; give --nodes as well")
+        raise InvalidConfiguration(f"placement: got {options.placement!r} without nodes; give --nodes as well")
     groups: dict[str, dict[int, str]] = dict(getattr(workload, "groups", {}))
     service: dict[str, Any] = {}
     if site.qualities is not None:

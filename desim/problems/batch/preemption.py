@@ -56,16 +56,16 @@ class QualityOfService:
     def __post_init__(self) -> None:
         """Check the values."""
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidConfiguration(f"name of a QOS level: got {self.name!r}, expected a nonempty string")
-        finite(f"priority of QOS {self.name!r}", self.priority, least=0)
-        one_of(f"mode of QOS {self.name!r}", self.mode, ("requeue", "suspend"))
+            raise InvalidConfiguration(f"the name of a quality: got {self.name!r}, expected a nonempty string")
+        finite(f"the priority of quality {self.name!r}", self.priority, least=0)
+        one_of(f"the mode of quality {self.name!r}", self.mode, ("requeue", "suspend"))
         if isinstance(self.preempts, str):
             raise InvalidConfiguration(
-                f"preempts of QOS {self.name!r}: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
+                f"quality {self.name!r}: preempts: got {self.preempts!r}, expected a tuple; try ({self.preempts!r},)"
             )
         object.__setattr__(self, "preempts", tuple(self.preempts))
         if self.name in self.preempts:
-            raise InvalidConfiguration(f"preempts of QOS {self.name!r}: contains the level itself")
+            raise InvalidConfiguration(f"quality {self.name!r} preempts itself")
 
 
 class Preempt(NamedTuple):
@@ -115,7 +115,7 @@ class Qualities:
         for one in self.by_name.values():
             for other in one.preempts:
                 if other not in self.by_name:
-                    raise InvalidConfiguration(f"preempts of QOS {one.name!r}: got {self._unknown(other)}")
+                    raise InvalidConfiguration(f"quality {one.name!r}: preempts: got {self._unknown(other)}")
         if circle := self._circle():
             raise InvalidConfiguration(f"QOS levels preempt each other: {' preempts '.join(circle)}")
         for job_id, name in quality_of.items():
@@ -126,7 +126,7 @@ class Qualities:
 
     def _unknown(self, name: str) -> str:
         there = ", ".join(self.by_name) or "none"
-        return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of the QOS levels: {there}"
+        return f"{name!r}{did_you_mean(name, self.by_name)}, expected one of: {there}"
 
     def _circle(self) -> list[str]:
         """Return a cycle of QOS levels, each preempting the next, that ends with its first; empty if there is none."""

@@ -50,15 +50,15 @@ class Window:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        finite("start of a Window", self.start, least=0)
-        finite("end of a Window", self.end, above=self.start)
+        finite("the start of a window", self.start, least=0)
+        finite("the end of a window", self.end, above=self.start)
         if self.nodes != "all":
             object.__setattr__(self, "nodes", _tuple_of("nodes", self.nodes))
         object.__setattr__(self, "users", _tuple_of("users", self.users))
         for user in self.users:
-            whole("user of a Window", user, least=0)
+            whole("a user of a window", user, least=0)
         if not (self.nodes or self.partition):
-            whole("cores of a Window", self.cores, least=1)
+            whole("the cores of a window", self.cores, least=1)
             if self.users:
                 raise InvalidConfiguration(f"users: only reservations of nodes admit users, got {self}")
         elif bool(self.cores) + bool(self.nodes) + bool(self.partition) > 1:
@@ -77,7 +77,7 @@ def _tuple_of(name: str, values: object) -> tuple[str | int, ...]:
     found: dict[str | int, None] = {}
     for value in given:
         if isinstance(value, bool) or not isinstance(value, str | int | np.integer):
-            raise InvalidConfiguration(f"{name} of a Window: got {value!r}, expected names or numbers")
+            raise InvalidConfiguration(f"the {name} of a window: got {value!r}, expected names or numbers")
         found[value if isinstance(value, str) else int(value)] = None
     return tuple(found)
 
