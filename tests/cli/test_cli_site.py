@@ -36,7 +36,7 @@ def test_all_that_is_in_force_is_told_and_valid(desim: Desim, log: Path, tmp_pat
     outcome = desim("run", "batch", "--trace", log, *site, "--dependencies", "keep", "--out", out)
     assert outcome.status == 0, outcome.err
     for sentence in (
-        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s a job.",
+        "Limits: each user: at most 2 jobs at once, 20 cores at once; 3, 4: at most 90,000 s per job.",
         "Reservations: 8 cores from 0 to 3,600 s; 32 cores from 86,400 to 90,000 s.",
         "Jobs may exceed their requested time by 60 s.",
         "Jobs have a checkpoint every 600 s of work.",

@@ -538,7 +538,7 @@ def _described() -> tuple[Metric, ...]:
         "turnaround_time": ("time from submission to the end, s", "s"),
         "slowdown": ("turnaround time over execution time; jobs with an execution time of 0 s are excluded", ""),
         "bounded_slowdown": (
-            "turnaround time over the larger of execution time and threshold, at least 1",
+            "turnaround time over execution time or threshold, whichever is longer; at least 1",
             "",
         ),
     }

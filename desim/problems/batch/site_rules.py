@@ -40,8 +40,8 @@ _OF_WINDOWS = ("start", "end", "cores", "nodes", "partition", "users")
 _GROUPS = ("user", "partition", "queue", "quality")
 _FILES = (".csv", ".yaml", ".yml")
 _UNITS = {
-    "job_cores": "cores a job",
-    "job_time": "s a job",
+    "job_cores": "cores per job",
+    "job_time": "s per job",
     "running_jobs": "jobs at once",
     "running_cores": "cores at once",
 }
