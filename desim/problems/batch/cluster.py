@@ -826,7 +826,7 @@ class BatchCluster(FailingCluster, Problem):
     # forks
 
     def forget_future(self) -> None:
-        """Remove future events that an agent cannot know at the current decision; for forks without clairvoyance.
+        """Remove future events that an agent cannot know at the current decision; for forks without foresight.
 
         Queued and running jobs run for exactly their requested time, regardless of checkpoints. A job that has run
         longer, which is possible with ``kill_at_request=False`` or a grace time, ends now. No other jobs arrive, not

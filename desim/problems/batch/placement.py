@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 
 class PlacementPolicy:
-    """Order of the nodes on which a job fits; this base class orders them by number."""
+    """Placement policy; this base class orders the nodes on which a job fits by number."""
 
     name: ClassVar[str] = "first-fit"
 
